@@ -1,0 +1,12 @@
+/* The kernels of one CPU variant. A variant_*.c file sets the target, KERNEL_TABLE and
+ * VECTOR_BYTES and includes this file; each header below defines static functions. */
+/* sqrt and comparisons need not set errno or raise flags; without this gcc will not vectorise them.
+ * (cgo refuses the command-line flags.) */
+#pragma GCC optimize("no-math-errno", "no-trapping-math")
+
+#include "kernel.h"
+#include "vector.h"
+
+const struct kernel_table KERNEL_TABLE = {
+	.name = KERNEL_NAME,
+};

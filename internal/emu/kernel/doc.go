@@ -1,0 +1,12 @@
+// Package kernel holds the compute kernels of the emulator: C for the arithmetic, Go for
+// checking and for splitting work among threads.
+//
+// Every C kernel is written once and compiled per CPU variant (portable, AVX2+FMA,
+// AVX-512; NEON is the portable build of arm64): variant_*.c set the target and include
+// body.h, which collects the kernels into one table. The best variant the CPU's feature
+// bits allow is chosen at start; CANN_EMU_CPU overrides it.
+//
+// Kernels take views of host memory. They know neither devices nor operators, accumulate
+// in fp32 (fp64 for float64, int64 for integers), and give the same result for every
+// number of threads.
+package kernel

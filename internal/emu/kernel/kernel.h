@@ -1,0 +1,35 @@
+/* What Go and the kernels share: element types, views, and the table of one variant. */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MAX_RANK = 8 };
+
+/* A strided view of host memory. Strides count elements. dtype is an aclDataType. */
+struct view {
+	char *data;
+	int32_t dtype;
+	int32_t rank;
+	int64_t shape[MAX_RANK];
+	int64_t stride[MAX_RANK];
+};
+
+struct kernel_table {
+	const char *name;
+};
+
+extern const struct kernel_table kernel_table_portable;
+#if defined(__x86_64__)
+extern const struct kernel_table kernel_table_avx2;
+extern const struct kernel_table kernel_table_avx512;
+#endif
+
+/* The variant in use. */
+extern const struct kernel_table *kernels;
+
+/* Selects a variant by name ("" = the best); returns 0, or -1 if this CPU cannot run it. */
+int kernel_select(const char *name);
+
+#endif

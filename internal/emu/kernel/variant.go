@@ -1,0 +1,40 @@
+package kernel
+
+/*
+#cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
+#cgo LDFLAGS: -lm
+#include <stdlib.h>
+#include "kernel.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+)
+
+// Variants lists the kernel variants, best first.
+var Variants = []string{"avx512", "avx2", "portable"}
+
+// Select chooses the kernel variant by name; "" chooses the best this CPU can run. It must
+// not be called while kernels run.
+func Select(name string) error {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	if C.kernel_select(s) != 0 {
+		return fmt.Errorf("kernel: variant %q is unknown or not supported by this CPU (have %v)", name, Variants)
+	}
+	return nil
+}
+
+// Variant returns the name of the variant in use.
+func Variant() string { return C.GoString(C.kernels.name) }
+
+// An unusable CANN_EMU_CPU falls back to the best variant: a library has nowhere to report
+// it at start-up, and the choice is visible through Variant.
+func init() {
+	if Select(os.Getenv("CANN_EMU_CPU")) != nil {
+		_ = Select("")
+	}
+}

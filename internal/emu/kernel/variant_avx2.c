@@ -1,0 +1,7 @@
+#if defined(__x86_64__)
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+#define KERNEL_TABLE kernel_table_avx2
+#define KERNEL_NAME "avx2"
+#define VECTOR_BYTES 32
+#include "body.h"
+#endif

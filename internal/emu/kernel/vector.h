@@ -1,0 +1,17 @@
+/* GCC vector types of the variant's width: arithmetic on them is written with operators,
+ * and the compiler picks the instructions of the target set by the including file. */
+#ifndef VECTOR_H
+#define VECTOR_H
+
+#define VECTOR_FLOATS (VECTOR_BYTES / 4)
+
+typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t vi32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t vu32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef float vf32u __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+
+static inline vf32 vload(const float *p) { return *(const vf32u *)p; }
+static inline void vstore(float *p, vf32 v) { *(vf32u *)p = v; }
+static inline vf32 vset(float x) { return x - (vf32){0}; }
+
+#endif

@@ -1,0 +1,36 @@
+package nn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+)
+
+// implementations are the operators of every family. A family is a table in its file.
+var implementations = collect()
+
+func collect(tables ...table) map[string]Prepare {
+	all := make(map[string]Prepare)
+	for _, t := range tables {
+		for name, prepare := range t {
+			if _, twice := all[name]; twice {
+				panic(fmt.Sprintf("operator %s is implemented twice", name))
+			}
+			all[name] = prepare
+		}
+	}
+	return all
+}
+
+// Implemented lists the operators that compute, by name without "aclnn", sorted.
+func Implemented() []string { return slices.Sorted(maps.Keys(implementations)) }
+
+// find returns the table entry of an operator, or nil.
+func find(name string) *operator {
+	i := sort.Search(len(operators), func(i int) bool { return operators[i].name >= name })
+	if i == len(operators) || operators[i].name != name {
+		return nil
+	}
+	return &operators[i]
+}
