@@ -6,6 +6,7 @@
 
 #include "kernel.h"
 #include "vector.h"
+#include "convert.h"
 
 const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
