@@ -1,0 +1,128 @@
+package cshim
+
+// #include "shim.h"
+import "C"
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// MaxRank is the largest number of dimensions of a tensor or its storage.
+const MaxRank = 8
+
+// TensorDesc describes a tensor as aclCreateTensor takes it: a strided view over device
+// memory. Offset and strides count elements. Strides of rank Rank are always given.
+type TensorDesc struct {
+	Address     uint64 // of the storage
+	Offset      int64
+	Dims        [MaxRank]int64
+	Strides     [MaxRank]int64
+	Storage     [MaxRank]int64
+	DType       int16
+	Format      int16
+	Rank        uint8
+	StorageRank uint8
+}
+
+// header puts class and count into the word that starts an argument.
+func header(class, count int) uint64 { return uint64(class) | uint64(count)<<8 }
+
+func (l *Launch) argument(words ...uint64) {
+	l.words = append(l.words, words...)
+	l.params++
+}
+
+// Null appends an absent optional argument.
+func (l *Launch) Null() { l.argument(C.CANN_NULL) }
+
+// Int appends an integer, enum, bool or pointer argument.
+func (l *Launch) Int(v int64) { l.argument(C.CANN_INT, uint64(v)) }
+
+// Double appends a double argument.
+func (l *Launch) Double(v float64) { l.argument(C.CANN_DOUBLE, math.Float64bits(v)) }
+
+// Float appends a float argument.
+func (l *Launch) Float(v float32) { l.argument(C.CANN_FLOAT, uint64(math.Float32bits(v))) }
+
+// Tensor appends a tensor.
+func (l *Launch) Tensor(d *TensorDesc) {
+	l.tensor(d)
+	l.params++
+	l.tensors++
+}
+
+func (l *Launch) tensor(d *TensorDesc) {
+	rank, storage := int(d.Rank), int(d.StorageRank)
+	n := len(l.words)
+	l.words = slices.Grow(l.words, 3+2*rank+storage)[:n+3+2*rank+storage]
+	w := l.words[n:]
+	w[0] = C.CANN_TENSOR | uint64(rank)<<8 | uint64(storage)<<16 | uint64(uint16(d.DType))<<32 | uint64(uint16(d.Format))<<48
+	w[1], w[2] = d.Address, uint64(d.Offset)
+	w = w[3:]
+	for i := range rank {
+		w[i], w[rank+i] = uint64(d.Dims[i]), uint64(d.Strides[i])
+	}
+	for i := range storage {
+		w[2*rank+i] = uint64(d.Storage[i])
+	}
+}
+
+// Tensors starts a tensor list of n members; n calls of Member must follow.
+func (l *Launch) Tensors(n int) { l.argument(header(C.CANN_TENSORS, n)) }
+
+// Member appends a member of a tensor list.
+func (l *Launch) Member(d *TensorDesc) {
+	l.tensor(d)
+	l.tensors++
+}
+
+// Scalar appends a scalar of the given dtype; value holds its little-endian bytes.
+func (l *Launch) Scalar(dtype int32, value [2]uint64) {
+	l.argument(scalarHeader(dtype), value[0], value[1])
+}
+
+func scalarHeader(dtype int32) uint64 { return C.CANN_SCALAR | uint64(uint16(dtype))<<32 }
+
+// Scalars starts a scalar list of n members; n calls of ScalarMember must follow.
+func (l *Launch) Scalars(n int) { l.argument(header(C.CANN_SCALARS, n)) }
+
+// ScalarMember appends a member of a scalar list.
+func (l *Launch) ScalarMember(dtype int32, value [2]uint64) {
+	l.words = append(l.words, scalarHeader(dtype), value[0], value[1])
+}
+
+// Ints appends an aclIntArray.
+func (l *Launch) Ints(v []int64) {
+	l.argument(header(C.CANN_INTS, len(v)))
+	for _, x := range v {
+		l.words = append(l.words, uint64(x))
+	}
+}
+
+// Floats appends an aclFloatArray.
+func (l *Launch) Floats(v []float32) { packed(l, C.CANN_FLOATS, v) }
+
+// Bools appends an aclBoolArray.
+func (l *Launch) Bools(v []bool) { packed(l, C.CANN_BOOLS, v) }
+
+// Text appends a C string; the copy ends with a NUL.
+func (l *Launch) Text(s string) {
+	l.argument(header(C.CANN_STRING, len(s)+1))
+	n := len(l.words)
+	l.words = append(l.words, make([]uint64, len(s)/8+1)...)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&l.words[n])), len(s)), s)
+}
+
+// packed appends an array whose elements are smaller than a word.
+func packed[T float32 | bool](l *Launch, class int, v []T) {
+	l.argument(header(class, len(v)))
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	n := len(l.words)
+	l.words = append(l.words, make([]uint64, (len(v)*size+7)/8)...)
+	if len(v) > 0 {
+		copy(unsafe.Slice((*T)(unsafe.Pointer(&l.words[n])), len(v)), v)
+	}
+}

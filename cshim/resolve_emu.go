@@ -1,0 +1,17 @@
+//go:build emu
+
+package cshim
+
+import "github.com/goascend/cann/internal/emu/export"
+
+// Emulated reports whether the program calls the emulator linked into it.
+const Emulated = true
+
+// resolve finds a symbol of the emulator. Calls may come back into Go, so unlike the
+// dlopen build this one marks no C function noescape or nocallback.
+func resolve(l Library, name string) (uint64, error) {
+	if p := export.Lookup(name); p != 0 {
+		return uint64(p), nil
+	}
+	return 0, &SymbolError{Symbol: name, Library: l, Tried: []Attempt{{"the emulator", "has no such symbol"}}}
+}

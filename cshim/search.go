@@ -1,0 +1,119 @@
+//go:build !emu
+
+package cshim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// candidate is a file that may hold a library: dlopen's search for a bare name, or a path.
+// Of several candidates with one name, the first that opens is used.
+type candidate struct {
+	name   string
+	path   string
+	custom bool // part of an operator package somebody installed beside CANN
+}
+
+// homes are the roots of a CANN installation, those named by the environment first.
+func homes() []string {
+	var out []string
+	for _, v := range []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"} {
+		if d := os.Getenv(v); d != "" {
+			out = append(out, d)
+		}
+	}
+	return append(out, "/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann")
+}
+
+// candidates lists where the libraries of a group may be, in the order of precedence.
+func candidates(l Library) []candidate {
+	switch l {
+	case ACL:
+		return append(inHomes("libascendcl.so"), inHomes("libacl_rt.so")...)
+	case Op:
+		return append(customPackages(), operatorLibraries()...)
+	}
+	return inHomes(l.String())
+}
+
+// inHomes is a bare name, which LD_LIBRARY_PATH decides, and then the installations.
+func inHomes(name string) []candidate {
+	out := []candidate{{name: name, path: name}}
+	for _, h := range homes() {
+		out = append(out, candidate{name: name, path: filepath.Join(h, "lib64", name)})
+	}
+	return out
+}
+
+const customLibrary = "op_api/lib/libcust_opapi.so"
+
+// customPackages are the operator packages that come before CANN's own operators: those of
+// ASCEND_CUSTOM_OPP_PATH, then the vendors of ASCEND_OPP_PATH in the order of config.ini.
+func customPackages() []candidate {
+	var out []candidate
+	add := func(dir string) {
+		p := filepath.Join(dir, customLibrary)
+		out = append(out, candidate{name: p, path: p, custom: true})
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("ASCEND_CUSTOM_OPP_PATH")) {
+		if dir != "" {
+			add(dir)
+		}
+	}
+	opp := os.Getenv("ASCEND_OPP_PATH")
+	if opp == "" {
+		return out
+	}
+	config, err := os.ReadFile(filepath.Join(opp, "vendors", "config.ini"))
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(config)) {
+		if list, ok := strings.CutPrefix(strings.TrimSpace(line), "load_priority="); ok {
+			for name := range strings.SplitSeq(list, ",") {
+				if name = strings.TrimSpace(name); name != "" {
+					add(filepath.Join(opp, "vendors", name))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// operatorLibraries are CANN's own: the parts that newer versions split libopapi into, then
+// libopapi, then the feature libraries of some releases.
+func operatorLibraries() []candidate {
+	var out []candidate
+	for _, h := range homes() {
+		parts, _ := filepath.Glob(filepath.Join(h, "lib64", "libopapi_*.so")) // the pattern is well-formed
+		for _, p := range parts {
+			out = append(out, candidate{name: filepath.Base(p), path: p})
+		}
+	}
+	out = append(out, inHomes("libopapi.so")...)
+	for _, f := range []string{"infer", "train", "math", "sparse", "fft", "rand"} {
+		name := "libaclnn_ops_" + f + ".so"
+		out = append(out, candidate{name: name, path: name})
+	}
+	return out
+}
+
+// allowed refuses an operator package that another user could have planted.
+func (c candidate) allowed() error {
+	if !c.custom {
+		return nil
+	}
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if me := uint32(os.Geteuid()); owner != me && owner != 0 {
+		return fmt.Errorf("owned by user %d; operator packages must belong to root or to user %d", owner, me)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+/* The two crossings from Go to C: a runtime call and an operator launch. The structs hold
+ * no pointer types, so that cgo neither scans nor copies them. */
+#ifndef CSHIM_H
+#define CSHIM_H
+
+#include <stdint.h>
+
+enum { CANN_ARGS = 12, CANN_MAX_PARAMS = 64 };
+
+/* One runtime call. */
+struct cann_call {
+	uint64_t fn;
+	uint64_t context; /* made current on this thread first; 0 = leave */
+	uint64_t args[CANN_ARGS];
+	uint64_t ret;
+	uint64_t message; /* malloc'ed error text of a failed call, or 0 */
+	uint32_t out;     /* bit i: the callee gets the address of args[i] */
+	uint16_t host;    /* 1 + index of the argument that is the host pointer; 0 = none */
+	uint8_t value;    /* the result is a value, not an error code */
+	uint8_t rebinds;  /* the callee changes the thread's current context */
+	int32_t bind;     /* error code of making the context current */
+};
+
+void cann_call(struct cann_call *c, void *host);
+/* The same for a callee that may call back into Go on this thread. */
+void cann_call_back(struct cann_call *c, void *host);
+
+/* How an operator argument is encoded: a header word (class in the low byte), then its
+ * payload. See launch.go, which writes what launch.c reads. */
+enum cann_class {
+	CANN_NULL,
+	CANN_INT,     /* value */
+	CANN_DOUBLE,  /* bits */
+	CANN_FLOAT,   /* bits in the low half */
+	CANN_STRING,  /* count = bytes with the NUL, then the bytes */
+	CANN_TENSOR,  /* rank, storage rank, dtype, format in the header; address, offset, dims, strides, storage dims */
+	CANN_TENSORS, /* count, then tensors */
+	CANN_SCALAR,  /* dtype in the header; two words of value */
+	CANN_SCALARS, /* count, then scalars */
+	CANN_INTS,    /* count, then values */
+	CANN_FLOATS,  /* count, then values, packed */
+	CANN_BOOLS,   /* count, then bytes, packed */
+};
+
+enum cann_stage { CANN_DONE, CANN_BIND, CANN_BUILD, CANN_PREPARE, CANN_EXECUTE, CANN_WORKSPACE };
+
+/* One operator launch. The part above `objects` is set by Go. */
+struct cann_launch {
+	uint64_t prepare, execute; /* the two phases */
+	uint64_t context, stream;
+	uint64_t workspace, size; /* scratch memory at hand */
+	uint32_t params;          /* encoded arguments */
+	uint32_t objects;         /* descriptors to destroy */
+	uint64_t object[CANN_MAX_PARAMS];
+	uint8_t kind[CANN_MAX_PARAMS];
+	uint64_t executor;
+	uint64_t need;    /* workspace size that phase one asked for */
+	uint64_t message; /* malloc'ed error text, or 0 */
+	int32_t code;
+	int32_t stage; /* where it stopped */
+};
+
+/* Runs both phases. When the workspace at hand is too small it stops with stage
+ * CANN_WORKSPACE; called again with a larger one it goes on with phase two. */
+void cann_launch(struct cann_launch *l, const uint64_t *words);
+/* Gives up a launch that stopped at CANN_WORKSPACE, or a prepared one. */
+void cann_release(struct cann_launch *l);
+/* Phase one only, for an executor that runs repeatedly; phase two with other addresses:
+ * addresses[i] for tensor i in declaration order, 0 = keep. tensors holds the descriptors. */
+void cann_prepare(struct cann_launch *l, const uint64_t *words, uint64_t *tensors);
+void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *addresses, uint32_t count);
+
+/* Functions the shim itself calls. */
+enum cann_base {
+	CANN_SET_CONTEXT,
+	CANN_ERROR_TEXT,
+	CANN_CREATE_TENSOR,
+	CANN_DESTROY_TENSOR,
+	CANN_CREATE_TENSORS,
+	CANN_DESTROY_TENSORS,
+	CANN_CREATE_SCALAR,
+	CANN_DESTROY_SCALAR,
+	CANN_CREATE_SCALARS,
+	CANN_DESTROY_SCALARS,
+	CANN_CREATE_INTS,
+	CANN_DESTROY_INTS,
+	CANN_CREATE_FLOATS,
+	CANN_DESTROY_FLOATS,
+	CANN_CREATE_BOOLS,
+	CANN_DESTROY_BOOLS,
+	CANN_DESTROY_EXECUTOR,
+	CANN_SET_REPEATABLE,
+	CANN_SET_ADDRESS,
+	CANN_BASE_COUNT
+};
+void cann_set_base(int which, uint64_t fn);
+
+/* Forgets which context each thread has made current. */
+void cann_forget(void);
+
+/* Calls fn with n integer words and up to eight floating-point words, whatever its C
+ * signature: see trampoline.c. */
+uint64_t cann_invoke(uint64_t fn, const uint64_t *ints, uint32_t n, const double *floats);
+
+/* Shared by call.c and launch.c. */
+uint64_t cann_base(int which);
+int32_t cann_bind(uint64_t context);
+uint64_t cann_error_text(void);
+
+/* The function that aclrtLaunchHostFunc and aclrtLaunchCallback get; it runs the Go
+ * function registered under the number that is its argument. */
+void cann_host_func(void *number);
+uint64_t cann_host_func_address(void);
+
+#endif
