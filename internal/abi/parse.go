@@ -1,0 +1,326 @@
+package abi
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Text is one file of the table.
+type Text struct{ Name, Data string }
+
+// SyntaxError says which line of the table is wrong and why.
+type SyntaxError struct {
+	File string
+	Line int
+	Msg  string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg) }
+
+// Parse reads the lines of all texts as one table. Fields are separated by tabs; a line
+// starts with what it describes:
+//
+//	library  name  headerPrefix
+//	func     versions  header  name  returnType  param:type …  [...]
+//	op       versions  header  symbol  param:type …
+//	const    versions  enum|-  name  value
+//	type     versions  name  target
+//	record   versions  header  struct|union  name  size  field:type@offset …
+//
+// "#" starts a comment line. A second func, op or const line for a name gives the form of
+// newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
+// fields are errors of type *SyntaxError.
+func Parse(texts ...Text) (*Table, error) {
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}}
+	for _, text := range texts {
+		for i, line := range strings.Split(text.Data, "\n") {
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			p.file, p.line = text.Name, i+1
+			if err := p.parse(strings.Split(line, "\t")); err != nil {
+				return nil, p.at(err)
+			}
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	return p.t, nil
+}
+
+type parser struct {
+	t    *Table
+	file string
+	line int
+
+	functions []positioned
+}
+
+// positioned is a func or op line, kept until all types are known.
+type positioned struct {
+	file string
+	line int
+	op   bool
+	Function
+}
+
+func (p *parser) at(err error) error { return &SyntaxError{p.file, p.line, err.Error()} }
+
+func (p *parser) parse(f []string) error {
+	kind, f := f[0], f[1:]
+	fields := map[string]int{"library": 2, "func": 4, "op": 3, "const": 4, "type": 3, "record": 5}
+	n, ok := fields[kind]
+	if !ok {
+		return fmt.Errorf("unknown kind of line %q", kind)
+	}
+	if rest := kind == "func" || kind == "op" || kind == "record"; len(f) < n || len(f) > n && !rest {
+		return fmt.Errorf("%s: %d fields, want %d", kind, len(f), n)
+	}
+	if kind == "library" {
+		if f[0] == "" {
+			return fmt.Errorf("library without a name")
+		}
+		p.t.libraries = append(p.t.libraries, library{f[0], f[1]})
+		return nil
+	}
+	versions, err := parseVersions(f[0])
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "func":
+		return p.function(false, Function{Versions: versions, Header: f[1], Name: f[2], Ret: f[3]}, f[4:])
+	case "op":
+		return p.function(true, Function{Versions: versions, Header: f[1], Name: f[2], Ret: "aclnnStatus"}, f[3:])
+	case "const":
+		return p.constant(Constant{Versions: versions, Enum: strings.TrimPrefix(f[1], "-"), Name: f[2], Value: f[3]})
+	case "type":
+		return p.typedef(Typedef{Versions: versions, Name: f[1], Target: f[2]})
+	}
+	return p.record(Record{Versions: versions, Header: f[1], Kind: f[2], Name: f[3]}, f[4], f[5:])
+}
+
+func parseVersions(s string) ([]string, error) {
+	known := []string{V81RC1, V2608, Custom}
+	versions, last := strings.Split(s, ","), -1
+	for _, v := range versions {
+		i := slices.Index(known, v)
+		if i <= last {
+			return nil, fmt.Errorf("versions %q: want some of %v in this order", s, known)
+		}
+		last = i
+	}
+	return versions, nil
+}
+
+func (p *parser) function(op bool, f Function, params []string) error {
+	if !isIdent(f.Name) {
+		return fmt.Errorf("function name %q is not an identifier", f.Name)
+	}
+	if !isType(f.Ret) {
+		return fmt.Errorf("%s: return type %q is not a C type", f.Name, f.Ret)
+	}
+	if op && !strings.HasPrefix(f.Name, "acl") {
+		return fmt.Errorf("operator %s does not start with acl", f.Name)
+	}
+	seen := map[string]bool{}
+	for i, s := range params {
+		if s == "..." {
+			if op || i == 0 || i != len(params)-1 {
+				return fmt.Errorf("%s: misplaced ellipsis", f.Name)
+			}
+			f.Variadic = true
+			continue
+		}
+		name, ctype, ok := strings.Cut(s, ":")
+		switch {
+		case !ok || !isIdent(name) || !isType(ctype):
+			return fmt.Errorf("%s: parameter %d %q is not name:type", f.Name, i+1, s)
+		case seen[name]:
+			return fmt.Errorf("%s: two parameters %s", f.Name, name)
+		}
+		seen[name] = true
+		f.Params = append(f.Params, Param{Name: name, Type: ctype, Optional: isOptional(name)})
+	}
+	p.functions = append(p.functions, positioned{p.file, p.line, op, f})
+	return nil
+}
+
+func (p *parser) constant(c Constant) error {
+	if !isIdent(c.Name) || c.Enum != "" && !isIdent(c.Enum) {
+		return fmt.Errorf("constant %q of enum %q: not an identifier", c.Name, c.Enum)
+	}
+	if !isDecimal(c.Value) {
+		return fmt.Errorf("%s: %q is not a decimal 64-bit integer", c.Name, c.Value)
+	}
+	if c.Enum != "" {
+		p.t.enums[c.Enum] = true
+	}
+	p.t.Constants = append(p.t.Constants, c)
+	if i := slices.IndexFunc(p.t.Constants, func(o Constant) bool { return o.Name == c.Name }); i < len(p.t.Constants)-1 {
+		old := p.t.Constants[i]
+		if overlap(old.Versions, c.Versions) || old.Older != "" {
+			return fmt.Errorf("constant %s given twice", c.Name)
+		}
+		c.Versions, c.Older = slices.Concat(old.Versions, c.Versions), old.Value
+		p.t.Constants = slices.Delete(p.t.Constants, len(p.t.Constants)-1, len(p.t.Constants))
+		p.t.Constants[i] = c
+	}
+	return nil
+}
+
+func (p *parser) typedef(d Typedef) error {
+	if !isIdent(d.Name) || !isType(d.Target) {
+		return fmt.Errorf("typedef %q of %q: not a C name and type", d.Name, d.Target)
+	}
+	if _, ok := p.t.typedefs[d.Name]; ok {
+		return fmt.Errorf("typedef %s given twice", d.Name)
+	}
+	p.t.typedefs[d.Name] = d.Target
+	p.t.Typedefs = append(p.t.Typedefs, d)
+	return nil
+}
+
+func (p *parser) record(r Record, size string, fields []string) error {
+	switch {
+	case r.Kind != "struct" && r.Kind != "union":
+		return fmt.Errorf("record kind %q: want struct or union", r.Kind)
+	case !isIdent(r.Name):
+		return fmt.Errorf("record name %q is not an identifier", r.Name)
+	case p.t.records[r.Name]:
+		return fmt.Errorf("record %s given twice", r.Name)
+	}
+	var err error
+	if r.Size, err = strconv.Atoi(size); err != nil || r.Size <= 0 {
+		return fmt.Errorf("%s: size %q is not a positive number", r.Name, size)
+	}
+	last := 0
+	for _, s := range fields {
+		name, rest, ok1 := strings.Cut(s, ":")
+		ctype, at, ok2 := strings.Cut(rest, "@")
+		offset, err := strconv.Atoi(at)
+		if !ok1 || !ok2 || err != nil || name != "" && !isIdent(name) || !isType(ctype) {
+			return fmt.Errorf("%s: field %q is not name:type@offset", r.Name, s)
+		}
+		if offset < last || offset > r.Size || r.Kind == "union" && offset != 0 {
+			return fmt.Errorf("%s: offset %d of %s does not fit", r.Name, offset, name)
+		}
+		last = offset
+		r.Fields = append(r.Fields, Field{name, ctype, offset})
+	}
+	p.t.records[r.Name] = true
+	p.t.Records = append(p.t.Records, r)
+	return nil
+}
+
+// finish resolves types and libraries, merges the forms of a function and sorts.
+func (p *parser) finish() error {
+	merged := map[string]*positioned{}
+	var names []string
+	for i := range p.functions {
+		f := &p.functions[i]
+		p.file, p.line = f.file, f.line
+		if err := p.resolve(&f.Function); err != nil {
+			return p.at(err)
+		}
+		old, ok := merged[f.Name]
+		if !ok {
+			merged[f.Name] = f
+			names = append(names, f.Name)
+			continue
+		}
+		switch {
+		case overlap(old.Versions, f.Versions):
+			return p.at(fmt.Errorf("%s given twice", f.Name))
+		case old.op != f.op || old.Ret != f.Ret || len(old.Params) != len(f.Params):
+			return p.at(fmt.Errorf("%s: the two forms differ in more than const", f.Name))
+		}
+		for i, was := range old.Params {
+			if was.Class != f.Params[i].Class {
+				return p.at(fmt.Errorf("%s: parameter %d changed from %s to %s", f.Name, i+1, was.Type, f.Params[i].Type))
+			}
+		}
+		f.Older = append(old.Older, Signature{old.Versions, old.Params})
+		f.Versions = slices.Concat(old.Versions, f.Versions)
+		merged[f.Name] = f
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		f := merged[n]
+		p.file, p.line = f.file, f.line
+		if !f.op {
+			p.t.Functions = append(p.t.Functions, f.Function)
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(n, "acl"), "nn")
+		p.t.Operators = append(p.t.Operators, Operator{Name: name, Symbol: n, Family: FamilyOf(name), Function: f.Function})
+	}
+	return p.sortAll()
+}
+
+func (p *parser) sortAll() error {
+	t := p.t
+	slices.SortFunc(t.Operators, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(t.Operators); i++ {
+		if t.Operators[i].Name == t.Operators[i-1].Name {
+			return p.at(fmt.Errorf("two operators are called %s without their prefix", t.Operators[i].Name))
+		}
+	}
+	slices.SortFunc(t.Typedefs, func(a, b Typedef) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.Records, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func (p *parser) resolve(f *Function) (err error) {
+	for i := range f.Params {
+		q := &f.Params[i]
+		if q.Class, err = p.t.Class(q.Type); err != nil {
+			return fmt.Errorf("%s: parameter %s: %w", f.Name, q.Name, err)
+		}
+	}
+	if f.Ret != "void" {
+		if _, err = p.t.Class(f.Ret); err != nil {
+			return fmt.Errorf("%s: return type: %w", f.Name, err)
+		}
+	}
+	f.Library, err = p.t.libraryOf(f.Header)
+	return err
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(v string) bool { return slices.Contains(b, v) })
+}
+
+func isIdent(s string) bool {
+	for i, r := range s {
+		if !(r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || i > 0 && '0' <= r && r <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isType accepts what a C type can be spelled with here; the compiler judges the rest.
+func isType(s string) bool {
+	if s == "" || !isIdent(s[:1]) || s[len(s)-1] == ' ' {
+		return false
+	}
+	for _, r := range s {
+		if !strings.ContainsRune("_ *()[],", r) && !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+// isDecimal accepts exactly one spelling per value, so the text stays canonical.
+func isDecimal(s string) bool {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return strconv.FormatInt(i, 10) == s
+	}
+	u, err := strconv.ParseUint(s, 10, 64)
+	return err == nil && strconv.FormatUint(u, 10) == s
+}

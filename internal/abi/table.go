@@ -1,0 +1,221 @@
+package abi
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Versions of CANN the table covers, oldest first. Custom marks operators of packages
+// that CANN itself does not ship.
+const (
+	V81RC1 = "8.1.RC1"
+	V2608  = "2026-08"
+	Custom = "custom"
+)
+
+// Param is one parameter of a C function.
+type Param struct {
+	Name     string
+	Type     string // C type; an array or function pointer has no name inside
+	Class    Class
+	Optional bool // the name says the pointer may be null
+}
+
+// Signature is a parameter list that some versions use.
+type Signature struct {
+	Versions []string
+	Params   []Param
+}
+
+// Function is one C function.
+type Function struct {
+	Name     string
+	Ret      string
+	Params   []Param // as in the newest version
+	Variadic bool
+	Header   string
+	Library  string
+	Versions []string    // that have the function, oldest first
+	Older    []Signature // versions whose parameter types differ (in const only)
+}
+
+// Since is the first version the function was seen in.
+func (f *Function) Since() string { return f.Versions[0] }
+
+// At returns the parameters in one version; ok is false when it lacks the function.
+func (f *Function) At(version string) (params []Param, ok bool) {
+	for _, s := range f.Older {
+		if slices.Contains(s.Versions, version) {
+			return s.Params, true
+		}
+	}
+	return f.Params, slices.Contains(f.Versions, version)
+}
+
+// Operator is an operator with the two-phase calling shape. Params lacks the trailing
+// workspaceSize and executor, which all operators have.
+type Operator struct {
+	Name   string // C name without "aclnn" (or "acl")
+	Symbol string // C name of phase two
+	Family Family
+	Function
+}
+
+// Constant is an enumerator or an integer macro.
+type Constant struct {
+	Name     string
+	Value    string // decimal; one constant needs the whole range of uint64
+	Enum     string // the C enum, "" for macros and unnamed enums
+	Versions []string
+	Older    string // value in the older version, when it changed
+}
+
+// Typedef is a C type name. An opaque struct or an enum names itself as its target.
+type Typedef struct {
+	Name, Target string
+	Versions     []string
+}
+
+// Field is a member of a record.
+type Field struct {
+	Name   string
+	Type   string
+	Offset int
+}
+
+// Record is a struct or union whose layout is part of the ABI.
+type Record struct {
+	Name     string
+	Kind     string // "struct" or "union"
+	Header   string
+	Size     int
+	Fields   []Field
+	Versions []string
+}
+
+// Table is the whole interface. Slices are sorted by name.
+type Table struct {
+	Operators []Operator
+	Functions []Function // that are not a phase of an operator
+	Constants []Constant
+	Typedefs  []Typedef
+	Records   []Record
+
+	libraries []library
+	enums     map[string]bool
+	typedefs  map[string]string
+	records   map[string]bool
+}
+
+// library says that functions whose header starts with prefix live in name.
+type library struct{ name, prefix string }
+
+//go:embed table/*.txt
+var files embed.FS
+
+// Load parses the embedded table. It fails only when the table was edited wrongly.
+func Load() (*Table, error) {
+	entries, err := files.ReadDir("table")
+	if err != nil {
+		return nil, err
+	}
+	var texts []Text
+	for _, e := range entries {
+		b, err := files.ReadFile("table/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, Text{Name: e.Name(), Data: string(b)})
+	}
+	return Parse(texts...)
+}
+
+// Operator finds an operator by its name without prefix.
+func (t *Table) Operator(name string) (*Operator, bool) {
+	i, ok := sort.Find(len(t.Operators), func(i int) int { return strings.Compare(name, t.Operators[i].Name) })
+	if !ok {
+		return nil, false
+	}
+	return &t.Operators[i], true
+}
+
+// Function finds a plain function by its C name.
+func (t *Table) Function(name string) (*Function, bool) {
+	i, ok := sort.Find(len(t.Functions), func(i int) int { return strings.Compare(name, t.Functions[i].Name) })
+	if !ok {
+		return nil, false
+	}
+	return &t.Functions[i], true
+}
+
+// Symbols lists every exported C symbol: both phases of each operator and each function.
+func (t *Table) Symbols() []string {
+	s := make([]string, 0, 2*len(t.Operators)+len(t.Functions))
+	for i := range t.Operators {
+		s = append(s, t.Operators[i].Symbol, t.Operators[i].Symbol+PhaseOne)
+	}
+	for i := range t.Functions {
+		s = append(s, t.Functions[i].Name)
+	}
+	slices.Sort(s)
+	return s
+}
+
+// PhaseOne is the suffix of an operator's first C function.
+const PhaseOne = "GetWorkspaceSize"
+
+// PhaseOneTail and PhaseTwo are the parameters all operators share.
+var (
+	phaseOneTail = []Param{
+		{Name: "workspaceSize", Type: "uint64_t *", Class: Pointer},
+		{Name: "executor", Type: "aclOpExecutor **", Class: Pointer},
+	}
+	phaseTwo = []Param{
+		{Name: "workspace", Type: "void *", Class: Pointer},
+		{Name: "workspaceSize", Type: "uint64_t", Class: Uint},
+		{Name: "executor", Type: "aclOpExecutor *", Class: Pointer},
+		{Name: "stream", Type: "aclrtStream", Class: Pointer},
+	}
+)
+
+// Phases returns the two C functions of the operator.
+func (o *Operator) Phases() (prepare, execute Function) {
+	prepare, execute = o.Function, o.Function
+	prepare.Name = o.Symbol + PhaseOne
+	prepare.Params = slices.Concat(o.Params, phaseOneTail)
+	prepare.Older = nil
+	for _, s := range o.Older {
+		prepare.Older = append(prepare.Older, Signature{s.Versions, slices.Concat(s.Params, phaseOneTail)})
+	}
+	execute.Name, execute.Params, execute.Older = o.Symbol, phaseTwo, nil
+	return prepare, execute
+}
+
+// AllFunctions lists every C function of the table, the phases of operators included,
+// sorted by name.
+func (t *Table) AllFunctions() []Function {
+	all := slices.Clone(t.Functions)
+	for i := range t.Operators {
+		prepare, execute := t.Operators[i].Phases()
+		all = append(all, prepare, execute)
+	}
+	slices.SortFunc(all, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// libraryOf finds the shared library of a header: the longest matching prefix decides.
+func (t *Table) libraryOf(header string) (string, error) {
+	best := library{}
+	for _, l := range t.libraries {
+		if strings.HasPrefix(header, l.prefix) && len(l.prefix) >= len(best.prefix) {
+			best = l
+		}
+	}
+	if best.name == "" {
+		return "", fmt.Errorf("no library line covers header %q", header)
+	}
+	return best.name, nil
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// emitDeclarations makes the C declarations of the whole interface in one header.
+func emitDeclarations(out files, t *abi.Table) error {
+	var b bytes.Buffer
+	b.WriteString(generatedMark)
+	b.WriteString("// Own declarations of CANN's C interface, written from the table of package abi.\n")
+	b.WriteString("#ifndef CANN_EMU_ZZ_CANN_H\n#define CANN_EMU_ZZ_CANN_H\n\n")
+	if err := declareTypes(&b, t, ""); err != nil {
+		return err
+	}
+	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
+	for _, f := range t.AllFunctions() {
+		b.WriteString(prototype(f, f.Params) + ";\n")
+	}
+	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
+	out["internal/emu/export/zz_cann.h"] = b.Bytes()
+	return nil
+}
+
+// declareTypes writes constants and types as one version has them; "" means their union.
+func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
+	in := func(versions []string) bool { return version == "" || slices.Contains(versions, version) }
+	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
+
+	enums := enumerators(t, version)
+	for _, c := range enums.macros {
+		fmt.Fprintf(b, "#define %s %s\n", c.Name, literal(c.Value))
+	}
+	b.WriteString("\n")
+	for _, e := range enums.order {
+		var members []string
+		for _, c := range enums.members[e] {
+			members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
+		}
+		head, tail := "enum "+e, " "+e
+		if e == "" {
+			head, tail = "enum", ""
+		} else {
+			head = "typedef " + head
+		}
+		fmt.Fprintf(b, "%s {\n%s\n}%s;\n", head, strings.Join(members, ",\n"), tail)
+	}
+
+	b.WriteString("\n")
+	records, err := recordOrder(t, in)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		fmt.Fprintf(b, "typedef %s %s %[2]s;\n", r.Kind, r.Name)
+	}
+	// Function types come last: they use the others.
+	for _, function := range []bool{false, true} {
+		for _, d := range t.Typedefs {
+			if !in(d.Versions) || strings.Contains(d.Target, "( *)(") != function {
+				continue
+			}
+			target := d.Target
+			if target == d.Name {
+				target = "struct " + target
+			}
+			fmt.Fprintf(b, "typedef %s;\n", declarator(target, d.Name))
+		}
+	}
+	for _, r := range records {
+		fmt.Fprintf(b, "\n%s %s {\n", r.Kind, r.Name)
+		writeFields(b, t, r, "\t")
+		b.WriteString("};\n")
+	}
+	return nil
+}
+
+type enumSet struct {
+	order   []string
+	members map[string][]abi.Constant
+	macros  []abi.Constant
+}
+
+// enumerators sorts constants into enums and macros. The table does not tell macros from
+// members of unnamed enums; the spelling does.
+func enumerators(t *abi.Table, version string) enumSet {
+	s := enumSet{members: map[string][]abi.Constant{}}
+	for _, c := range t.Constants {
+		if version != "" && !slices.Contains(c.Versions, version) {
+			continue
+		}
+		if c.Older != "" && version == c.Versions[0] {
+			c.Value = c.Older
+		}
+		if c.Enum == "" && c.Name == strings.ToUpper(c.Name) {
+			s.macros = append(s.macros, c)
+			continue
+		}
+		if s.members[c.Enum] == nil {
+			s.order = append(s.order, c.Enum)
+		}
+		s.members[c.Enum] = append(s.members[c.Enum], c)
+	}
+	return s
+}
+
+// literal is a C constant of a decimal value.
+func literal(v string) string {
+	switch {
+	case strings.HasPrefix(v, "-"):
+		return "(" + v + ")"
+	case len(v) > 10 || len(v) == 10 && v > "4294967295":
+		return v + "ULL"
+	case len(v) == 10 && v > "2147483647":
+		return v + "U"
+	}
+	return v
+}
+
+// recordOrder sorts records so that each comes after those it contains. Records that only
+// lie as unnamed members inside others are left out.
+func recordOrder(t *abi.Table, in func([]string) bool) ([]abi.Record, error) {
+	byName, inner := map[string]abi.Record{}, map[string]bool{}
+	for _, r := range t.Records {
+		byName[r.Name] = r
+		for _, f := range r.Fields {
+			if f.Name == "" {
+				inner[f.Type] = true
+			}
+		}
+	}
+	var order []abi.Record
+	state := map[string]int{} // 1 while its members are placed, 2 when placed
+	var place func(name string) error
+	place = func(name string) error {
+		r, ok := byName[name]
+		if !ok || state[name] == 2 {
+			return nil
+		}
+		if state[name] == 1 {
+			return fmt.Errorf("record %s contains itself", name)
+		}
+		state[name] = 1
+		for _, f := range r.Fields {
+			if err := place(element(f.Type)); err != nil {
+				return err
+			}
+		}
+		state[name] = 2
+		if !inner[name] && in(r.Versions) {
+			order = append(order, r)
+		}
+		return nil
+	}
+	for _, r := range t.Records {
+		if err := place(r.Name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}
+
+// element is the element type of an array type.
+func element(ctype string) string {
+	e, _, _ := strings.Cut(ctype, "[")
+	return e
+}
+
+func writeFields(b *bytes.Buffer, t *abi.Table, r abi.Record, indent string) {
+	for _, f := range r.Fields {
+		if f.Name != "" {
+			fmt.Fprintf(b, "%s%s;\n", indent, declarator(f.Type, f.Name))
+			continue
+		}
+		i := slices.IndexFunc(t.Records, func(m abi.Record) bool { return m.Name == f.Type })
+		fmt.Fprintf(b, "%s%s {\n", indent, t.Records[i].Kind)
+		writeFields(b, t, t.Records[i], indent+"\t")
+		fmt.Fprintf(b, "%s};\n", indent)
+	}
+}
+
+// declarator declares name with a type spelled without it: "int64_t ( *)[2]" and "n" give
+// "int64_t (*n)[2]".
+func declarator(ctype, name string) string {
+	if before, after, ok := strings.Cut(ctype, "( *)"); ok {
+		return before + "(*" + name + ")" + after
+	}
+	if base, dims, ok := strings.Cut(ctype, "["); ok {
+		return base + " " + name + "[" + dims
+	}
+	if strings.HasSuffix(ctype, "*") {
+		return ctype + name
+	}
+	return ctype + " " + name
+}
+
+// prototype is the declaration of a function with the given parameters.
+func prototype(f abi.Function, params []abi.Param) string {
+	list := make([]string, 0, len(params)+1)
+	for _, p := range params {
+		list = append(list, declarator(p.Type, p.Name))
+	}
+	if f.Variadic {
+		list = append(list, "...")
+	}
+	if len(list) == 0 {
+		list = append(list, "void")
+	}
+	return declarator(f.Ret, f.Name) + "(" + strings.Join(list, ", ") + ")"
+}

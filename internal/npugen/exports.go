@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+const exportDir = "internal/emu/export/"
+
+// emitExports makes the emulator's C symbols and the tables that find them.
+func emitExports(out files, t *abi.Table) error {
+	var ops bytes.Buffer
+	ops.WriteString(generatedMark + "#include \"export.h\"\n")
+	for id, o := range t.Operators {
+		prepare, execute := o.Phases()
+		args, err := words(prepare.Params)
+		if err != nil {
+			return fmt.Errorf("%s: %w", prepare.Name, err)
+		}
+		fmt.Fprintf(&ops, "\n%s\n{\n\treturn emu_prepare(%d, WORDS(%s), %d);\n}\n",
+			prototype(prepare, prepare.Params), id, args, len(prepare.Params))
+		fmt.Fprintf(&ops, "\n%s\n{\n\treturn emu_execute(%d, workspace, workspaceSize, executor, stream);\n}\n",
+			prototype(execute, execute.Params), id)
+	}
+	out[exportDir+"zz_operators.c"] = ops.Bytes()
+
+	var fns, table bytes.Buffer
+	fns.WriteString(generatedMark + "#include \"export.h\"\n")
+	table.WriteString(generatedMark + "\npackage export\n\n// functions are the C functions that are no phase of an operator; the index is the id.\nvar functions = [...]function{\n")
+	for id, f := range t.Functions {
+		if err := exportFunction(&fns, t, id, f); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		fmt.Fprintf(&table, "\t{%q, %s},\n", f.Name, absent(f.Ret))
+	}
+	table.WriteString("}\n")
+	out[exportDir+"zz_functions.c"] = fns.Bytes()
+	if err := out.golang(exportDir+"zz_functions.go", table.Bytes()); err != nil {
+		return err
+	}
+
+	var symbols bytes.Buffer
+	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\nconst struct emu_symbol emu_symbols[] = {\n")
+	names := t.Symbols()
+	for _, n := range names {
+		fmt.Fprintf(&symbols, "\t{\"%s\", (void *)%[1]s},\n", n)
+	}
+	fmt.Fprintf(&symbols, "};\n\nconst int emu_symbol_count = %d;\n", len(names))
+	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
+	return nil
+}
+
+// words packs parameters into 64-bit words by the macros of export.h.
+func words(params []abi.Param) (string, error) {
+	list := make([]string, len(params))
+	for i, p := range params {
+		macro, err := packing(p.Class)
+		if err != nil {
+			return "", fmt.Errorf("parameter %s: %w", p.Name, err)
+		}
+		list[i] = macro + "(" + p.Name + ")"
+	}
+	return strings.Join(list, ", "), nil
+}
+
+func packing(c abi.Class) (string, error) {
+	switch c {
+	case abi.Int, abi.Enum, abi.DType:
+		return "SIGNED", nil
+	case abi.Uint, abi.Bool:
+		return "UNSIGNED", nil
+	case abi.Double:
+		return "DOUBLE", nil
+	case abi.Float:
+		return "FLOAT", nil
+	case abi.ByValue:
+		return "RECORD", nil
+	case abi.Tensor, abi.TensorList, abi.Scalar, abi.ScalarList, abi.IntArray, abi.FloatArray, abi.BoolArray,
+		abi.String, abi.Pointer, abi.FuncPtr:
+		return "POINTER", nil
+	}
+	return "", fmt.Errorf("no packing for class %v", c)
+}
+
+func exportFunction(b *bytes.Buffer, t *abi.Table, id int, f abi.Function) error {
+	args, err := words(f.Params)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "\n%s\n{\n", prototype(f, f.Params))
+	if f.Variadic {
+		// The text is formatted here; Go sees it as the format without arguments.
+		format := f.Params[len(f.Params)-1].Name
+		fmt.Fprintf(b, "\tchar text[1024] = \"\";\n\tif (%s) {\n\t\tva_list rest;\n\t\tva_start(rest, %[1]s);\n"+
+			"\t\tvsnprintf(text, sizeof text, %[1]s, rest);\n\t\tva_end(rest);\n\t}\n", format)
+		args = strings.TrimSuffix(args, "POINTER("+format+")") + "POINTER(text)"
+	}
+	call := fmt.Sprintf("emu_call(%d, 0, 0)", id)
+	if len(f.Params) > 0 {
+		call = fmt.Sprintf("emu_call(%d, WORDS(%s), %d)", id, args, len(f.Params))
+	}
+	if f.Ret == "void" {
+		fmt.Fprintf(b, "\t%s;\n}\n", call)
+		return nil
+	}
+	class, err := t.Class(f.Ret)
+	if err != nil {
+		return err
+	}
+	switch class {
+	case abi.Float:
+		call = "emu_float(" + call + ")"
+	case abi.Int, abi.Uint, abi.Enum, abi.DType:
+		call = "(" + f.Ret + ")" + call
+	default:
+		if !isPointer(class) {
+			return fmt.Errorf("return type %s of class %v", f.Ret, class)
+		}
+		call = "(" + f.Ret + ")(uintptr_t)" + call
+	}
+	fmt.Fprintf(b, "\treturn %s;\n}\n", call)
+	return nil
+}
+
+func isPointer(c abi.Class) bool {
+	return slices.Contains([]abi.Class{
+		abi.Tensor, abi.TensorList, abi.Scalar, abi.ScalarList,
+		abi.IntArray, abi.FloatArray, abi.BoolArray, abi.String, abi.Pointer,
+	}, c)
+}
+
+// absent is what a function returns that the emulator does not implement: an error code
+// where the type has one, else nothing.
+func absent(ret string) string {
+	switch ret {
+	case "aclError":
+		return "abi.ACL_ERROR_API_NOT_SUPPORT"
+	case "aclnnStatus":
+		return "abi.ACLNN_ERR_INNER"
+	case "HcclResult":
+		return "abi.HCCL_E_NOT_SUPPORT"
+	case "aclDataType":
+		return "noDataType"
+	case "aclFormat":
+		return "noFormat"
+	}
+	return "0"
+}
