@@ -280,6 +280,7 @@ func (p *parser) resolve(f *Function) (err error) {
 		if q.Class, err = p.t.Class(q.Type); err != nil {
 			return fmt.Errorf("%s: parameter %s: %w", f.Name, q.Name, err)
 		}
+		q.Output = isOutput(f.Name, *q)
 	}
 	if f.Ret != "void" {
 		if _, err = p.t.Class(f.Ret); err != nil {

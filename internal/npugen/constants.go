@@ -43,7 +43,7 @@ func emitOperatorTable(out files, t *abi.Table) error {
 			if !ok {
 				return fmt.Errorf("%s: the emulator has no class for %s %s", o.Symbol, p.Type, p.Name)
 			}
-			fmt.Fprintf(&b, "{%q, %s}, ", p.Name, class)
+			fmt.Fprintf(&b, "{%q, %s, %t}, ", p.Name, class, p.Output)
 		}
 		b.WriteString("}},\n")
 	}
