@@ -11,59 +11,59 @@ type AddReluParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAddRelu = operator{
-	name:    "AddRelu",
-	symbol:  "aclnnAddRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opAddRelu = Operator{
+	Name: "AddRelu", Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // AddRelu launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AddRelu(st *acl.Stream, p AddReluParams) error {
-	c := newCall(st, &opAddRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddReluParams) operator() *operator { return &opAddRelu }
 
-func (p *AddReluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddReluParams) Operator() *Operator { return &opAddRelu }
+
+// Encode implements Params.
+func (p *AddReluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // CeluParams are the arguments of aclnnCelu, in C order.
 type CeluParams struct {
 	Self  *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCelu = operator{
-	name:    "Celu",
-	symbol:  "aclnnCelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self alpha out",
+var opCelu = Operator{
+	Name: "Celu", Symbol: "aclnnCelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self alpha out",
 }
 
 // Celu launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Celu(st *acl.Stream, p CeluParams) error {
-	c := newCall(st, &opCelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CeluParams) operator() *operator { return &opCelu }
 
-func (p *CeluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CeluParams) Operator() *Operator { return &opCelu }
+
+// Encode implements Params.
+func (p *CeluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // EluParams are the arguments of aclnnElu, in C order.
@@ -72,31 +72,31 @@ type EluParams struct {
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opElu = operator{
-	name:    "Elu",
-	symbol:  "aclnnElu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self alpha scale inputScale out",
+var opElu = Operator{
+	Name: "Elu", Symbol: "aclnnElu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self alpha scale inputScale out",
 }
 
 // Elu launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Elu(st *acl.Stream, p EluParams) error {
-	c := newCall(st, &opElu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opElu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EluParams) operator() *operator { return &opElu }
 
-func (p *EluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Alpha)
-	c.scalar(p.Scale)
-	c.scalar(p.InputScale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EluParams) Operator() *Operator { return &opElu }
+
+// Encode implements Params.
+func (p *EluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Scale)
+	c.Scalar(p.InputScale)
+	c.Tensor(p.Out)
 }
 
 // EluBackwardParams are the arguments of aclnnEluBackward, in C order.
@@ -107,33 +107,33 @@ type EluBackwardParams struct {
 	InputScale   Scalar
 	IsResult     bool
 	SelfOrResult *Tensor
-	GradInput    *Tensor
+	GradInput    *Tensor // output
 }
 
-var opEluBackward = operator{
-	name:    "EluBackward",
-	symbol:  "aclnnEluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
+var opEluBackward = Operator{
+	Name: "EluBackward", Symbol: "aclnnEluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
 }
 
 // EluBackward launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
-	c := newCall(st, &opEluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EluBackwardParams) operator() *operator { return &opEluBackward }
 
-func (p *EluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.scalar(p.Alpha)
-	c.scalar(p.Scale)
-	c.scalar(p.InputScale)
-	c.bool(p.IsResult)
-	c.tensor(p.SelfOrResult)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *EluBackwardParams) Operator() *Operator { return &opEluBackward }
+
+// Encode implements Params.
+func (p *EluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Scale)
+	c.Scalar(p.InputScale)
+	c.Bool(p.IsResult)
+	c.Tensor(p.SelfOrResult)
+	c.Tensor(p.GradInput)
 }
 
 // EluV2Params are the arguments of aclnnEluV2, in C order.
@@ -142,114 +142,114 @@ type EluV2Params struct {
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opEluV2 = operator{
-	name:    "EluV2",
-	symbol:  "aclnnEluV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self alpha scale inputScale out",
+var opEluV2 = Operator{
+	Name: "EluV2", Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
+	Params: "self alpha scale inputScale out",
 }
 
 // EluV2 launches aclnnEluV2 (libopapi, CANN 2026-08) on st.
 func EluV2(st *acl.Stream, p EluV2Params) error {
-	c := newCall(st, &opEluV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEluV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EluV2Params) operator() *operator { return &opEluV2 }
 
-func (p *EluV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Alpha)
-	c.scalar(p.Scale)
-	c.scalar(p.InputScale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EluV2Params) Operator() *Operator { return &opEluV2 }
+
+// Encode implements Params.
+func (p *EluV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Scale)
+	c.Scalar(p.InputScale)
+	c.Tensor(p.Out)
 }
 
 // FastGeluParams are the arguments of aclnnFastGelu, in C order.
 type FastGeluParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opFastGelu = operator{
-	name:    "FastGelu",
-	symbol:  "aclnnFastGelu",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opFastGelu = Operator{
+	Name: "FastGelu", Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // FastGelu launches aclnnFastGelu (libopapi, CANN 2026-08) on st.
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
-	c := newCall(st, &opFastGelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFastGelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FastGeluParams) operator() *operator { return &opFastGelu }
 
-func (p *FastGeluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FastGeluParams) Operator() *Operator { return &opFastGelu }
+
+// Encode implements Params.
+func (p *FastGeluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // FastGeluBackwardParams are the arguments of aclnnFastGeluBackward, in C order.
 type FastGeluBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opFastGeluBackward = operator{
-	name:    "FastGeluBackward",
-	symbol:  "aclnnFastGeluBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput self gradInput",
+var opFastGeluBackward = Operator{
+	Name: "FastGeluBackward", Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput self gradInput",
 }
 
 // FastGeluBackward launches aclnnFastGeluBackward (libopapi, CANN 2026-08) on st.
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
-	c := newCall(st, &opFastGeluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFastGeluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FastGeluBackwardParams) operator() *operator { return &opFastGeluBackward }
 
-func (p *FastGeluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *FastGeluBackwardParams) Operator() *Operator { return &opFastGeluBackward }
+
+// Encode implements Params.
+func (p *FastGeluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.GradInput)
 }
 
 // FastGeluV2Params are the arguments of aclnnFastGeluV2, in C order.
 type FastGeluV2Params struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opFastGeluV2 = operator{
-	name:    "FastGeluV2",
-	symbol:  "aclnnFastGeluV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x out",
+var opFastGeluV2 = Operator{
+	Name: "FastGeluV2", Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
 }
 
 // FastGeluV2 launches aclnnFastGeluV2 (libopapi, CANN 2026-08) on st.
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
-	c := newCall(st, &opFastGeluV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFastGeluV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FastGeluV2Params) operator() *operator { return &opFastGeluV2 }
 
-func (p *FastGeluV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FastGeluV2Params) Operator() *Operator { return &opFastGeluV2 }
+
+// Encode implements Params.
+func (p *FastGeluV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // FusedBiasLeakyReluParams are the arguments of aclnnFusedBiasLeakyRelu, in C order.
@@ -258,31 +258,31 @@ type FusedBiasLeakyReluParams struct {
 	Bias          *Tensor
 	NegativeSlope float64
 	Scale         float64
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opFusedBiasLeakyRelu = operator{
-	name:    "FusedBiasLeakyRelu",
-	symbol:  "aclnnFusedBiasLeakyRelu",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x bias negativeSlope scale out",
+var opFusedBiasLeakyRelu = Operator{
+	Name: "FusedBiasLeakyRelu", Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
+	Params: "x bias negativeSlope scale out",
 }
 
 // FusedBiasLeakyRelu launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) on st.
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
-	c := newCall(st, &opFusedBiasLeakyRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedBiasLeakyRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedBiasLeakyReluParams) operator() *operator { return &opFusedBiasLeakyRelu }
 
-func (p *FusedBiasLeakyReluParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Bias)
-	c.float64(p.NegativeSlope)
-	c.float64(p.Scale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FusedBiasLeakyReluParams) Operator() *Operator { return &opFusedBiasLeakyRelu }
+
+// Encode implements Params.
+func (p *FusedBiasLeakyReluParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Bias)
+	c.Float64(p.NegativeSlope)
+	c.Float64(p.Scale)
+	c.Tensor(p.Out)
 }
 
 // GeGluParams are the arguments of aclnnGeGlu, in C order.
@@ -290,32 +290,32 @@ type GeGluParams struct {
 	Self        *Tensor
 	Dim         int64
 	Approximate int64
-	Out         *Tensor
-	OutGelu     *Tensor
+	Out         *Tensor // output
+	OutGelu     *Tensor // output
 }
 
-var opGeGlu = operator{
-	name:    "GeGlu",
-	symbol:  "aclnnGeGlu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim approximate out outGelu",
+var opGeGlu = Operator{
+	Name: "GeGlu", Symbol: "aclnnGeGlu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim approximate out outGelu",
 }
 
 // GeGlu launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeGlu(st *acl.Stream, p GeGluParams) error {
-	c := newCall(st, &opGeGlu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeGlu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeGluParams) operator() *operator { return &opGeGlu }
 
-func (p *GeGluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.int64(p.Approximate)
-	c.tensor(p.Out)
-	c.tensor(p.OutGelu)
+// Operator implements Params.
+func (p *GeGluParams) Operator() *Operator { return &opGeGlu }
+
+// Encode implements Params.
+func (p *GeGluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Approximate)
+	c.Tensor(p.Out)
+	c.Tensor(p.OutGelu)
 }
 
 // GeGluBackwardParams are the arguments of aclnnGeGluBackward, in C order.
@@ -325,32 +325,32 @@ type GeGluBackwardParams struct {
 	Gelu        *Tensor
 	Dim         int64
 	Approximate int64
-	GradInput   *Tensor
+	GradInput   *Tensor // output
 }
 
-var opGeGluBackward = operator{
-	name:    "GeGluBackward",
-	symbol:  "aclnnGeGluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self gelu dim approximate gradInput",
+var opGeGluBackward = Operator{
+	Name: "GeGluBackward", Symbol: "aclnnGeGluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self gelu dim approximate gradInput",
 }
 
 // GeGluBackward launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
-	c := newCall(st, &opGeGluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeGluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeGluBackwardParams) operator() *operator { return &opGeGluBackward }
 
-func (p *GeGluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Gelu)
-	c.int64(p.Dim)
-	c.int64(p.Approximate)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *GeGluBackwardParams) Operator() *Operator { return &opGeGluBackward }
+
+// Encode implements Params.
+func (p *GeGluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Gelu)
+	c.Int64(p.Dim)
+	c.Int64(p.Approximate)
+	c.Tensor(p.GradInput)
 }
 
 // GeGluV3Params are the arguments of aclnnGeGluV3, in C order.
@@ -359,33 +359,33 @@ type GeGluV3Params struct {
 	Dim          int64
 	Approximate  int64
 	ActivateLeft bool
-	Out          *Tensor
-	OutGelu      *Tensor
+	Out          *Tensor // output
+	OutGelu      *Tensor // output
 }
 
-var opGeGluV3 = operator{
-	name:    "GeGluV3",
-	symbol:  "aclnnGeGluV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim approximate activateLeft out outGelu",
+var opGeGluV3 = Operator{
+	Name: "GeGluV3", Symbol: "aclnnGeGluV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim approximate activateLeft out outGelu",
 }
 
 // GeGluV3 launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
-	c := newCall(st, &opGeGluV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeGluV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeGluV3Params) operator() *operator { return &opGeGluV3 }
 
-func (p *GeGluV3Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.int64(p.Approximate)
-	c.bool(p.ActivateLeft)
-	c.tensor(p.Out)
-	c.tensor(p.OutGelu)
+// Operator implements Params.
+func (p *GeGluV3Params) Operator() *Operator { return &opGeGluV3 }
+
+// Encode implements Params.
+func (p *GeGluV3Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Approximate)
+	c.Bool(p.ActivateLeft)
+	c.Tensor(p.Out)
+	c.Tensor(p.OutGelu)
 }
 
 // GeGluV3BackwardParams are the arguments of aclnnGeGluV3Backward, in C order.
@@ -396,60 +396,60 @@ type GeGluV3BackwardParams struct {
 	Dim          int64
 	Approximate  int64
 	ActivateLeft bool
-	GradInput    *Tensor
+	GradInput    *Tensor // output
 }
 
-var opGeGluV3Backward = operator{
-	name:    "GeGluV3Backward",
-	symbol:  "aclnnGeGluV3Backward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self gelu dim approximate activateLeft gradInput",
+var opGeGluV3Backward = Operator{
+	Name: "GeGluV3Backward", Symbol: "aclnnGeGluV3Backward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self gelu dim approximate activateLeft gradInput",
 }
 
 // GeGluV3Backward launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
-	c := newCall(st, &opGeGluV3Backward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeGluV3Backward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeGluV3BackwardParams) operator() *operator { return &opGeGluV3Backward }
 
-func (p *GeGluV3BackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Gelu)
-	c.int64(p.Dim)
-	c.int64(p.Approximate)
-	c.bool(p.ActivateLeft)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *GeGluV3BackwardParams) Operator() *Operator { return &opGeGluV3Backward }
+
+// Encode implements Params.
+func (p *GeGluV3BackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Gelu)
+	c.Int64(p.Dim)
+	c.Int64(p.Approximate)
+	c.Bool(p.ActivateLeft)
+	c.Tensor(p.GradInput)
 }
 
 // GeluParams are the arguments of aclnnGelu, in C order.
 type GeluParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opGelu = operator{
-	name:    "Gelu",
-	symbol:  "aclnnGelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opGelu = Operator{
+	Name: "Gelu", Symbol: "aclnnGelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Gelu launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Gelu(st *acl.Stream, p GeluParams) error {
-	c := newCall(st, &opGelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluParams) operator() *operator { return &opGelu }
 
-func (p *GeluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GeluParams) Operator() *Operator { return &opGelu }
+
+// Encode implements Params.
+func (p *GeluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // GeluBackwardParams are the arguments of aclnnGeluBackward, in C order.
@@ -459,26 +459,26 @@ type GeluBackwardParams struct {
 	GradInput  *Tensor
 }
 
-var opGeluBackward = operator{
-	name:    "GeluBackward",
-	symbol:  "aclnnGeluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self gradInput",
+var opGeluBackward = Operator{
+	Name: "GeluBackward", Symbol: "aclnnGeluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self gradInput",
 }
 
 // GeluBackward launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
-	c := newCall(st, &opGeluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluBackwardParams) operator() *operator { return &opGeluBackward }
 
-func (p *GeluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *GeluBackwardParams) Operator() *Operator { return &opGeluBackward }
+
+// Encode implements Params.
+func (p *GeluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.GradInput)
 }
 
 // GeluBackwardV2Params are the arguments of aclnnGeluBackwardV2, in C order.
@@ -486,177 +486,177 @@ type GeluBackwardV2Params struct {
 	GradOutput  *Tensor
 	Self        *Tensor
 	Approximate string
-	GradInput   *Tensor
+	GradInput   *Tensor // output
 }
 
-var opGeluBackwardV2 = operator{
-	name:    "GeluBackwardV2",
-	symbol:  "aclnnGeluBackwardV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self approximate gradInput",
+var opGeluBackwardV2 = Operator{
+	Name: "GeluBackwardV2", Symbol: "aclnnGeluBackwardV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self approximate gradInput",
 }
 
 // GeluBackwardV2 launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
-	c := newCall(st, &opGeluBackwardV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeluBackwardV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluBackwardV2Params) operator() *operator { return &opGeluBackwardV2 }
 
-func (p *GeluBackwardV2Params) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.str(p.Approximate)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *GeluBackwardV2Params) Operator() *Operator { return &opGeluBackwardV2 }
+
+// Encode implements Params.
+func (p *GeluBackwardV2Params) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Str(p.Approximate)
+	c.Tensor(p.GradInput)
 }
 
 // GeluMulParams are the arguments of aclnnGeluMul, in C order.
 type GeluMulParams struct {
 	Input               *Tensor
-	ApproximateOptional string // optional
-	Out                 *Tensor
+	ApproximateOptional string  // optional
+	Out                 *Tensor // output
 }
 
-var opGeluMul = operator{
-	name:    "GeluMul",
-	symbol:  "aclnnGeluMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input approximateOptional out",
+var opGeluMul = Operator{
+	Name: "GeluMul", Symbol: "aclnnGeluMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input approximateOptional out",
 }
 
 // GeluMul launches aclnnGeluMul (libopapi, CANN 8.1.RC1) on st.
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
-	c := newCall(st, &opGeluMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeluMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluMulParams) operator() *operator { return &opGeluMul }
 
-func (p *GeluMulParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.optStr(p.ApproximateOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GeluMulParams) Operator() *Operator { return &opGeluMul }
+
+// Encode implements Params.
+func (p *GeluMulParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.OptStr(p.ApproximateOptional)
+	c.Tensor(p.Out)
 }
 
 // GeluV2Params are the arguments of aclnnGeluV2, in C order.
 type GeluV2Params struct {
 	X           *Tensor
 	Approximate int64
-	Y           *Tensor
+	Y           *Tensor // output
 }
 
-var opGeluV2 = operator{
-	name:    "GeluV2",
-	symbol:  "aclnnGeluV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x approximate y",
+var opGeluV2 = Operator{
+	Name: "GeluV2", Symbol: "aclnnGeluV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x approximate y",
 }
 
 // GeluV2 launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
-	c := newCall(st, &opGeluV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeluV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluV2Params) operator() *operator { return &opGeluV2 }
 
-func (p *GeluV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.int64(p.Approximate)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *GeluV2Params) Operator() *Operator { return &opGeluV2 }
+
+// Encode implements Params.
+func (p *GeluV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Approximate)
+	c.Tensor(p.Y)
 }
 
 // GluParams are the arguments of aclnnGlu, in C order.
 type GluParams struct {
 	Self *Tensor
 	Dim  int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opGlu = operator{
-	name:    "Glu",
-	symbol:  "aclnnGlu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim out",
+var opGlu = Operator{
+	Name: "Glu", Symbol: "aclnnGlu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim out",
 }
 
 // Glu launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Glu(st *acl.Stream, p GluParams) error {
-	c := newCall(st, &opGlu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGlu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GluParams) operator() *operator { return &opGlu }
 
-func (p *GluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GluParams) Operator() *Operator { return &opGlu }
+
+// Encode implements Params.
+func (p *GluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // GluBackwardParams are the arguments of aclnnGluBackward, in C order.
 type GluBackwardParams struct {
-	GradOut *Tensor
+	GradOut *Tensor // output
 	Self    *Tensor
 	Dim     int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opGluBackward = operator{
-	name:    "GluBackward",
-	symbol:  "aclnnGluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut self dim out",
+var opGluBackward = Operator{
+	Name: "GluBackward", Symbol: "aclnnGluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut self dim out",
 }
 
 // GluBackward launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
-	c := newCall(st, &opGluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GluBackwardParams) operator() *operator { return &opGluBackward }
 
-func (p *GluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GluBackwardParams) Operator() *Operator { return &opGluBackward }
+
+// Encode implements Params.
+func (p *GluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // HardshrinkParams are the arguments of aclnnHardshrink, in C order.
 type HardshrinkParams struct {
 	Self  *Tensor
 	Lambd Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opHardshrink = operator{
-	name:    "Hardshrink",
-	symbol:  "aclnnHardshrink",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self lambd out",
+var opHardshrink = Operator{
+	Name: "Hardshrink", Symbol: "aclnnHardshrink", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self lambd out",
 }
 
 // Hardshrink launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
-	c := newCall(st, &opHardshrink)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardshrink)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardshrinkParams) operator() *operator { return &opHardshrink }
 
-func (p *HardshrinkParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Lambd)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardshrinkParams) Operator() *Operator { return &opHardshrink }
+
+// Encode implements Params.
+func (p *HardshrinkParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Lambd)
+	c.Tensor(p.Out)
 }
 
 // HardshrinkBackwardParams are the arguments of aclnnHardshrinkBackward, in C order.
@@ -664,198 +664,198 @@ type HardshrinkBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Lambd      Scalar
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opHardshrinkBackward = operator{
-	name:    "HardshrinkBackward",
-	symbol:  "aclnnHardshrinkBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self lambd gradInput",
+var opHardshrinkBackward = Operator{
+	Name: "HardshrinkBackward", Symbol: "aclnnHardshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self lambd gradInput",
 }
 
 // HardshrinkBackward launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
-	c := newCall(st, &opHardshrinkBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardshrinkBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardshrinkBackwardParams) operator() *operator { return &opHardshrinkBackward }
 
-func (p *HardshrinkBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Lambd)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *HardshrinkBackwardParams) Operator() *Operator { return &opHardshrinkBackward }
+
+// Encode implements Params.
+func (p *HardshrinkBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Lambd)
+	c.Tensor(p.GradInput)
 }
 
 // HardsigmoidParams are the arguments of aclnnHardsigmoid, in C order.
 type HardsigmoidParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opHardsigmoid = operator{
-	name:    "Hardsigmoid",
-	symbol:  "aclnnHardsigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opHardsigmoid = Operator{
+	Name: "Hardsigmoid", Symbol: "aclnnHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Hardsigmoid launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
-	c := newCall(st, &opHardsigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardsigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardsigmoidParams) operator() *operator { return &opHardsigmoid }
 
-func (p *HardsigmoidParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardsigmoidParams) Operator() *Operator { return &opHardsigmoid }
+
+// Encode implements Params.
+func (p *HardsigmoidParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardsigmoidBackwardParams are the arguments of aclnnHardsigmoidBackward, in C order.
 type HardsigmoidBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opHardsigmoidBackward = operator{
-	name:    "HardsigmoidBackward",
-	symbol:  "aclnnHardsigmoidBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self out",
+var opHardsigmoidBackward = Operator{
+	Name: "HardsigmoidBackward", Symbol: "aclnnHardsigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self out",
 }
 
 // HardsigmoidBackward launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
-	c := newCall(st, &opHardsigmoidBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardsigmoidBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardsigmoidBackwardParams) operator() *operator { return &opHardsigmoidBackward }
 
-func (p *HardsigmoidBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardsigmoidBackwardParams) Operator() *Operator { return &opHardsigmoidBackward }
+
+// Encode implements Params.
+func (p *HardsigmoidBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardsigmoidV2Params are the arguments of aclnnHardsigmoidV2, in C order.
 type HardsigmoidV2Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opHardsigmoidV2 = operator{
-	name:    "HardsigmoidV2",
-	symbol:  "aclnnHardsigmoidV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opHardsigmoidV2 = Operator{
+	Name: "HardsigmoidV2", Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // HardsigmoidV2 launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) on st.
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
-	c := newCall(st, &opHardsigmoidV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardsigmoidV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardsigmoidV2Params) operator() *operator { return &opHardsigmoidV2 }
 
-func (p *HardsigmoidV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardsigmoidV2Params) Operator() *Operator { return &opHardsigmoidV2 }
+
+// Encode implements Params.
+func (p *HardsigmoidV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardswishParams are the arguments of aclnnHardswish, in C order.
 type HardswishParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opHardswish = operator{
-	name:    "Hardswish",
-	symbol:  "aclnnHardswish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opHardswish = Operator{
+	Name: "Hardswish", Symbol: "aclnnHardswish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Hardswish launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Hardswish(st *acl.Stream, p HardswishParams) error {
-	c := newCall(st, &opHardswish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardswish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardswishParams) operator() *operator { return &opHardswish }
 
-func (p *HardswishParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardswishParams) Operator() *Operator { return &opHardswish }
+
+// Encode implements Params.
+func (p *HardswishParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardswishBackwardParams are the arguments of aclnnHardswishBackward, in C order.
 type HardswishBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opHardswishBackward = operator{
-	name:    "HardswishBackward",
-	symbol:  "aclnnHardswishBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self out",
+var opHardswishBackward = Operator{
+	Name: "HardswishBackward", Symbol: "aclnnHardswishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self out",
 }
 
 // HardswishBackward launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
-	c := newCall(st, &opHardswishBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardswishBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardswishBackwardParams) operator() *operator { return &opHardswishBackward }
 
-func (p *HardswishBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardswishBackwardParams) Operator() *Operator { return &opHardswishBackward }
+
+// Encode implements Params.
+func (p *HardswishBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardswishBackwardV2Params are the arguments of aclnnHardswishBackwardV2, in C order.
 type HardswishBackwardV2Params struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opHardswishBackwardV2 = operator{
-	name:    "HardswishBackwardV2",
-	symbol:  "aclnnHardswishBackwardV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput self out",
+var opHardswishBackwardV2 = Operator{
+	Name: "HardswishBackwardV2", Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput self out",
 }
 
 // HardswishBackwardV2 launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) on st.
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
-	c := newCall(st, &opHardswishBackwardV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardswishBackwardV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardswishBackwardV2Params) operator() *operator { return &opHardswishBackwardV2 }
 
-func (p *HardswishBackwardV2Params) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardswishBackwardV2Params) Operator() *Operator { return &opHardswishBackwardV2 }
+
+// Encode implements Params.
+func (p *HardswishBackwardV2Params) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // HardtanhParams are the arguments of aclnnHardtanh, in C order.
@@ -863,30 +863,30 @@ type HardtanhParams struct {
 	Self         *Tensor
 	ClipValueMin Scalar
 	ClipValueMax Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opHardtanh = operator{
-	name:    "Hardtanh",
-	symbol:  "aclnnHardtanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMin clipValueMax out",
+var opHardtanh = Operator{
+	Name: "Hardtanh", Symbol: "aclnnHardtanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMin clipValueMax out",
 }
 
 // Hardtanh launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Hardtanh(st *acl.Stream, p HardtanhParams) error {
-	c := newCall(st, &opHardtanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardtanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardtanhParams) operator() *operator { return &opHardtanh }
 
-func (p *HardtanhParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.ClipValueMin)
-	c.scalar(p.ClipValueMax)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardtanhParams) Operator() *Operator { return &opHardtanh }
+
+// Encode implements Params.
+func (p *HardtanhParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.ClipValueMin)
+	c.Scalar(p.ClipValueMax)
+	c.Tensor(p.Out)
 }
 
 // HardtanhBackwardParams are the arguments of aclnnHardtanhBackward, in C order.
@@ -895,118 +895,118 @@ type HardtanhBackwardParams struct {
 	Self       *Tensor
 	Min        Scalar
 	Max        Scalar
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opHardtanhBackward = operator{
-	name:    "HardtanhBackward",
-	symbol:  "aclnnHardtanhBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self min max out",
+var opHardtanhBackward = Operator{
+	Name: "HardtanhBackward", Symbol: "aclnnHardtanhBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self min max out",
 }
 
 // HardtanhBackward launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
-	c := newCall(st, &opHardtanhBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHardtanhBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HardtanhBackwardParams) operator() *operator { return &opHardtanhBackward }
 
-func (p *HardtanhBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Min)
-	c.scalar(p.Max)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HardtanhBackwardParams) Operator() *Operator { return &opHardtanhBackward }
+
+// Encode implements Params.
+func (p *HardtanhBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Min)
+	c.Scalar(p.Max)
+	c.Tensor(p.Out)
 }
 
 // InplaceAddReluParams are the arguments of aclnnInplaceAddRelu, in C order.
 type InplaceAddReluParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 	Alpha   Scalar
 }
 
-var opInplaceAddRelu = operator{
-	name:    "InplaceAddRelu",
-	symbol:  "aclnnInplaceAddRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other alpha",
+var opInplaceAddRelu = Operator{
+	Name: "InplaceAddRelu", Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
 }
 
 // InplaceAddRelu launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
-	c := newCall(st, &opInplaceAddRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddReluParams) operator() *operator { return &opInplaceAddRelu }
 
-func (p *InplaceAddReluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceAddReluParams) Operator() *Operator { return &opInplaceAddRelu }
+
+// Encode implements Params.
+func (p *InplaceAddReluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceCeluParams are the arguments of aclnnInplaceCelu, in C order.
 type InplaceCeluParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Alpha   Scalar
 }
 
-var opInplaceCelu = operator{
-	name:    "InplaceCelu",
-	symbol:  "aclnnInplaceCelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef alpha",
+var opInplaceCelu = Operator{
+	Name: "InplaceCelu", Symbol: "aclnnInplaceCelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef alpha",
 }
 
 // InplaceCelu launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
-	c := newCall(st, &opInplaceCelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCeluParams) operator() *operator { return &opInplaceCelu }
 
-func (p *InplaceCeluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceCeluParams) Operator() *Operator { return &opInplaceCelu }
+
+// Encode implements Params.
+func (p *InplaceCeluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceEluParams are the arguments of aclnnInplaceElu, in C order.
 type InplaceEluParams struct {
-	SelfRef    *Tensor
+	SelfRef    *Tensor // read and written
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
 }
 
-var opInplaceElu = operator{
-	name:    "InplaceElu",
-	symbol:  "aclnnInplaceElu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef alpha scale inputScale",
+var opInplaceElu = Operator{
+	Name: "InplaceElu", Symbol: "aclnnInplaceElu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef alpha scale inputScale",
 }
 
 // InplaceElu launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
-	c := newCall(st, &opInplaceElu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceElu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceEluParams) operator() *operator { return &opInplaceElu }
 
-func (p *InplaceEluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Alpha)
-	c.scalar(p.Scale)
-	c.scalar(p.InputScale)
+// Operator implements Params.
+func (p *InplaceEluParams) Operator() *Operator { return &opInplaceElu }
+
+// Encode implements Params.
+func (p *InplaceEluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Scale)
+	c.Scalar(p.InputScale)
 }
 
 // InplaceHardsigmoidParams are the arguments of aclnnInplaceHardsigmoid, in C order.
@@ -1014,24 +1014,24 @@ type InplaceHardsigmoidParams struct {
 	Self *Tensor
 }
 
-var opInplaceHardsigmoid = operator{
-	name:    "InplaceHardsigmoid",
-	symbol:  "aclnnInplaceHardsigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self",
+var opInplaceHardsigmoid = Operator{
+	Name: "InplaceHardsigmoid", Symbol: "aclnnInplaceHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self",
 }
 
 // InplaceHardsigmoid launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
-	c := newCall(st, &opInplaceHardsigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceHardsigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceHardsigmoidParams) operator() *operator { return &opInplaceHardsigmoid }
 
-func (p *InplaceHardsigmoidParams) encode(c *call) {
-	c.tensor(p.Self)
+// Operator implements Params.
+func (p *InplaceHardsigmoidParams) Operator() *Operator { return &opInplaceHardsigmoid }
+
+// Encode implements Params.
+func (p *InplaceHardsigmoidParams) Encode(c *Call) {
+	c.Tensor(p.Self)
 }
 
 // InplaceHardsigmoidV2Params are the arguments of aclnnInplaceHardsigmoidV2, in C order.
@@ -1039,24 +1039,24 @@ type InplaceHardsigmoidV2Params struct {
 	Self *Tensor
 }
 
-var opInplaceHardsigmoidV2 = operator{
-	name:    "InplaceHardsigmoidV2",
-	symbol:  "aclnnInplaceHardsigmoidV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self",
+var opInplaceHardsigmoidV2 = Operator{
+	Name: "InplaceHardsigmoidV2", Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Params: "self",
 }
 
 // InplaceHardsigmoidV2 launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) on st.
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
-	c := newCall(st, &opInplaceHardsigmoidV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceHardsigmoidV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceHardsigmoidV2Params) operator() *operator { return &opInplaceHardsigmoidV2 }
 
-func (p *InplaceHardsigmoidV2Params) encode(c *call) {
-	c.tensor(p.Self)
+// Operator implements Params.
+func (p *InplaceHardsigmoidV2Params) Operator() *Operator { return &opInplaceHardsigmoidV2 }
+
+// Encode implements Params.
+func (p *InplaceHardsigmoidV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
 }
 
 // InplaceHardswishParams are the arguments of aclnnInplaceHardswish, in C order.
@@ -1064,105 +1064,105 @@ type InplaceHardswishParams struct {
 	Self *Tensor
 }
 
-var opInplaceHardswish = operator{
-	name:    "InplaceHardswish",
-	symbol:  "aclnnInplaceHardswish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self",
+var opInplaceHardswish = Operator{
+	Name: "InplaceHardswish", Symbol: "aclnnInplaceHardswish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self",
 }
 
 // InplaceHardswish launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
-	c := newCall(st, &opInplaceHardswish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceHardswish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceHardswishParams) operator() *operator { return &opInplaceHardswish }
 
-func (p *InplaceHardswishParams) encode(c *call) {
-	c.tensor(p.Self)
+// Operator implements Params.
+func (p *InplaceHardswishParams) Operator() *Operator { return &opInplaceHardswish }
+
+// Encode implements Params.
+func (p *InplaceHardswishParams) Encode(c *Call) {
+	c.Tensor(p.Self)
 }
 
 // InplaceHardtanhParams are the arguments of aclnnInplaceHardtanh, in C order.
 type InplaceHardtanhParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	ClipValueMin Scalar
 	ClipValueMax Scalar
 }
 
-var opInplaceHardtanh = operator{
-	name:    "InplaceHardtanh",
-	symbol:  "aclnnInplaceHardtanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef clipValueMin clipValueMax",
+var opInplaceHardtanh = Operator{
+	Name: "InplaceHardtanh", Symbol: "aclnnInplaceHardtanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef clipValueMin clipValueMax",
 }
 
 // InplaceHardtanh launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
-	c := newCall(st, &opInplaceHardtanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceHardtanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceHardtanhParams) operator() *operator { return &opInplaceHardtanh }
 
-func (p *InplaceHardtanhParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.ClipValueMin)
-	c.scalar(p.ClipValueMax)
+// Operator implements Params.
+func (p *InplaceHardtanhParams) Operator() *Operator { return &opInplaceHardtanh }
+
+// Encode implements Params.
+func (p *InplaceHardtanhParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.ClipValueMin)
+	c.Scalar(p.ClipValueMax)
 }
 
 // InplaceLeakyReluParams are the arguments of aclnnInplaceLeakyRelu, in C order.
 type InplaceLeakyReluParams struct {
-	SelfRef       *Tensor
+	SelfRef       *Tensor // read and written
 	NegativeSlope Scalar
 }
 
-var opInplaceLeakyRelu = operator{
-	name:    "InplaceLeakyRelu",
-	symbol:  "aclnnInplaceLeakyRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef negativeSlope",
+var opInplaceLeakyRelu = Operator{
+	Name: "InplaceLeakyRelu", Symbol: "aclnnInplaceLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef negativeSlope",
 }
 
 // InplaceLeakyRelu launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
-	c := newCall(st, &opInplaceLeakyRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLeakyRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLeakyReluParams) operator() *operator { return &opInplaceLeakyRelu }
 
-func (p *InplaceLeakyReluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.NegativeSlope)
+// Operator implements Params.
+func (p *InplaceLeakyReluParams) Operator() *Operator { return &opInplaceLeakyRelu }
+
+// Encode implements Params.
+func (p *InplaceLeakyReluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.NegativeSlope)
 }
 
 // InplaceMishParams are the arguments of aclnnInplaceMish, in C order.
 type InplaceMishParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceMish = operator{
-	name:    "InplaceMish",
-	symbol:  "aclnnInplaceMish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceMish = Operator{
+	Name: "InplaceMish", Symbol: "aclnnInplaceMish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceMish launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
-	c := newCall(st, &opInplaceMish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMishParams) operator() *operator { return &opInplaceMish }
 
-func (p *InplaceMishParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceMishParams) Operator() *Operator { return &opInplaceMish }
+
+// Encode implements Params.
+func (p *InplaceMishParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceRReluWithNoiseParams are the arguments of aclnnInplaceRReluWithNoise, in C order.
@@ -1176,163 +1176,163 @@ type InplaceRReluWithNoiseParams struct {
 	Offset   int64
 }
 
-var opInplaceRReluWithNoise = operator{
-	name:    "InplaceRReluWithNoise",
-	symbol:  "aclnnInplaceRReluWithNoise",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self noise lower upper training seed offset",
+var opInplaceRReluWithNoise = Operator{
+	Name: "InplaceRReluWithNoise", Symbol: "aclnnInplaceRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self noise lower upper training seed offset",
 }
 
 // InplaceRReluWithNoise launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
-	c := newCall(st, &opInplaceRReluWithNoise)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRReluWithNoise)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRReluWithNoiseParams) operator() *operator { return &opInplaceRReluWithNoise }
 
-func (p *InplaceRReluWithNoiseParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Noise)
-	c.scalar(p.Lower)
-	c.scalar(p.Upper)
-	c.bool(p.Training)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceRReluWithNoiseParams) Operator() *Operator { return &opInplaceRReluWithNoise }
+
+// Encode implements Params.
+func (p *InplaceRReluWithNoiseParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Noise)
+	c.Scalar(p.Lower)
+	c.Scalar(p.Upper)
+	c.Bool(p.Training)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceReluParams are the arguments of aclnnInplaceRelu, in C order.
 type InplaceReluParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceRelu = operator{
-	name:    "InplaceRelu",
-	symbol:  "aclnnInplaceRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceRelu = Operator{
+	Name: "InplaceRelu", Symbol: "aclnnInplaceRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceRelu launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
-	c := newCall(st, &opInplaceRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceReluParams) operator() *operator { return &opInplaceRelu }
 
-func (p *InplaceReluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceReluParams) Operator() *Operator { return &opInplaceRelu }
+
+// Encode implements Params.
+func (p *InplaceReluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSeluParams are the arguments of aclnnInplaceSelu, in C order.
 type InplaceSeluParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceSelu = operator{
-	name:    "InplaceSelu",
-	symbol:  "aclnnInplaceSelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceSelu = Operator{
+	Name: "InplaceSelu", Symbol: "aclnnInplaceSelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceSelu launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
-	c := newCall(st, &opInplaceSelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSeluParams) operator() *operator { return &opInplaceSelu }
 
-func (p *InplaceSeluParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceSeluParams) Operator() *Operator { return &opInplaceSelu }
+
+// Encode implements Params.
+func (p *InplaceSeluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSigmoidParams are the arguments of aclnnInplaceSigmoid, in C order.
 type InplaceSigmoidParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceSigmoid = operator{
-	name:    "InplaceSigmoid",
-	symbol:  "aclnnInplaceSigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceSigmoid = Operator{
+	Name: "InplaceSigmoid", Symbol: "aclnnInplaceSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceSigmoid launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
-	c := newCall(st, &opInplaceSigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSigmoidParams) operator() *operator { return &opInplaceSigmoid }
 
-func (p *InplaceSigmoidParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceSigmoidParams) Operator() *Operator { return &opInplaceSigmoid }
+
+// Encode implements Params.
+func (p *InplaceSigmoidParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceThresholdParams are the arguments of aclnnInplaceThreshold, in C order.
 type InplaceThresholdParams struct {
-	SelfRef   *Tensor
+	SelfRef   *Tensor // read and written
 	Threshold Scalar
 	Value     Scalar
 }
 
-var opInplaceThreshold = operator{
-	name:    "InplaceThreshold",
-	symbol:  "aclnnInplaceThreshold",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef threshold value",
+var opInplaceThreshold = Operator{
+	Name: "InplaceThreshold", Symbol: "aclnnInplaceThreshold", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef threshold value",
 }
 
 // InplaceThreshold launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
-	c := newCall(st, &opInplaceThreshold)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceThreshold)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceThresholdParams) operator() *operator { return &opInplaceThreshold }
 
-func (p *InplaceThresholdParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Threshold)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceThresholdParams) Operator() *Operator { return &opInplaceThreshold }
+
+// Encode implements Params.
+func (p *InplaceThresholdParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Threshold)
+	c.Scalar(p.Value)
 }
 
 // LeakyReluParams are the arguments of aclnnLeakyRelu, in C order.
 type LeakyReluParams struct {
 	Self          *Tensor
 	NegativeSlope Scalar
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opLeakyRelu = operator{
-	name:    "LeakyRelu",
-	symbol:  "aclnnLeakyRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self negativeSlope out",
+var opLeakyRelu = Operator{
+	Name: "LeakyRelu", Symbol: "aclnnLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self negativeSlope out",
 }
 
 // LeakyRelu launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
-	c := newCall(st, &opLeakyRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeakyRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeakyReluParams) operator() *operator { return &opLeakyRelu }
 
-func (p *LeakyReluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.NegativeSlope)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeakyReluParams) Operator() *Operator { return &opLeakyRelu }
+
+// Encode implements Params.
+func (p *LeakyReluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.NegativeSlope)
+	c.Tensor(p.Out)
 }
 
 // LeakyReluBackwardParams are the arguments of aclnnLeakyReluBackward, in C order.
@@ -1341,58 +1341,58 @@ type LeakyReluBackwardParams struct {
 	Self          *Tensor
 	NegativeSlope Scalar
 	SelfIsResult  bool
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opLeakyReluBackward = operator{
-	name:    "LeakyReluBackward",
-	symbol:  "aclnnLeakyReluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self negativeSlope selfIsResult out",
+var opLeakyReluBackward = Operator{
+	Name: "LeakyReluBackward", Symbol: "aclnnLeakyReluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self negativeSlope selfIsResult out",
 }
 
 // LeakyReluBackward launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
-	c := newCall(st, &opLeakyReluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeakyReluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeakyReluBackwardParams) operator() *operator { return &opLeakyReluBackward }
 
-func (p *LeakyReluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.NegativeSlope)
-	c.bool(p.SelfIsResult)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeakyReluBackwardParams) Operator() *Operator { return &opLeakyReluBackward }
+
+// Encode implements Params.
+func (p *LeakyReluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.NegativeSlope)
+	c.Bool(p.SelfIsResult)
+	c.Tensor(p.Out)
 }
 
 // LogSigmoidParams are the arguments of aclnnLogSigmoid, in C order.
 type LogSigmoidParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLogSigmoid = operator{
-	name:    "LogSigmoid",
-	symbol:  "aclnnLogSigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLogSigmoid = Operator{
+	Name: "LogSigmoid", Symbol: "aclnnLogSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // LogSigmoid launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
-	c := newCall(st, &opLogSigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSigmoidParams) operator() *operator { return &opLogSigmoid }
 
-func (p *LogSigmoidParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogSigmoidParams) Operator() *Operator { return &opLogSigmoid }
+
+// Encode implements Params.
+func (p *LogSigmoidParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LogSigmoidBackwardParams are the arguments of aclnnLogSigmoidBackward, in C order.
@@ -1400,88 +1400,88 @@ type LogSigmoidBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Buffer     *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opLogSigmoidBackward = operator{
-	name:    "LogSigmoidBackward",
-	symbol:  "aclnnLogSigmoidBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self buffer gradInput",
+var opLogSigmoidBackward = Operator{
+	Name: "LogSigmoidBackward", Symbol: "aclnnLogSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self buffer gradInput",
 }
 
 // LogSigmoidBackward launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
-	c := newCall(st, &opLogSigmoidBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSigmoidBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSigmoidBackwardParams) operator() *operator { return &opLogSigmoidBackward }
 
-func (p *LogSigmoidBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Buffer)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *LogSigmoidBackwardParams) Operator() *Operator { return &opLogSigmoidBackward }
+
+// Encode implements Params.
+func (p *LogSigmoidBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Buffer)
+	c.Tensor(p.GradInput)
 }
 
 // LogSigmoidForwardParams are the arguments of aclnnLogSigmoidForward, in C order.
 type LogSigmoidForwardParams struct {
 	Self   *Tensor
-	Out    *Tensor
-	Buffer *Tensor
+	Out    *Tensor // output
+	Buffer *Tensor // output
 }
 
-var opLogSigmoidForward = operator{
-	name:    "LogSigmoidForward",
-	symbol:  "aclnnLogSigmoidForward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out buffer",
+var opLogSigmoidForward = Operator{
+	Name: "LogSigmoidForward", Symbol: "aclnnLogSigmoidForward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out buffer",
 }
 
 // LogSigmoidForward launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
-	c := newCall(st, &opLogSigmoidForward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSigmoidForward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSigmoidForwardParams) operator() *operator { return &opLogSigmoidForward }
 
-func (p *LogSigmoidForwardParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
-	c.tensor(p.Buffer)
+// Operator implements Params.
+func (p *LogSigmoidForwardParams) Operator() *Operator { return &opLogSigmoidForward }
+
+// Encode implements Params.
+func (p *LogSigmoidForwardParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
+	c.Tensor(p.Buffer)
 }
 
 // LogSoftmaxParams are the arguments of aclnnLogSoftmax, in C order.
 type LogSoftmaxParams struct {
 	Self *Tensor
 	Dim  int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLogSoftmax = operator{
-	name:    "LogSoftmax",
-	symbol:  "aclnnLogSoftmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim out",
+var opLogSoftmax = Operator{
+	Name: "LogSoftmax", Symbol: "aclnnLogSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim out",
 }
 
 // LogSoftmax launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
-	c := newCall(st, &opLogSoftmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSoftmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSoftmaxParams) operator() *operator { return &opLogSoftmax }
 
-func (p *LogSoftmaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogSoftmaxParams) Operator() *Operator { return &opLogSoftmax }
+
+// Encode implements Params.
+func (p *LogSoftmaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // LogSoftmaxBackwardParams are the arguments of aclnnLogSoftmaxBackward, in C order.
@@ -1489,86 +1489,86 @@ type LogSoftmaxBackwardParams struct {
 	GradOutput *Tensor
 	Output     *Tensor
 	Dim        int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opLogSoftmaxBackward = operator{
-	name:    "LogSoftmaxBackward",
-	symbol:  "aclnnLogSoftmaxBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput output dim out",
+var opLogSoftmaxBackward = Operator{
+	Name: "LogSoftmaxBackward", Symbol: "aclnnLogSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput output dim out",
 }
 
 // LogSoftmaxBackward launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
-	c := newCall(st, &opLogSoftmaxBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSoftmaxBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSoftmaxBackwardParams) operator() *operator { return &opLogSoftmaxBackward }
 
-func (p *LogSoftmaxBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Output)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogSoftmaxBackwardParams) Operator() *Operator { return &opLogSoftmaxBackward }
+
+// Encode implements Params.
+func (p *LogSoftmaxBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Output)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // MishParams are the arguments of aclnnMish, in C order.
 type MishParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opMish = operator{
-	name:    "Mish",
-	symbol:  "aclnnMish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opMish = Operator{
+	Name: "Mish", Symbol: "aclnnMish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Mish launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Mish(st *acl.Stream, p MishParams) error {
-	c := newCall(st, &opMish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MishParams) operator() *operator { return &opMish }
 
-func (p *MishParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MishParams) Operator() *Operator { return &opMish }
+
+// Encode implements Params.
+func (p *MishParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // MishBackwardParams are the arguments of aclnnMishBackward, in C order.
 type MishBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opMishBackward = operator{
-	name:    "MishBackward",
-	symbol:  "aclnnMishBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self gradInput",
+var opMishBackward = Operator{
+	Name: "MishBackward", Symbol: "aclnnMishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self gradInput",
 }
 
 // MishBackward launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
-	c := newCall(st, &opMishBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMishBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MishBackwardParams) operator() *operator { return &opMishBackward }
 
-func (p *MishBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *MishBackwardParams) Operator() *Operator { return &opMishBackward }
+
+// Encode implements Params.
+func (p *MishBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.GradInput)
 }
 
 // ModulateParams are the arguments of aclnnModulate, in C order.
@@ -1576,30 +1576,30 @@ type ModulateParams struct {
 	Self          *Tensor
 	ScaleOptional *Tensor // optional
 	ShiftOptional *Tensor // optional
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opModulate = operator{
-	name:    "Modulate",
-	symbol:  "aclnnModulate",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self scaleOptional shiftOptional out",
+var opModulate = Operator{
+	Name: "Modulate", Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
+	Params: "self scaleOptional shiftOptional out",
 }
 
 // Modulate launches aclnnModulate (libopapi, CANN 2026-08) on st.
 func Modulate(st *acl.Stream, p ModulateParams) error {
-	c := newCall(st, &opModulate)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opModulate)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ModulateParams) operator() *operator { return &opModulate }
 
-func (p *ModulateParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.ShiftOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ModulateParams) Operator() *Operator { return &opModulate }
+
+// Encode implements Params.
+func (p *ModulateParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.ShiftOptional)
+	c.Tensor(p.Out)
 }
 
 // ModulateBackwardParams are the arguments of aclnnModulateBackward, in C order.
@@ -1613,30 +1613,30 @@ type ModulateBackwardParams struct {
 	GradShift  *Tensor
 }
 
-var opModulateBackward = operator{
-	name:    "ModulateBackward",
-	symbol:  "aclnnModulateBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "grad_output input scale shift grad_input grad_scale grad_shift",
+var opModulateBackward = Operator{
+	Name: "ModulateBackward", Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
+	Params: "grad_output input scale shift grad_input grad_scale grad_shift",
 }
 
 // ModulateBackward launches aclnnModulateBackward (libopapi, CANN 2026-08) on st.
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
-	c := newCall(st, &opModulateBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opModulateBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ModulateBackwardParams) operator() *operator { return &opModulateBackward }
 
-func (p *ModulateBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Input)
-	c.tensor(p.Scale)
-	c.tensor(p.Shift)
-	c.tensor(p.GradInput)
-	c.tensor(p.GradScale)
-	c.tensor(p.GradShift)
+// Operator implements Params.
+func (p *ModulateBackwardParams) Operator() *Operator { return &opModulateBackward }
+
+// Encode implements Params.
+func (p *ModulateBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Input)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradScale)
+	c.Tensor(p.GradShift)
 }
 
 // RReluWithNoiseParams are the arguments of aclnnRReluWithNoise, in C order.
@@ -1648,61 +1648,61 @@ type RReluWithNoiseParams struct {
 	Training bool
 	Seed     int64
 	Offset   int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opRReluWithNoise = operator{
-	name:    "RReluWithNoise",
-	symbol:  "aclnnRReluWithNoise",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self noise lower upper training seed offset out",
+var opRReluWithNoise = Operator{
+	Name: "RReluWithNoise", Symbol: "aclnnRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self noise lower upper training seed offset out",
 }
 
 // RReluWithNoise launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
-	c := newCall(st, &opRReluWithNoise)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRReluWithNoise)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RReluWithNoiseParams) operator() *operator { return &opRReluWithNoise }
 
-func (p *RReluWithNoiseParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Noise)
-	c.scalar(p.Lower)
-	c.scalar(p.Upper)
-	c.bool(p.Training)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RReluWithNoiseParams) Operator() *Operator { return &opRReluWithNoise }
+
+// Encode implements Params.
+func (p *RReluWithNoiseParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Noise)
+	c.Scalar(p.Lower)
+	c.Scalar(p.Upper)
+	c.Bool(p.Training)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // ReluParams are the arguments of aclnnRelu, in C order.
 type ReluParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opRelu = operator{
-	name:    "Relu",
-	symbol:  "aclnnRelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opRelu = Operator{
+	Name: "Relu", Symbol: "aclnnRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Relu launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Relu(st *acl.Stream, p ReluParams) error {
-	c := newCall(st, &opRelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReluParams) operator() *operator { return &opRelu }
 
-func (p *ReluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReluParams) Operator() *Operator { return &opRelu }
+
+// Encode implements Params.
+func (p *ReluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ReluGradV4Params are the arguments of aclnnReluGradV4, in C order.
@@ -1710,30 +1710,30 @@ type ReluGradV4Params struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Threshold  Scalar
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opReluGradV4 = operator{
-	name:    "ReluGradV4",
-	symbol:  "aclnnReluGradV4",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput self threshold out",
+var opReluGradV4 = Operator{
+	Name: "ReluGradV4", Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput self threshold out",
 }
 
 // ReluGradV4 launches aclnnReluGradV4 (libopapi, CANN 2026-08) on st.
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
-	c := newCall(st, &opReluGradV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReluGradV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReluGradV4Params) operator() *operator { return &opReluGradV4 }
 
-func (p *ReluGradV4Params) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Threshold)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReluGradV4Params) Operator() *Operator { return &opReluGradV4 }
+
+// Encode implements Params.
+func (p *ReluGradV4Params) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Threshold)
+	c.Tensor(p.Out)
 }
 
 // ScaledMaskedSoftmaxParams are the arguments of aclnnScaledMaskedSoftmax, in C order.
@@ -1742,31 +1742,31 @@ type ScaledMaskedSoftmaxParams struct {
 	Mask          *Tensor
 	Scale         float64
 	FixedTriuMask bool
-	Y             *Tensor
+	Y             *Tensor // output
 }
 
-var opScaledMaskedSoftmax = operator{
-	name:    "ScaledMaskedSoftmax",
-	symbol:  "aclnnScaledMaskedSoftmax",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x mask scale fixedTriuMask y",
+var opScaledMaskedSoftmax = Operator{
+	Name: "ScaledMaskedSoftmax", Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
+	Params: "x mask scale fixedTriuMask y",
 }
 
 // ScaledMaskedSoftmax launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) on st.
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
-	c := newCall(st, &opScaledMaskedSoftmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScaledMaskedSoftmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScaledMaskedSoftmaxParams) operator() *operator { return &opScaledMaskedSoftmax }
 
-func (p *ScaledMaskedSoftmaxParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Mask)
-	c.float64(p.Scale)
-	c.bool(p.FixedTriuMask)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *ScaledMaskedSoftmaxParams) Operator() *Operator { return &opScaledMaskedSoftmax }
+
+// Encode implements Params.
+func (p *ScaledMaskedSoftmaxParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Mask)
+	c.Float64(p.Scale)
+	c.Bool(p.FixedTriuMask)
+	c.Tensor(p.Y)
 }
 
 // ScaledMaskedSoftmaxBackwardParams are the arguments of aclnnScaledMaskedSoftmaxBackward, in C order.
@@ -1776,90 +1776,90 @@ type ScaledMaskedSoftmaxBackwardParams struct {
 	Mask        *Tensor
 	Scale       float64
 	FixTriuMask bool
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opScaledMaskedSoftmaxBackward = operator{
-	name:    "ScaledMaskedSoftmaxBackward",
-	symbol:  "aclnnScaledMaskedSoftmaxBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput y mask scale fixTriuMask out",
+var opScaledMaskedSoftmaxBackward = Operator{
+	Name: "ScaledMaskedSoftmaxBackward", Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput y mask scale fixTriuMask out",
 }
 
 // ScaledMaskedSoftmaxBackward launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) on st.
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
-	c := newCall(st, &opScaledMaskedSoftmaxBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScaledMaskedSoftmaxBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScaledMaskedSoftmaxBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *ScaledMaskedSoftmaxBackwardParams) Operator() *Operator {
 	return &opScaledMaskedSoftmaxBackward
 }
 
-func (p *ScaledMaskedSoftmaxBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Y)
-	c.tensor(p.Mask)
-	c.float64(p.Scale)
-	c.bool(p.FixTriuMask)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *ScaledMaskedSoftmaxBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Y)
+	c.Tensor(p.Mask)
+	c.Float64(p.Scale)
+	c.Bool(p.FixTriuMask)
+	c.Tensor(p.Out)
 }
 
 // SeluParams are the arguments of aclnnSelu, in C order.
 type SeluParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSelu = operator{
-	name:    "Selu",
-	symbol:  "aclnnSelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSelu = Operator{
+	Name: "Selu", Symbol: "aclnnSelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Selu launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Selu(st *acl.Stream, p SeluParams) error {
-	c := newCall(st, &opSelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SeluParams) operator() *operator { return &opSelu }
 
-func (p *SeluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SeluParams) Operator() *Operator { return &opSelu }
+
+// Encode implements Params.
+func (p *SeluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SeluBackwardParams are the arguments of aclnnSeluBackward, in C order.
 type SeluBackwardParams struct {
 	GradOutput *Tensor
 	Result     *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opSeluBackward = operator{
-	name:    "SeluBackward",
-	symbol:  "aclnnSeluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput result gradInput",
+var opSeluBackward = Operator{
+	Name: "SeluBackward", Symbol: "aclnnSeluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput result gradInput",
 }
 
 // SeluBackward launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
-	c := newCall(st, &opSeluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSeluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SeluBackwardParams) operator() *operator { return &opSeluBackward }
 
-func (p *SeluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Result)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SeluBackwardParams) Operator() *Operator { return &opSeluBackward }
+
+// Encode implements Params.
+func (p *SeluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Result)
+	c.Tensor(p.GradInput)
 }
 
 // ShrinkParams are the arguments of aclnnShrink, in C order.
@@ -1867,200 +1867,200 @@ type ShrinkParams struct {
 	Self  *Tensor
 	Lambd Scalar
 	Bias  Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opShrink = operator{
-	name:    "Shrink",
-	symbol:  "aclnnShrink",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self lambd bias out",
+var opShrink = Operator{
+	Name: "Shrink", Symbol: "aclnnShrink", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self lambd bias out",
 }
 
 // Shrink launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Shrink(st *acl.Stream, p ShrinkParams) error {
-	c := newCall(st, &opShrink)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opShrink)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ShrinkParams) operator() *operator { return &opShrink }
 
-func (p *ShrinkParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Lambd)
-	c.scalar(p.Bias)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ShrinkParams) Operator() *Operator { return &opShrink }
+
+// Encode implements Params.
+func (p *ShrinkParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Lambd)
+	c.Scalar(p.Bias)
+	c.Tensor(p.Out)
 }
 
 // SigmoidParams are the arguments of aclnnSigmoid, in C order.
 type SigmoidParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSigmoid = operator{
-	name:    "Sigmoid",
-	symbol:  "aclnnSigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSigmoid = Operator{
+	Name: "Sigmoid", Symbol: "aclnnSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Sigmoid launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
-	c := newCall(st, &opSigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SigmoidParams) operator() *operator { return &opSigmoid }
 
-func (p *SigmoidParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SigmoidParams) Operator() *Operator { return &opSigmoid }
+
+// Encode implements Params.
+func (p *SigmoidParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SigmoidBackwardParams are the arguments of aclnnSigmoidBackward, in C order.
 type SigmoidBackwardParams struct {
 	GradOutput *Tensor
 	Output     *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opSigmoidBackward = operator{
-	name:    "SigmoidBackward",
-	symbol:  "aclnnSigmoidBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput output gradInput",
+var opSigmoidBackward = Operator{
+	Name: "SigmoidBackward", Symbol: "aclnnSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput output gradInput",
 }
 
 // SigmoidBackward launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
-	c := newCall(st, &opSigmoidBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSigmoidBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SigmoidBackwardParams) operator() *operator { return &opSigmoidBackward }
 
-func (p *SigmoidBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Output)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SigmoidBackwardParams) Operator() *Operator { return &opSigmoidBackward }
+
+// Encode implements Params.
+func (p *SigmoidBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Output)
+	c.Tensor(p.GradInput)
 }
 
 // SiluParams are the arguments of aclnnSilu, in C order.
 type SiluParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSilu = operator{
-	name:    "Silu",
-	symbol:  "aclnnSilu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSilu = Operator{
+	Name: "Silu", Symbol: "aclnnSilu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Silu launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Silu(st *acl.Stream, p SiluParams) error {
-	c := newCall(st, &opSilu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSilu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SiluParams) operator() *operator { return &opSilu }
 
-func (p *SiluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SiluParams) Operator() *Operator { return &opSilu }
+
+// Encode implements Params.
+func (p *SiluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SiluBackwardParams are the arguments of aclnnSiluBackward, in C order.
 type SiluBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opSiluBackward = operator{
-	name:    "SiluBackward",
-	symbol:  "aclnnSiluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self gradInput",
+var opSiluBackward = Operator{
+	Name: "SiluBackward", Symbol: "aclnnSiluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self gradInput",
 }
 
 // SiluBackward launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
-	c := newCall(st, &opSiluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSiluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SiluBackwardParams) operator() *operator { return &opSiluBackward }
 
-func (p *SiluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SiluBackwardParams) Operator() *Operator { return &opSiluBackward }
+
+// Encode implements Params.
+func (p *SiluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.GradInput)
 }
 
 // SinkhornParams are the arguments of aclnnSinkhorn, in C order.
 type SinkhornParams struct {
 	Cost *Tensor
 	Tol  Scalar
-	P    *Tensor
+	P    *Tensor // output
 }
 
-var opSinkhorn = operator{
-	name:    "Sinkhorn",
-	symbol:  "aclnnSinkhorn",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "cost tol p",
+var opSinkhorn = Operator{
+	Name: "Sinkhorn", Symbol: "aclnnSinkhorn", Library: "libopapi", Since: "8.1.RC1",
+	Params: "cost tol p",
 }
 
 // Sinkhorn launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
-	c := newCall(st, &opSinkhorn)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSinkhorn)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SinkhornParams) operator() *operator { return &opSinkhorn }
 
-func (p *SinkhornParams) encode(c *call) {
-	c.tensor(p.Cost)
-	c.scalar(p.Tol)
-	c.tensor(p.P)
+// Operator implements Params.
+func (p *SinkhornParams) Operator() *Operator { return &opSinkhorn }
+
+// Encode implements Params.
+func (p *SinkhornParams) Encode(c *Call) {
+	c.Tensor(p.Cost)
+	c.Scalar(p.Tol)
+	c.Tensor(p.P)
 }
 
 // SoftmaxParams are the arguments of aclnnSoftmax, in C order.
 type SoftmaxParams struct {
 	Self *Tensor
 	Dim  int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSoftmax = operator{
-	name:    "Softmax",
-	symbol:  "aclnnSoftmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim out",
+var opSoftmax = Operator{
+	Name: "Softmax", Symbol: "aclnnSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim out",
 }
 
 // Softmax launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
-	c := newCall(st, &opSoftmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftmaxParams) operator() *operator { return &opSoftmax }
 
-func (p *SoftmaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftmaxParams) Operator() *Operator { return &opSoftmax }
+
+// Encode implements Params.
+func (p *SoftmaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // SoftmaxBackwardParams are the arguments of aclnnSoftmaxBackward, in C order.
@@ -2068,30 +2068,30 @@ type SoftmaxBackwardParams struct {
 	GradOutput *Tensor
 	Output     *Tensor
 	Dim        int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opSoftmaxBackward = operator{
-	name:    "SoftmaxBackward",
-	symbol:  "aclnnSoftmaxBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput output dim out",
+var opSoftmaxBackward = Operator{
+	Name: "SoftmaxBackward", Symbol: "aclnnSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput output dim out",
 }
 
 // SoftmaxBackward launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
-	c := newCall(st, &opSoftmaxBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftmaxBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftmaxBackwardParams) operator() *operator { return &opSoftmaxBackward }
 
-func (p *SoftmaxBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Output)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftmaxBackwardParams) Operator() *Operator { return &opSoftmaxBackward }
+
+// Encode implements Params.
+func (p *SoftmaxBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Output)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // SoftplusParams are the arguments of aclnnSoftplus, in C order.
@@ -2099,30 +2099,30 @@ type SoftplusParams struct {
 	Self      *Tensor
 	Beta      Scalar
 	Threshold Scalar
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opSoftplus = operator{
-	name:    "Softplus",
-	symbol:  "aclnnSoftplus",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self beta threshold out",
+var opSoftplus = Operator{
+	Name: "Softplus", Symbol: "aclnnSoftplus", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self beta threshold out",
 }
 
 // Softplus launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Softplus(st *acl.Stream, p SoftplusParams) error {
-	c := newCall(st, &opSoftplus)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftplus)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftplusParams) operator() *operator { return &opSoftplus }
 
-func (p *SoftplusParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Beta)
-	c.scalar(p.Threshold)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftplusParams) Operator() *Operator { return &opSoftplus }
+
+// Encode implements Params.
+func (p *SoftplusParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Threshold)
+	c.Tensor(p.Out)
 }
 
 // SoftplusBackwardParams are the arguments of aclnnSoftplusBackward, in C order.
@@ -2131,60 +2131,60 @@ type SoftplusBackwardParams struct {
 	Self       *Tensor
 	Beta       Scalar
 	Threshold  Scalar
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opSoftplusBackward = operator{
-	name:    "SoftplusBackward",
-	symbol:  "aclnnSoftplusBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self beta threshold gradInput",
+var opSoftplusBackward = Operator{
+	Name: "SoftplusBackward", Symbol: "aclnnSoftplusBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self beta threshold gradInput",
 }
 
 // SoftplusBackward launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
-	c := newCall(st, &opSoftplusBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftplusBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftplusBackwardParams) operator() *operator { return &opSoftplusBackward }
 
-func (p *SoftplusBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Beta)
-	c.scalar(p.Threshold)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SoftplusBackwardParams) Operator() *Operator { return &opSoftplusBackward }
+
+// Encode implements Params.
+func (p *SoftplusBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Threshold)
+	c.Tensor(p.GradInput)
 }
 
 // SoftshrinkParams are the arguments of aclnnSoftshrink, in C order.
 type SoftshrinkParams struct {
 	Self  *Tensor
 	Lambd Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSoftshrink = operator{
-	name:    "Softshrink",
-	symbol:  "aclnnSoftshrink",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self lambd out",
+var opSoftshrink = Operator{
+	Name: "Softshrink", Symbol: "aclnnSoftshrink", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self lambd out",
 }
 
 // Softshrink launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
-	c := newCall(st, &opSoftshrink)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftshrink)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftshrinkParams) operator() *operator { return &opSoftshrink }
 
-func (p *SoftshrinkParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Lambd)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftshrinkParams) Operator() *Operator { return &opSoftshrink }
+
+// Encode implements Params.
+func (p *SoftshrinkParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Lambd)
+	c.Tensor(p.Out)
 }
 
 // SoftshrinkBackwardParams are the arguments of aclnnSoftshrinkBackward, in C order.
@@ -2192,115 +2192,115 @@ type SoftshrinkBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Lambd      Scalar
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opSoftshrinkBackward = operator{
-	name:    "SoftshrinkBackward",
-	symbol:  "aclnnSoftshrinkBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self lambd gradInput",
+var opSoftshrinkBackward = Operator{
+	Name: "SoftshrinkBackward", Symbol: "aclnnSoftshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self lambd gradInput",
 }
 
 // SoftshrinkBackward launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
-	c := newCall(st, &opSoftshrinkBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftshrinkBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftshrinkBackwardParams) operator() *operator { return &opSoftshrinkBackward }
 
-func (p *SoftshrinkBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Lambd)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SoftshrinkBackwardParams) Operator() *Operator { return &opSoftshrinkBackward }
+
+// Encode implements Params.
+func (p *SoftshrinkBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Lambd)
+	c.Tensor(p.GradInput)
 }
 
 // SoftsignParams are the arguments of aclnnSoftsign, in C order.
 type SoftsignParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSoftsign = operator{
-	name:    "Softsign",
-	symbol:  "aclnnSoftsign",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opSoftsign = Operator{
+	Name: "Softsign", Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // Softsign launches aclnnSoftsign (libopapi, CANN 2026-08) on st.
 func Softsign(st *acl.Stream, p SoftsignParams) error {
-	c := newCall(st, &opSoftsign)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftsign)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftsignParams) operator() *operator { return &opSoftsign }
 
-func (p *SoftsignParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftsignParams) Operator() *Operator { return &opSoftsign }
+
+// Encode implements Params.
+func (p *SoftsignParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SoftsignBackwardParams are the arguments of aclnnSoftsignBackward, in C order.
 type SoftsignBackwardParams struct {
 	Gradients *Tensor
 	Features  *Tensor
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opSoftsignBackward = operator{
-	name:    "SoftsignBackward",
-	symbol:  "aclnnSoftsignBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradients features out",
+var opSoftsignBackward = Operator{
+	Name: "SoftsignBackward", Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradients features out",
 }
 
 // SoftsignBackward launches aclnnSoftsignBackward (libopapi, CANN 2026-08) on st.
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
-	c := newCall(st, &opSoftsignBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftsignBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftsignBackwardParams) operator() *operator { return &opSoftsignBackward }
 
-func (p *SoftsignBackwardParams) encode(c *call) {
-	c.tensor(p.Gradients)
-	c.tensor(p.Features)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftsignBackwardParams) Operator() *Operator { return &opSoftsignBackward }
+
+// Encode implements Params.
+func (p *SoftsignBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Gradients)
+	c.Tensor(p.Features)
+	c.Tensor(p.Out)
 }
 
 // SwiGluParams are the arguments of aclnnSwiGlu, in C order.
 type SwiGluParams struct {
 	X   *Tensor
 	Dim int64
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opSwiGlu = operator{
-	name:    "SwiGlu",
-	symbol:  "aclnnSwiGlu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x dim out",
+var opSwiGlu = Operator{
+	Name: "SwiGlu", Symbol: "aclnnSwiGlu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x dim out",
 }
 
 // SwiGlu launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) on st.
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
-	c := newCall(st, &opSwiGlu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwiGlu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwiGluParams) operator() *operator { return &opSwiGlu }
 
-func (p *SwiGluParams) encode(c *call) {
-	c.tensor(p.X)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SwiGluParams) Operator() *Operator { return &opSwiGlu }
+
+// Encode implements Params.
+func (p *SwiGluParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // SwiGluGradParams are the arguments of aclnnSwiGluGrad, in C order.
@@ -2308,59 +2308,59 @@ type SwiGluGradParams struct {
 	YGrad *Tensor
 	X     *Tensor
 	Dim   int64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSwiGluGrad = operator{
-	name:    "SwiGluGrad",
-	symbol:  "aclnnSwiGluGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "yGrad x dim out",
+var opSwiGluGrad = Operator{
+	Name: "SwiGluGrad", Symbol: "aclnnSwiGluGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "yGrad x dim out",
 }
 
 // SwiGluGrad launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) on st.
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
-	c := newCall(st, &opSwiGluGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwiGluGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwiGluGradParams) operator() *operator { return &opSwiGluGrad }
 
-func (p *SwiGluGradParams) encode(c *call) {
-	c.tensor(p.YGrad)
-	c.tensor(p.X)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SwiGluGradParams) Operator() *Operator { return &opSwiGluGrad }
+
+// Encode implements Params.
+func (p *SwiGluGradParams) Encode(c *Call) {
+	c.Tensor(p.YGrad)
+	c.Tensor(p.X)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // SwigluClampParams are the arguments of aclnnSwigluClamp, in C order.
 type SwigluClampParams struct {
 	X     *Tensor
 	Limit float64
-	Y     *Tensor
+	Y     *Tensor // output
 }
 
-var opSwigluClamp = operator{
-	name:    "SwigluClamp",
-	symbol:  "aclnnSwigluClamp",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x limit y",
+var opSwigluClamp = Operator{
+	Name: "SwigluClamp", Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
+	Params: "x limit y",
 }
 
 // SwigluClamp launches aclnnSwigluClamp (libopapi, CANN 2026-08) on st.
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
-	c := newCall(st, &opSwigluClamp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwigluClamp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwigluClampParams) operator() *operator { return &opSwigluClamp }
 
-func (p *SwigluClampParams) encode(c *call) {
-	c.tensor(p.X)
-	c.float64(p.Limit)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *SwigluClampParams) Operator() *Operator { return &opSwigluClamp }
+
+// Encode implements Params.
+func (p *SwigluClampParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Float64(p.Limit)
+	c.Tensor(p.Y)
 }
 
 // SwigluGroupGradParams are the arguments of aclnnSwigluGroupGrad, in C order.
@@ -2371,124 +2371,124 @@ type SwigluGroupGradParams struct {
 	YOriginOptional       *Tensor // optional
 	GroupIndexOptional    *Tensor // optional
 	ClampLimit            float32
-	GradXOut              *Tensor
-	GradWeightOutOptional *Tensor // optional
+	GradXOut              *Tensor // output
+	GradWeightOutOptional *Tensor // optional output
 }
 
-var opSwigluGroupGrad = operator{
-	name:    "SwigluGroupGrad",
-	symbol:  "aclnnSwigluGroupGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
+var opSwigluGroupGrad = Operator{
+	Name: "SwigluGroupGrad", Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
+	Params: "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
 }
 
 // SwigluGroupGrad launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) on st.
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
-	c := newCall(st, &opSwigluGroupGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwigluGroupGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwigluGroupGradParams) operator() *operator { return &opSwigluGroupGrad }
 
-func (p *SwigluGroupGradParams) encode(c *call) {
-	c.tensor(p.GradY)
-	c.tensor(p.X)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.YOriginOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.float32(p.ClampLimit)
-	c.tensor(p.GradXOut)
-	c.tensor(p.GradWeightOutOptional)
+// Operator implements Params.
+func (p *SwigluGroupGradParams) Operator() *Operator { return &opSwigluGroupGrad }
+
+// Encode implements Params.
+func (p *SwigluGroupGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.X)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.YOriginOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Float32(p.ClampLimit)
+	c.Tensor(p.GradXOut)
+	c.Tensor(p.GradWeightOutOptional)
 }
 
 // SwishParams are the arguments of aclnnSwish, in C order.
 type SwishParams struct {
 	Self         *Tensor
-	BetaOptional Scalar // optional
-	Out          *Tensor
+	BetaOptional Scalar  // optional
+	Out          *Tensor // output
 }
 
-var opSwish = operator{
-	name:    "Swish",
-	symbol:  "aclnnSwish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self betaOptional out",
+var opSwish = Operator{
+	Name: "Swish", Symbol: "aclnnSwish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self betaOptional out",
 }
 
 // Swish launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Swish(st *acl.Stream, p SwishParams) error {
-	c := newCall(st, &opSwish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwishParams) operator() *operator { return &opSwish }
 
-func (p *SwishParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.BetaOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SwishParams) Operator() *Operator { return &opSwish }
+
+// Encode implements Params.
+func (p *SwishParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.BetaOptional)
+	c.Tensor(p.Out)
 }
 
 // SwishBackwardParams are the arguments of aclnnSwishBackward, in C order.
 type SwishBackwardParams struct {
 	GradOutput   *Tensor
 	Self         *Tensor
-	BetaOptional Scalar // optional
-	GradInput    *Tensor
+	BetaOptional Scalar  // optional
+	GradInput    *Tensor // output
 }
 
-var opSwishBackward = operator{
-	name:    "SwishBackward",
-	symbol:  "aclnnSwishBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self betaOptional gradInput",
+var opSwishBackward = Operator{
+	Name: "SwishBackward", Symbol: "aclnnSwishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self betaOptional gradInput",
 }
 
 // SwishBackward launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
-	c := newCall(st, &opSwishBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwishBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwishBackwardParams) operator() *operator { return &opSwishBackward }
 
-func (p *SwishBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.BetaOptional)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SwishBackwardParams) Operator() *Operator { return &opSwishBackward }
+
+// Encode implements Params.
+func (p *SwishBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.BetaOptional)
+	c.Tensor(p.GradInput)
 }
 
 // TanhBackwardParams are the arguments of aclnnTanhBackward, in C order.
 type TanhBackwardParams struct {
 	GradOutput *Tensor
 	Output     *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opTanhBackward = operator{
-	name:    "TanhBackward",
-	symbol:  "aclnnTanhBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput output gradInput",
+var opTanhBackward = Operator{
+	Name: "TanhBackward", Symbol: "aclnnTanhBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput output gradInput",
 }
 
 // TanhBackward launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
-	c := newCall(st, &opTanhBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTanhBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TanhBackwardParams) operator() *operator { return &opTanhBackward }
 
-func (p *TanhBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Output)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *TanhBackwardParams) Operator() *Operator { return &opTanhBackward }
+
+// Encode implements Params.
+func (p *TanhBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Output)
+	c.Tensor(p.GradInput)
 }
 
 // ThresholdParams are the arguments of aclnnThreshold, in C order.
@@ -2496,30 +2496,30 @@ type ThresholdParams struct {
 	Self      *Tensor
 	Threshold Scalar
 	Value     Scalar
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opThreshold = operator{
-	name:    "Threshold",
-	symbol:  "aclnnThreshold",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self threshold value out",
+var opThreshold = Operator{
+	Name: "Threshold", Symbol: "aclnnThreshold", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self threshold value out",
 }
 
 // Threshold launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Threshold(st *acl.Stream, p ThresholdParams) error {
-	c := newCall(st, &opThreshold)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opThreshold)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ThresholdParams) operator() *operator { return &opThreshold }
 
-func (p *ThresholdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Threshold)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ThresholdParams) Operator() *Operator { return &opThreshold }
+
+// Encode implements Params.
+func (p *ThresholdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Threshold)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // ThresholdBackwardParams are the arguments of aclnnThresholdBackward, in C order.
@@ -2527,30 +2527,30 @@ type ThresholdBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Threshold  Scalar
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opThresholdBackward = operator{
-	name:    "ThresholdBackward",
-	symbol:  "aclnnThresholdBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self threshold out",
+var opThresholdBackward = Operator{
+	Name: "ThresholdBackward", Symbol: "aclnnThresholdBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self threshold out",
 }
 
 // ThresholdBackward launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
-	c := newCall(st, &opThresholdBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opThresholdBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ThresholdBackwardParams) operator() *operator { return &opThresholdBackward }
 
-func (p *ThresholdBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.scalar(p.Threshold)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ThresholdBackwardParams) Operator() *Operator { return &opThresholdBackward }
+
+// Encode implements Params.
+func (p *ThresholdBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Scalar(p.Threshold)
+	c.Tensor(p.Out)
 }
 
 // ThresholdV2Params are the arguments of aclnnThresholdV2, in C order.
@@ -2558,28 +2558,28 @@ type ThresholdV2Params struct {
 	Self      *Tensor
 	Threshold Scalar
 	Value     Scalar
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opThresholdV2 = operator{
-	name:    "ThresholdV2",
-	symbol:  "aclnnThresholdV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self threshold value out",
+var opThresholdV2 = Operator{
+	Name: "ThresholdV2", Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
+	Params: "self threshold value out",
 }
 
 // ThresholdV2 launches aclnnThresholdV2 (libopapi, CANN 2026-08) on st.
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
-	c := newCall(st, &opThresholdV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opThresholdV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ThresholdV2Params) operator() *operator { return &opThresholdV2 }
 
-func (p *ThresholdV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Threshold)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ThresholdV2Params) Operator() *Operator { return &opThresholdV2 }
+
+// Encode implements Params.
+func (p *ThresholdV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Threshold)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }

@@ -19,100 +19,100 @@ type AdvanceStepParams struct {
 	BlockSize       int64
 }
 
-var opAdvanceStep = operator{
-	name:    "AdvanceStep",
-	symbol:  "aclnnAdvanceStep",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
+var opAdvanceStep = Operator{
+	Name: "AdvanceStep", Symbol: "aclnnAdvanceStep", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
 }
 
 // AdvanceStep launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) on st.
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
-	c := newCall(st, &opAdvanceStep)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdvanceStep)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdvanceStepParams) operator() *operator { return &opAdvanceStep }
 
-func (p *AdvanceStepParams) encode(c *call) {
-	c.tensor(p.InputTokens)
-	c.tensor(p.SampledTokenIds)
-	c.tensor(p.InputPositions)
-	c.tensor(p.SeqLens)
-	c.tensor(p.SlotMapping)
-	c.tensor(p.BlockTables)
-	c.int64(p.NumSeqs)
-	c.int64(p.NumQueries)
-	c.int64(p.BlockSize)
+// Operator implements Params.
+func (p *AdvanceStepParams) Operator() *Operator { return &opAdvanceStep }
+
+// Encode implements Params.
+func (p *AdvanceStepParams) Encode(c *Call) {
+	c.Tensor(p.InputTokens)
+	c.Tensor(p.SampledTokenIds)
+	c.Tensor(p.InputPositions)
+	c.Tensor(p.SeqLens)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.BlockTables)
+	c.Int64(p.NumSeqs)
+	c.Int64(p.NumQueries)
+	c.Int64(p.BlockSize)
 }
 
 // ApplyRotaryPosEmbParams are the arguments of aclnnApplyRotaryPosEmb, in C order.
 type ApplyRotaryPosEmbParams struct {
-	QueryRef *Tensor
-	KeyRef   *Tensor
+	QueryRef *Tensor // read and written
+	KeyRef   *Tensor // read and written
 	Cos      *Tensor
 	Sin      *Tensor
 	Layout   int64
 }
 
-var opApplyRotaryPosEmb = operator{
-	name:    "ApplyRotaryPosEmb",
-	symbol:  "aclnnApplyRotaryPosEmb",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "queryRef keyRef cos sin layout",
+var opApplyRotaryPosEmb = Operator{
+	Name: "ApplyRotaryPosEmb", Symbol: "aclnnApplyRotaryPosEmb", Library: "libopapi", Since: "8.1.RC1",
+	Params: "queryRef keyRef cos sin layout",
 }
 
 // ApplyRotaryPosEmb launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
-	c := newCall(st, &opApplyRotaryPosEmb)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyRotaryPosEmb)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyRotaryPosEmbParams) operator() *operator { return &opApplyRotaryPosEmb }
 
-func (p *ApplyRotaryPosEmbParams) encode(c *call) {
-	c.tensor(p.QueryRef)
-	c.tensor(p.KeyRef)
-	c.tensor(p.Cos)
-	c.tensor(p.Sin)
-	c.int64(p.Layout)
+// Operator implements Params.
+func (p *ApplyRotaryPosEmbParams) Operator() *Operator { return &opApplyRotaryPosEmb }
+
+// Encode implements Params.
+func (p *ApplyRotaryPosEmbParams) Encode(c *Call) {
+	c.Tensor(p.QueryRef)
+	c.Tensor(p.KeyRef)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.Layout)
 }
 
 // ApplyRotaryPosEmbV2Params are the arguments of aclnnApplyRotaryPosEmbV2, in C order.
 type ApplyRotaryPosEmbV2Params struct {
-	QueryRef   *Tensor
-	KeyRef     *Tensor
+	QueryRef   *Tensor // read and written
+	KeyRef     *Tensor // read and written
 	Cos        *Tensor
 	Sin        *Tensor
 	Layout     int64
 	RotaryMode string
 }
 
-var opApplyRotaryPosEmbV2 = operator{
-	name:    "ApplyRotaryPosEmbV2",
-	symbol:  "aclnnApplyRotaryPosEmbV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "queryRef keyRef cos sin layout rotaryMode",
+var opApplyRotaryPosEmbV2 = Operator{
+	Name: "ApplyRotaryPosEmbV2", Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
+	Params: "queryRef keyRef cos sin layout rotaryMode",
 }
 
 // ApplyRotaryPosEmbV2 launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) on st.
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
-	c := newCall(st, &opApplyRotaryPosEmbV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyRotaryPosEmbV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyRotaryPosEmbV2Params) operator() *operator { return &opApplyRotaryPosEmbV2 }
 
-func (p *ApplyRotaryPosEmbV2Params) encode(c *call) {
-	c.tensor(p.QueryRef)
-	c.tensor(p.KeyRef)
-	c.tensor(p.Cos)
-	c.tensor(p.Sin)
-	c.int64(p.Layout)
-	c.str(p.RotaryMode)
+// Operator implements Params.
+func (p *ApplyRotaryPosEmbV2Params) Operator() *Operator { return &opApplyRotaryPosEmbV2 }
+
+// Encode implements Params.
+func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
+	c.Tensor(p.QueryRef)
+	c.Tensor(p.KeyRef)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.Layout)
+	c.Str(p.RotaryMode)
 }
 
 // DequantRopeQuantKvcacheParams are the arguments of aclnnDequantRopeQuantKvcache, in C order.
@@ -120,8 +120,8 @@ type DequantRopeQuantKvcacheParams struct {
 	X                       *Tensor
 	Cos                     *Tensor
 	Sin                     *Tensor
-	KCacheRef               *Tensor
-	VCacheRef               *Tensor
+	KCacheRef               *Tensor // read and written
+	VCacheRef               *Tensor // read and written
 	Indices                 *Tensor
 	ScaleK                  *Tensor
 	ScaleV                  *Tensor
@@ -134,50 +134,50 @@ type DequantRopeQuantKvcacheParams struct {
 	QuantModeOptional       string // optional
 	LayoutOptional          string // optional
 	KvOutput                bool
-	CacheModeOptional       string // optional
-	QOut                    *Tensor
-	KOut                    *Tensor
-	VOut                    *Tensor
+	CacheModeOptional       string  // optional
+	QOut                    *Tensor // output
+	KOut                    *Tensor // output
+	VOut                    *Tensor // output
 }
 
-var opDequantRopeQuantKvcache = operator{
-	name:    "DequantRopeQuantKvcache",
-	symbol:  "aclnnDequantRopeQuantKvcache",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
+var opDequantRopeQuantKvcache = Operator{
+	Name: "DequantRopeQuantKvcache", Symbol: "aclnnDequantRopeQuantKvcache", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
 }
 
 // DequantRopeQuantKvcache launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) on st.
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
-	c := newCall(st, &opDequantRopeQuantKvcache)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDequantRopeQuantKvcache)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DequantRopeQuantKvcacheParams) operator() *operator { return &opDequantRopeQuantKvcache }
 
-func (p *DequantRopeQuantKvcacheParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Cos)
-	c.tensor(p.Sin)
-	c.tensor(p.KCacheRef)
-	c.tensor(p.VCacheRef)
-	c.tensor(p.Indices)
-	c.tensor(p.ScaleK)
-	c.tensor(p.ScaleV)
-	c.tensor(p.OffsetKOptional)
-	c.tensor(p.OffsetVOptional)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.ints(p.SizeSplits)
-	c.optStr(p.QuantModeOptional)
-	c.optStr(p.LayoutOptional)
-	c.bool(p.KvOutput)
-	c.optStr(p.CacheModeOptional)
-	c.tensor(p.QOut)
-	c.tensor(p.KOut)
-	c.tensor(p.VOut)
+// Operator implements Params.
+func (p *DequantRopeQuantKvcacheParams) Operator() *Operator { return &opDequantRopeQuantKvcache }
+
+// Encode implements Params.
+func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.KCacheRef)
+	c.Tensor(p.VCacheRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.ScaleK)
+	c.Tensor(p.ScaleV)
+	c.Tensor(p.OffsetKOptional)
+	c.Tensor(p.OffsetVOptional)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Ints(p.SizeSplits)
+	c.OptStr(p.QuantModeOptional)
+	c.OptStr(p.LayoutOptional)
+	c.Bool(p.KvOutput)
+	c.OptStr(p.CacheModeOptional)
+	c.Tensor(p.QOut)
+	c.Tensor(p.KOut)
+	c.Tensor(p.VOut)
 }
 
 // FlashAttentionScoreParams are the arguments of aclnnFlashAttentionScore, in C order.
@@ -198,49 +198,49 @@ type FlashAttentionScoreParams struct {
 	InputLayout         string
 	InnerPrecise        int64
 	SparseMode          int64
-	SoftmaxMaxOut       *Tensor
-	SoftmaxSumOut       *Tensor
-	SoftmaxOutOut       *Tensor
-	AttentionOutOut     *Tensor
+	SoftmaxMaxOut       *Tensor // output
+	SoftmaxSumOut       *Tensor // output
+	SoftmaxOutOut       *Tensor // output
+	AttentionOutOut     *Tensor // output
 }
 
-var opFlashAttentionScore = operator{
-	name:    "FlashAttentionScore",
-	symbol:  "aclnnFlashAttentionScore",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionScore = Operator{
+	Name: "FlashAttentionScore", Symbol: "aclnnFlashAttentionScore", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionScore launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
-	c := newCall(st, &opFlashAttentionScore)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionScore)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionScoreParams) operator() *operator { return &opFlashAttentionScore }
 
-func (p *FlashAttentionScoreParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Operator implements Params.
+func (p *FlashAttentionScoreParams) Operator() *Operator { return &opFlashAttentionScore }
+
+// Encode implements Params.
+func (p *FlashAttentionScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FlashAttentionScoreGradParams are the arguments of aclnnFlashAttentionScoreGrad, in C order.
@@ -266,54 +266,54 @@ type FlashAttentionScoreGradParams struct {
 	InputLayout         string
 	InnerPrecise        int64
 	SparseMode          int64
-	DqOut               *Tensor
-	DkOut               *Tensor
-	DvOut               *Tensor
-	DpseOut             *Tensor
+	DqOut               *Tensor // output
+	DkOut               *Tensor // output
+	DvOut               *Tensor // output
+	DpseOut             *Tensor // output
 }
 
-var opFlashAttentionScoreGrad = operator{
-	name:    "FlashAttentionScoreGrad",
-	symbol:  "aclnnFlashAttentionScoreGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
+var opFlashAttentionScoreGrad = Operator{
+	Name: "FlashAttentionScoreGrad", Symbol: "aclnnFlashAttentionScoreGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 }
 
 // FlashAttentionScoreGrad launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
-	c := newCall(st, &opFlashAttentionScoreGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionScoreGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionScoreGradParams) operator() *operator { return &opFlashAttentionScoreGrad }
 
-func (p *FlashAttentionScoreGradParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.KeyIn)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
+// Operator implements Params.
+func (p *FlashAttentionScoreGradParams) Operator() *Operator { return &opFlashAttentionScoreGrad }
+
+// Encode implements Params.
+func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
 }
 
 // FlashAttentionScoreGradV2Params are the arguments of aclnnFlashAttentionScoreGradV2, in C order.
@@ -342,57 +342,57 @@ type FlashAttentionScoreGradV2Params struct {
 	InnerPrecise        int64
 	SparseMode          int64
 	PseType             int64
-	DqOut               *Tensor
-	DkOut               *Tensor
-	DvOut               *Tensor
-	DpseOut             *Tensor
+	DqOut               *Tensor // output
+	DkOut               *Tensor // output
+	DvOut               *Tensor // output
+	DpseOut             *Tensor // output
 }
 
-var opFlashAttentionScoreGradV2 = operator{
-	name:    "FlashAttentionScoreGradV2",
-	symbol:  "aclnnFlashAttentionScoreGradV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
+var opFlashAttentionScoreGradV2 = Operator{
+	Name: "FlashAttentionScoreGradV2", Symbol: "aclnnFlashAttentionScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 }
 
 // FlashAttentionScoreGradV2 launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
-	c := newCall(st, &opFlashAttentionScoreGradV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionScoreGradV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionScoreGradV2Params) operator() *operator { return &opFlashAttentionScoreGradV2 }
 
-func (p *FlashAttentionScoreGradV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.KeyIn)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
+// Operator implements Params.
+func (p *FlashAttentionScoreGradV2Params) Operator() *Operator { return &opFlashAttentionScoreGradV2 }
+
+// Encode implements Params.
+func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
 }
 
 // FlashAttentionScoreV2Params are the arguments of aclnnFlashAttentionScoreV2, in C order.
@@ -416,52 +416,52 @@ type FlashAttentionScoreV2Params struct {
 	InnerPrecise        int64
 	SparseMode          int64
 	PseType             int64
-	SoftmaxMaxOut       *Tensor
-	SoftmaxSumOut       *Tensor
-	SoftmaxOutOut       *Tensor
-	AttentionOutOut     *Tensor
+	SoftmaxMaxOut       *Tensor // output
+	SoftmaxSumOut       *Tensor // output
+	SoftmaxOutOut       *Tensor // output
+	AttentionOutOut     *Tensor // output
 }
 
-var opFlashAttentionScoreV2 = operator{
-	name:    "FlashAttentionScoreV2",
-	symbol:  "aclnnFlashAttentionScoreV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionScoreV2 = Operator{
+	Name: "FlashAttentionScoreV2", Symbol: "aclnnFlashAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionScoreV2 launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
-	c := newCall(st, &opFlashAttentionScoreV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionScoreV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionScoreV2Params) operator() *operator { return &opFlashAttentionScoreV2 }
 
-func (p *FlashAttentionScoreV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Operator implements Params.
+func (p *FlashAttentionScoreV2Params) Operator() *Operator { return &opFlashAttentionScoreV2 }
+
+// Encode implements Params.
+func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FlashAttentionUnpaddingScoreGradParams are the arguments of aclnnFlashAttentionUnpaddingScoreGrad, in C order.
@@ -489,58 +489,58 @@ type FlashAttentionUnpaddingScoreGradParams struct {
 	InputLayout            string
 	InnerPrecise           int64
 	SparseMode             int64
-	DqOut                  *Tensor
-	DkOut                  *Tensor
-	DvOut                  *Tensor
-	DpseOut                *Tensor
+	DqOut                  *Tensor // output
+	DkOut                  *Tensor // output
+	DvOut                  *Tensor // output
+	DpseOut                *Tensor // output
 }
 
-var opFlashAttentionUnpaddingScoreGrad = operator{
-	name:    "FlashAttentionUnpaddingScoreGrad",
-	symbol:  "aclnnFlashAttentionUnpaddingScoreGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
+var opFlashAttentionUnpaddingScoreGrad = Operator{
+	Name: "FlashAttentionUnpaddingScoreGrad", Symbol: "aclnnFlashAttentionUnpaddingScoreGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 }
 
 // FlashAttentionUnpaddingScoreGrad launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
-	c := newCall(st, &opFlashAttentionUnpaddingScoreGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionUnpaddingScoreGradParams) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionUnpaddingScoreGradParams) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGrad
 }
 
-func (p *FlashAttentionUnpaddingScoreGradParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.KeyIn)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
+// Encode implements Params.
+func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
 }
 
 // FlashAttentionUnpaddingScoreGradV2Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV2, in C order.
@@ -571,61 +571,61 @@ type FlashAttentionUnpaddingScoreGradV2Params struct {
 	InnerPrecise           int64
 	SparseMode             int64
 	PseType                int64
-	DqOut                  *Tensor
-	DkOut                  *Tensor
-	DvOut                  *Tensor
-	DpseOut                *Tensor
+	DqOut                  *Tensor // output
+	DkOut                  *Tensor // output
+	DvOut                  *Tensor // output
+	DpseOut                *Tensor // output
 }
 
-var opFlashAttentionUnpaddingScoreGradV2 = operator{
-	name:    "FlashAttentionUnpaddingScoreGradV2",
-	symbol:  "aclnnFlashAttentionUnpaddingScoreGradV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
+var opFlashAttentionUnpaddingScoreGradV2 = Operator{
+	Name: "FlashAttentionUnpaddingScoreGradV2", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 }
 
 // FlashAttentionUnpaddingScoreGradV2 launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
-	c := newCall(st, &opFlashAttentionUnpaddingScoreGradV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionUnpaddingScoreGradV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV2Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV2
 }
 
-func (p *FlashAttentionUnpaddingScoreGradV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.KeyIn)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
+// Encode implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
 }
 
 // FlashAttentionUnpaddingScoreGradV3Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV3, in C order.
@@ -658,67 +658,67 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 	InnerPrecise           int64
 	SparseMode             int64
 	PseType                int64
-	DqOut                  *Tensor
-	DqRopeOut              *Tensor
-	DkOut                  *Tensor
-	DkRopeOut              *Tensor
-	DvOut                  *Tensor
-	DpseOut                *Tensor
+	DqOut                  *Tensor // output
+	DqRopeOut              *Tensor // output
+	DkOut                  *Tensor // output
+	DkRopeOut              *Tensor // output
+	DvOut                  *Tensor // output
+	DpseOut                *Tensor // output
 }
 
-var opFlashAttentionUnpaddingScoreGradV3 = operator{
-	name:    "FlashAttentionUnpaddingScoreGradV3",
-	symbol:  "aclnnFlashAttentionUnpaddingScoreGradV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
+var opFlashAttentionUnpaddingScoreGradV3 = Operator{
+	Name: "FlashAttentionUnpaddingScoreGradV3", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
+	Params: "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
 }
 
 // FlashAttentionUnpaddingScoreGradV3 launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) on st.
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
-	c := newCall(st, &opFlashAttentionUnpaddingScoreGradV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionUnpaddingScoreGradV3Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV3Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV3
 }
 
-func (p *FlashAttentionUnpaddingScoreGradV3Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.QueryRope)
-	c.tensor(p.KeyIn)
-	c.tensor(p.KeyInRope)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.DqOut)
-	c.tensor(p.DqRopeOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DkRopeOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
+// Encode implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.KeyInRope)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DqRopeOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DkRopeOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
 }
 
 // FlashAttentionUnpaddingScoreGradV4Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV4, in C order.
@@ -746,60 +746,60 @@ type FlashAttentionUnpaddingScoreGradV4Params struct {
 	InputLayout            string
 	InnerPrecise           int64
 	SparseMode             int64
-	DqOut                  *Tensor
-	DkOut                  *Tensor
-	DvOut                  *Tensor
-	DpseOut                *Tensor
+	DqOut                  *Tensor // output
+	DkOut                  *Tensor // output
+	DvOut                  *Tensor // output
+	DpseOut                *Tensor // output
 	SoftmaxInLayout        string
 }
 
-var opFlashAttentionUnpaddingScoreGradV4 = operator{
-	name:    "FlashAttentionUnpaddingScoreGradV4",
-	symbol:  "aclnnFlashAttentionUnpaddingScoreGradV4",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
+var opFlashAttentionUnpaddingScoreGradV4 = Operator{
+	Name: "FlashAttentionUnpaddingScoreGradV4", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
+	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
 }
 
 // FlashAttentionUnpaddingScoreGradV4 launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) on st.
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
-	c := newCall(st, &opFlashAttentionUnpaddingScoreGradV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionUnpaddingScoreGradV4Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV4Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV4
 }
 
-func (p *FlashAttentionUnpaddingScoreGradV4Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.KeyIn)
-	c.tensor(p.Value)
-	c.tensor(p.Dy)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.SoftmaxMaxOptional)
-	c.tensor(p.SoftmaxSumOptional)
-	c.tensor(p.SoftmaxInOptional)
-	c.tensor(p.AttentionInOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DpseOut)
-	c.str(p.SoftmaxInLayout)
+// Encode implements Params.
+func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.Value)
+	c.Tensor(p.Dy)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.SoftmaxMaxOptional)
+	c.Tensor(p.SoftmaxSumOptional)
+	c.Tensor(p.SoftmaxInOptional)
+	c.Tensor(p.AttentionInOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DpseOut)
+	c.Str(p.SoftmaxInLayout)
 }
 
 // FlashAttentionVarLenScoreParams are the arguments of aclnnFlashAttentionVarLenScore, in C order.
@@ -822,51 +822,51 @@ type FlashAttentionVarLenScoreParams struct {
 	InputLayout            string
 	InnerPrecise           int64
 	SparseMode             int64
-	SoftmaxMaxOut          *Tensor
-	SoftmaxSumOut          *Tensor
-	SoftmaxOutOut          *Tensor
-	AttentionOutOut        *Tensor
+	SoftmaxMaxOut          *Tensor // output
+	SoftmaxSumOut          *Tensor // output
+	SoftmaxOutOut          *Tensor // output
+	AttentionOutOut        *Tensor // output
 }
 
-var opFlashAttentionVarLenScore = operator{
-	name:    "FlashAttentionVarLenScore",
-	symbol:  "aclnnFlashAttentionVarLenScore",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionVarLenScore = Operator{
+	Name: "FlashAttentionVarLenScore", Symbol: "aclnnFlashAttentionVarLenScore", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionVarLenScore launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
-	c := newCall(st, &opFlashAttentionVarLenScore)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionVarLenScore)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionVarLenScoreParams) operator() *operator { return &opFlashAttentionVarLenScore }
 
-func (p *FlashAttentionVarLenScoreParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Operator implements Params.
+func (p *FlashAttentionVarLenScoreParams) Operator() *Operator { return &opFlashAttentionVarLenScore }
+
+// Encode implements Params.
+func (p *FlashAttentionVarLenScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FlashAttentionVarLenScoreV2Params are the arguments of aclnnFlashAttentionVarLenScoreV2, in C order.
@@ -892,56 +892,56 @@ type FlashAttentionVarLenScoreV2Params struct {
 	InnerPrecise           int64
 	SparseMode             int64
 	PseType                int64
-	SoftmaxMaxOut          *Tensor
-	SoftmaxSumOut          *Tensor
-	SoftmaxOutOut          *Tensor
-	AttentionOutOut        *Tensor
+	SoftmaxMaxOut          *Tensor // output
+	SoftmaxSumOut          *Tensor // output
+	SoftmaxOutOut          *Tensor // output
+	AttentionOutOut        *Tensor // output
 }
 
-var opFlashAttentionVarLenScoreV2 = operator{
-	name:    "FlashAttentionVarLenScoreV2",
-	symbol:  "aclnnFlashAttentionVarLenScoreV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionVarLenScoreV2 = Operator{
+	Name: "FlashAttentionVarLenScoreV2", Symbol: "aclnnFlashAttentionVarLenScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionVarLenScoreV2 launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
-	c := newCall(st, &opFlashAttentionVarLenScoreV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionVarLenScoreV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionVarLenScoreV2Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV2
 }
 
-func (p *FlashAttentionVarLenScoreV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Encode implements Params.
+func (p *FlashAttentionVarLenScoreV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FlashAttentionVarLenScoreV3Params are the arguments of aclnnFlashAttentionVarLenScoreV3, in C order.
@@ -969,58 +969,58 @@ type FlashAttentionVarLenScoreV3Params struct {
 	InnerPrecise           int64
 	SparseMode             int64
 	PseType                int64
-	SoftmaxMaxOut          *Tensor
-	SoftmaxSumOut          *Tensor
-	SoftmaxOutOut          *Tensor
-	AttentionOutOut        *Tensor
+	SoftmaxMaxOut          *Tensor // output
+	SoftmaxSumOut          *Tensor // output
+	SoftmaxOutOut          *Tensor // output
+	AttentionOutOut        *Tensor // output
 }
 
-var opFlashAttentionVarLenScoreV3 = operator{
-	name:    "FlashAttentionVarLenScoreV3",
-	symbol:  "aclnnFlashAttentionVarLenScoreV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionVarLenScoreV3 = Operator{
+	Name: "FlashAttentionVarLenScoreV3", Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
+	Params: "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionVarLenScoreV3 launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) on st.
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
-	c := newCall(st, &opFlashAttentionVarLenScoreV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionVarLenScoreV3Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionVarLenScoreV3Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV3
 }
 
-func (p *FlashAttentionVarLenScoreV3Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.QueryRope)
-	c.tensor(p.Key)
-	c.tensor(p.KeyRope)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.int64(p.PseType)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Encode implements Params.
+func (p *FlashAttentionVarLenScoreV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.Key)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Int64(p.PseType)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FlashAttentionVarLenScoreV4Params are the arguments of aclnnFlashAttentionVarLenScoreV4, in C order.
@@ -1044,54 +1044,54 @@ type FlashAttentionVarLenScoreV4Params struct {
 	InnerPrecise           int64
 	SparseMode             int64
 	SoftmaxOutLayout       string
-	SoftmaxMaxOut          *Tensor
-	SoftmaxSumOut          *Tensor
-	SoftmaxOutOut          *Tensor
-	AttentionOutOut        *Tensor
+	SoftmaxMaxOut          *Tensor // output
+	SoftmaxSumOut          *Tensor // output
+	SoftmaxOutOut          *Tensor // output
+	AttentionOutOut        *Tensor // output
 }
 
-var opFlashAttentionVarLenScoreV4 = operator{
-	name:    "FlashAttentionVarLenScoreV4",
-	symbol:  "aclnnFlashAttentionVarLenScoreV4",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+var opFlashAttentionVarLenScoreV4 = Operator{
+	Name: "FlashAttentionVarLenScoreV4", Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
+	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
 // FlashAttentionVarLenScoreV4 launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) on st.
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
-	c := newCall(st, &opFlashAttentionVarLenScoreV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlashAttentionVarLenScoreV4Params) operator() *operator {
+
+// Operator implements Params.
+func (p *FlashAttentionVarLenScoreV4Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV4
 }
 
-func (p *FlashAttentionVarLenScoreV4Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.RealShiftOptional)
-	c.tensor(p.DropMaskOptional)
-	c.tensor(p.PaddingMaskOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.PrefixOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.float64(p.KeepProb)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.InnerPrecise)
-	c.int64(p.SparseMode)
-	c.str(p.SoftmaxOutLayout)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.SoftmaxOutOut)
-	c.tensor(p.AttentionOutOut)
+// Encode implements Params.
+func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.RealShiftOptional)
+	c.Tensor(p.DropMaskOptional)
+	c.Tensor(p.PaddingMaskOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.PrefixOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Float64(p.KeepProb)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.SparseMode)
+	c.Str(p.SoftmaxOutLayout)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.SoftmaxOutOut)
+	c.Tensor(p.AttentionOutOut)
 }
 
 // FusedInferAttentionScoreParams are the arguments of aclnnFusedInferAttentionScore, in C order.
@@ -1124,57 +1124,57 @@ type FusedInferAttentionScoreParams struct {
 	BlockSize          int64
 	AntiquantMode      int64
 	SoftmaxLseFlag     bool
-	AttentionOut       *Tensor
+	AttentionOut       *Tensor // output
 	SoftmaxLse         *Tensor
 }
 
-var opFusedInferAttentionScore = operator{
-	name:    "FusedInferAttentionScore",
-	symbol:  "aclnnFusedInferAttentionScore",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
+var opFusedInferAttentionScore = Operator{
+	Name: "FusedInferAttentionScore", Symbol: "aclnnFusedInferAttentionScore", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
 }
 
 // FusedInferAttentionScore launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
-	c := newCall(st, &opFusedInferAttentionScore)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedInferAttentionScore)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedInferAttentionScoreParams) operator() *operator { return &opFusedInferAttentionScore }
 
-func (p *FusedInferAttentionScoreParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.ints(p.ActualSeqLengthsKv)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.BlockTable)
-	c.tensor(p.QueryPaddingSize)
-	c.tensor(p.KvPaddingSize)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.int64(p.BlockSize)
-	c.int64(p.AntiquantMode)
-	c.bool(p.SoftmaxLseFlag)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.SoftmaxLse)
+// Operator implements Params.
+func (p *FusedInferAttentionScoreParams) Operator() *Operator { return &opFusedInferAttentionScore }
+
+// Encode implements Params.
+func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.BlockSize)
+	c.Int64(p.AntiquantMode)
+	c.Bool(p.SoftmaxLseFlag)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
 }
 
 // FusedInferAttentionScoreV2Params are the arguments of aclnnFusedInferAttentionScoreV2, in C order.
@@ -1216,66 +1216,66 @@ type FusedInferAttentionScoreV2Params struct {
 	SoftmaxLseFlag                bool
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
-	AttentionOut                  *Tensor
+	AttentionOut                  *Tensor // output
 	SoftmaxLse                    *Tensor
 }
 
-var opFusedInferAttentionScoreV2 = operator{
-	name:    "FusedInferAttentionScoreV2",
-	symbol:  "aclnnFusedInferAttentionScoreV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
+var opFusedInferAttentionScoreV2 = Operator{
+	Name: "FusedInferAttentionScoreV2", Symbol: "aclnnFusedInferAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 }
 
 // FusedInferAttentionScoreV2 launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
-	c := newCall(st, &opFusedInferAttentionScoreV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedInferAttentionScoreV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedInferAttentionScoreV2Params) operator() *operator { return &opFusedInferAttentionScoreV2 }
 
-func (p *FusedInferAttentionScoreV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.ActualSeqLengthsOptional)
-	c.ints(p.ActualSeqLengthsKvOptional)
-	c.tensor(p.DeqScale1Optional)
-	c.tensor(p.QuantScale1Optional)
-	c.tensor(p.DeqScale2Optional)
-	c.tensor(p.QuantScale2Optional)
-	c.tensor(p.QuantOffset2Optional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.BlockTableOptional)
-	c.tensor(p.QueryPaddingSizeOptional)
-	c.tensor(p.KvPaddingSizeOptional)
-	c.tensor(p.KeyAntiquantScaleOptional)
-	c.tensor(p.KeyAntiquantOffsetOptional)
-	c.tensor(p.ValueAntiquantScaleOptional)
-	c.tensor(p.ValueAntiquantOffsetOptional)
-	c.tensor(p.KeySharedPrefixOptional)
-	c.tensor(p.ValueSharedPrefixOptional)
-	c.ints(p.ActualSharedPrefixLenOptional)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.int64(p.BlockSize)
-	c.int64(p.AntiquantMode)
-	c.bool(p.SoftmaxLseFlag)
-	c.int64(p.KeyAntiquantMode)
-	c.int64(p.ValueAntiquantMode)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.SoftmaxLse)
+// Operator implements Params.
+func (p *FusedInferAttentionScoreV2Params) Operator() *Operator { return &opFusedInferAttentionScoreV2 }
+
+// Encode implements Params.
+func (p *FusedInferAttentionScoreV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.ActualSeqLengthsOptional)
+	c.Ints(p.ActualSeqLengthsKvOptional)
+	c.Tensor(p.DeqScale1Optional)
+	c.Tensor(p.QuantScale1Optional)
+	c.Tensor(p.DeqScale2Optional)
+	c.Tensor(p.QuantScale2Optional)
+	c.Tensor(p.QuantOffset2Optional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.Tensor(p.QueryPaddingSizeOptional)
+	c.Tensor(p.KvPaddingSizeOptional)
+	c.Tensor(p.KeyAntiquantScaleOptional)
+	c.Tensor(p.KeyAntiquantOffsetOptional)
+	c.Tensor(p.ValueAntiquantScaleOptional)
+	c.Tensor(p.ValueAntiquantOffsetOptional)
+	c.Tensor(p.KeySharedPrefixOptional)
+	c.Tensor(p.ValueSharedPrefixOptional)
+	c.Ints(p.ActualSharedPrefixLenOptional)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.BlockSize)
+	c.Int64(p.AntiquantMode)
+	c.Bool(p.SoftmaxLseFlag)
+	c.Int64(p.KeyAntiquantMode)
+	c.Int64(p.ValueAntiquantMode)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
 }
 
 // FusedInferAttentionScoreV3Params are the arguments of aclnnFusedInferAttentionScoreV3, in C order.
@@ -1320,69 +1320,69 @@ type FusedInferAttentionScoreV3Params struct {
 	SoftmaxLseFlag                bool
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
-	AttentionOut                  *Tensor
+	AttentionOut                  *Tensor // output
 	SoftmaxLse                    *Tensor
 }
 
-var opFusedInferAttentionScoreV3 = operator{
-	name:    "FusedInferAttentionScoreV3",
-	symbol:  "aclnnFusedInferAttentionScoreV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
+var opFusedInferAttentionScoreV3 = Operator{
+	Name: "FusedInferAttentionScoreV3", Symbol: "aclnnFusedInferAttentionScoreV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 }
 
 // FusedInferAttentionScoreV3 launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
-	c := newCall(st, &opFusedInferAttentionScoreV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedInferAttentionScoreV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedInferAttentionScoreV3Params) operator() *operator { return &opFusedInferAttentionScoreV3 }
 
-func (p *FusedInferAttentionScoreV3Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.ActualSeqLengthsOptional)
-	c.ints(p.ActualSeqLengthsKvOptional)
-	c.tensor(p.DeqScale1Optional)
-	c.tensor(p.QuantScale1Optional)
-	c.tensor(p.DeqScale2Optional)
-	c.tensor(p.QuantScale2Optional)
-	c.tensor(p.QuantOffset2Optional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.BlockTableOptional)
-	c.tensor(p.QueryPaddingSizeOptional)
-	c.tensor(p.KvPaddingSizeOptional)
-	c.tensor(p.KeyAntiquantScaleOptional)
-	c.tensor(p.KeyAntiquantOffsetOptional)
-	c.tensor(p.ValueAntiquantScaleOptional)
-	c.tensor(p.ValueAntiquantOffsetOptional)
-	c.tensor(p.KeySharedPrefixOptional)
-	c.tensor(p.ValueSharedPrefixOptional)
-	c.ints(p.ActualSharedPrefixLenOptional)
-	c.tensor(p.QueryRopeOptional)
-	c.tensor(p.KeyRopeOptional)
-	c.tensor(p.KeyRopeAntiquantScaleOptional)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.int64(p.BlockSize)
-	c.int64(p.AntiquantMode)
-	c.bool(p.SoftmaxLseFlag)
-	c.int64(p.KeyAntiquantMode)
-	c.int64(p.ValueAntiquantMode)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.SoftmaxLse)
+// Operator implements Params.
+func (p *FusedInferAttentionScoreV3Params) Operator() *Operator { return &opFusedInferAttentionScoreV3 }
+
+// Encode implements Params.
+func (p *FusedInferAttentionScoreV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.ActualSeqLengthsOptional)
+	c.Ints(p.ActualSeqLengthsKvOptional)
+	c.Tensor(p.DeqScale1Optional)
+	c.Tensor(p.QuantScale1Optional)
+	c.Tensor(p.DeqScale2Optional)
+	c.Tensor(p.QuantScale2Optional)
+	c.Tensor(p.QuantOffset2Optional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.Tensor(p.QueryPaddingSizeOptional)
+	c.Tensor(p.KvPaddingSizeOptional)
+	c.Tensor(p.KeyAntiquantScaleOptional)
+	c.Tensor(p.KeyAntiquantOffsetOptional)
+	c.Tensor(p.ValueAntiquantScaleOptional)
+	c.Tensor(p.ValueAntiquantOffsetOptional)
+	c.Tensor(p.KeySharedPrefixOptional)
+	c.Tensor(p.ValueSharedPrefixOptional)
+	c.Ints(p.ActualSharedPrefixLenOptional)
+	c.Tensor(p.QueryRopeOptional)
+	c.Tensor(p.KeyRopeOptional)
+	c.Tensor(p.KeyRopeAntiquantScaleOptional)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.BlockSize)
+	c.Int64(p.AntiquantMode)
+	c.Bool(p.SoftmaxLseFlag)
+	c.Int64(p.KeyAntiquantMode)
+	c.Int64(p.ValueAntiquantMode)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
 }
 
 // FusedInferAttentionScoreV4Params are the arguments of aclnnFusedInferAttentionScoreV4, in C order.
@@ -1430,72 +1430,72 @@ type FusedInferAttentionScoreV4Params struct {
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
 	QueryQuantMode                int64
-	AttentionOut                  *Tensor
+	AttentionOut                  *Tensor // output
 	SoftmaxLse                    *Tensor
 }
 
-var opFusedInferAttentionScoreV4 = operator{
-	name:    "FusedInferAttentionScoreV4",
-	symbol:  "aclnnFusedInferAttentionScoreV4",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
+var opFusedInferAttentionScoreV4 = Operator{
+	Name: "FusedInferAttentionScoreV4", Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
+	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
 }
 
 // FusedInferAttentionScoreV4 launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) on st.
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
-	c := newCall(st, &opFusedInferAttentionScoreV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedInferAttentionScoreV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedInferAttentionScoreV4Params) operator() *operator { return &opFusedInferAttentionScoreV4 }
 
-func (p *FusedInferAttentionScoreV4Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShiftOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.ActualSeqLengthsOptional)
-	c.ints(p.ActualSeqLengthsKvOptional)
-	c.tensor(p.DeqScale1Optional)
-	c.tensor(p.QuantScale1Optional)
-	c.tensor(p.DeqScale2Optional)
-	c.tensor(p.QuantScale2Optional)
-	c.tensor(p.QuantOffset2Optional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.BlockTableOptional)
-	c.tensor(p.QueryPaddingSizeOptional)
-	c.tensor(p.KvPaddingSizeOptional)
-	c.tensor(p.KeyAntiquantScaleOptional)
-	c.tensor(p.KeyAntiquantOffsetOptional)
-	c.tensor(p.ValueAntiquantScaleOptional)
-	c.tensor(p.ValueAntiquantOffsetOptional)
-	c.tensor(p.KeySharedPrefixOptional)
-	c.tensor(p.ValueSharedPrefixOptional)
-	c.ints(p.ActualSharedPrefixLenOptional)
-	c.tensor(p.QueryRopeOptional)
-	c.tensor(p.KeyRopeOptional)
-	c.tensor(p.KeyRopeAntiquantScaleOptional)
-	c.tensor(p.DequantScaleQueryOptional)
-	c.tensor(p.LearnableSinkOptional)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.int64(p.BlockSize)
-	c.int64(p.AntiquantMode)
-	c.bool(p.SoftmaxLseFlag)
-	c.int64(p.KeyAntiquantMode)
-	c.int64(p.ValueAntiquantMode)
-	c.int64(p.QueryQuantMode)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.SoftmaxLse)
+// Operator implements Params.
+func (p *FusedInferAttentionScoreV4Params) Operator() *Operator { return &opFusedInferAttentionScoreV4 }
+
+// Encode implements Params.
+func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShiftOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.ActualSeqLengthsOptional)
+	c.Ints(p.ActualSeqLengthsKvOptional)
+	c.Tensor(p.DeqScale1Optional)
+	c.Tensor(p.QuantScale1Optional)
+	c.Tensor(p.DeqScale2Optional)
+	c.Tensor(p.QuantScale2Optional)
+	c.Tensor(p.QuantOffset2Optional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.Tensor(p.QueryPaddingSizeOptional)
+	c.Tensor(p.KvPaddingSizeOptional)
+	c.Tensor(p.KeyAntiquantScaleOptional)
+	c.Tensor(p.KeyAntiquantOffsetOptional)
+	c.Tensor(p.ValueAntiquantScaleOptional)
+	c.Tensor(p.ValueAntiquantOffsetOptional)
+	c.Tensor(p.KeySharedPrefixOptional)
+	c.Tensor(p.ValueSharedPrefixOptional)
+	c.Ints(p.ActualSharedPrefixLenOptional)
+	c.Tensor(p.QueryRopeOptional)
+	c.Tensor(p.KeyRopeOptional)
+	c.Tensor(p.KeyRopeAntiquantScaleOptional)
+	c.Tensor(p.DequantScaleQueryOptional)
+	c.Tensor(p.LearnableSinkOptional)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.BlockSize)
+	c.Int64(p.AntiquantMode)
+	c.Bool(p.SoftmaxLseFlag)
+	c.Int64(p.KeyAntiquantMode)
+	c.Int64(p.ValueAntiquantMode)
+	c.Int64(p.QueryQuantMode)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
 }
 
 // IncreFlashAttentionParams are the arguments of aclnnIncreFlashAttention, in C order.
@@ -1510,37 +1510,37 @@ type IncreFlashAttentionParams struct {
 	ScaleValue       float64
 	InputLayout      string
 	NumKeyValueHeads int64
-	AttentionOut     *Tensor
+	AttentionOut     *Tensor // output
 }
 
-var opIncreFlashAttention = operator{
-	name:    "IncreFlashAttention",
-	symbol:  "aclnnIncreFlashAttention",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
+var opIncreFlashAttention = Operator{
+	Name: "IncreFlashAttention", Symbol: "aclnnIncreFlashAttention", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 }
 
 // IncreFlashAttention launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
-	c := newCall(st, &opIncreFlashAttention)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIncreFlashAttention)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IncreFlashAttentionParams) operator() *operator { return &opIncreFlashAttention }
 
-func (p *IncreFlashAttentionParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *IncreFlashAttentionParams) Operator() *Operator { return &opIncreFlashAttention }
+
+// Encode implements Params.
+func (p *IncreFlashAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Tensor(p.AttentionOut)
 }
 
 // IncreFlashAttentionV2Params are the arguments of aclnnIncreFlashAttentionV2, in C order.
@@ -1560,42 +1560,42 @@ type IncreFlashAttentionV2Params struct {
 	ScaleValue       float64
 	InputLayout      string
 	NumKeyValueHeads int64
-	AttentionOut     *Tensor
+	AttentionOut     *Tensor // output
 }
 
-var opIncreFlashAttentionV2 = operator{
-	name:    "IncreFlashAttentionV2",
-	symbol:  "aclnnIncreFlashAttentionV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
+var opIncreFlashAttentionV2 = Operator{
+	Name: "IncreFlashAttentionV2", Symbol: "aclnnIncreFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 }
 
 // IncreFlashAttentionV2 launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
-	c := newCall(st, &opIncreFlashAttentionV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIncreFlashAttentionV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IncreFlashAttentionV2Params) operator() *operator { return &opIncreFlashAttentionV2 }
 
-func (p *IncreFlashAttentionV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.tensor(p.DequantScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DequantScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *IncreFlashAttentionV2Params) Operator() *Operator { return &opIncreFlashAttentionV2 }
+
+// Encode implements Params.
+func (p *IncreFlashAttentionV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Tensor(p.DequantScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DequantScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Tensor(p.AttentionOut)
 }
 
 // IncreFlashAttentionV3Params are the arguments of aclnnIncreFlashAttentionV3, in C order.
@@ -1620,47 +1620,47 @@ type IncreFlashAttentionV3Params struct {
 	NumKeyValueHeads int64
 	BlockSize        int64
 	InnerPrecise     int64
-	AttentionOut     *Tensor
+	AttentionOut     *Tensor // output
 }
 
-var opIncreFlashAttentionV3 = operator{
-	name:    "IncreFlashAttentionV3",
-	symbol:  "aclnnIncreFlashAttentionV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
+var opIncreFlashAttentionV3 = Operator{
+	Name: "IncreFlashAttentionV3", Symbol: "aclnnIncreFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 }
 
 // IncreFlashAttentionV3 launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
-	c := newCall(st, &opIncreFlashAttentionV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIncreFlashAttentionV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IncreFlashAttentionV3Params) operator() *operator { return &opIncreFlashAttentionV3 }
 
-func (p *IncreFlashAttentionV3Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.tensor(p.DequantScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DequantScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.Blocktable)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.BlockSize)
-	c.int64(p.InnerPrecise)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *IncreFlashAttentionV3Params) Operator() *Operator { return &opIncreFlashAttentionV3 }
+
+// Encode implements Params.
+func (p *IncreFlashAttentionV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Tensor(p.DequantScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DequantScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.Blocktable)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.BlockSize)
+	c.Int64(p.InnerPrecise)
+	c.Tensor(p.AttentionOut)
 }
 
 // IncreFlashAttentionV4Params are the arguments of aclnnIncreFlashAttentionV4, in C order.
@@ -1686,48 +1686,48 @@ type IncreFlashAttentionV4Params struct {
 	NumKeyValueHeads int64
 	BlockSize        int64
 	InnerPrecise     int64
-	AttentionOut     *Tensor
+	AttentionOut     *Tensor // output
 }
 
-var opIncreFlashAttentionV4 = operator{
-	name:    "IncreFlashAttentionV4",
-	symbol:  "aclnnIncreFlashAttentionV4",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
+var opIncreFlashAttentionV4 = Operator{
+	Name: "IncreFlashAttentionV4", Symbol: "aclnnIncreFlashAttentionV4", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 }
 
 // IncreFlashAttentionV4 launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
-	c := newCall(st, &opIncreFlashAttentionV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIncreFlashAttentionV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IncreFlashAttentionV4Params) operator() *operator { return &opIncreFlashAttentionV4 }
 
-func (p *IncreFlashAttentionV4Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.tensor(p.DequantScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DequantScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.Blocktable)
-	c.tensor(p.KvPaddingSize)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.BlockSize)
-	c.int64(p.InnerPrecise)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *IncreFlashAttentionV4Params) Operator() *Operator { return &opIncreFlashAttentionV4 }
+
+// Encode implements Params.
+func (p *IncreFlashAttentionV4Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Tensor(p.DequantScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DequantScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.Blocktable)
+	c.Tensor(p.KvPaddingSize)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.BlockSize)
+	c.Int64(p.InnerPrecise)
+	c.Tensor(p.AttentionOut)
 }
 
 // InnerFusedInferAttentionScoreParams are the arguments of aclnnInnerFusedInferAttentionScore, in C order.
@@ -1779,78 +1779,78 @@ type InnerFusedInferAttentionScoreParams struct {
 	QueryQuantMode        int64
 	PseType               int64
 	OutType               int64
-	AttentionOut          *Tensor
+	AttentionOut          *Tensor // output
 	SoftmaxLse            *Tensor
 }
 
-var opInnerFusedInferAttentionScore = operator{
-	name:    "InnerFusedInferAttentionScore",
-	symbol:  "aclnnInnerFusedInferAttentionScore",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
+var opInnerFusedInferAttentionScore = Operator{
+	Name: "InnerFusedInferAttentionScore", Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
+	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
 }
 
 // InnerFusedInferAttentionScore launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) on st.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
-	c := newCall(st, &opInnerFusedInferAttentionScore)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInnerFusedInferAttentionScore)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InnerFusedInferAttentionScoreParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InnerFusedInferAttentionScoreParams) Operator() *Operator {
 	return &opInnerFusedInferAttentionScore
 }
 
-func (p *InnerFusedInferAttentionScoreParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensors(p.Key)
-	c.tensors(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.ints(p.ActualSeqLengthsKv)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.BlockTable)
-	c.tensor(p.QueryPaddingSize)
-	c.tensor(p.KvPaddingSize)
-	c.tensor(p.KeyAntiquantScale)
-	c.tensor(p.KeyAntiquantOffset)
-	c.tensor(p.ValueAntiquantScale)
-	c.tensor(p.ValueAntiquantOffset)
-	c.tensor(p.KeySharedPrefix)
-	c.tensor(p.ValueSharedPrefix)
-	c.ints(p.ActualSharedPrefixLen)
-	c.tensor(p.QueryRope)
-	c.tensor(p.KeyRope)
-	c.tensor(p.KeyRopeAntiquantScale)
-	c.tensor(p.DequantScaleQuery)
-	c.tensor(p.LearnableSink)
-	c.ints(p.QStartIdxOptional)
-	c.ints(p.KvStartIdxOptional)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.int64(p.BlockSize)
-	c.int64(p.AntiquantMode)
-	c.bool(p.SoftmaxLseFlag)
-	c.int64(p.KeyAntiquantMode)
-	c.int64(p.ValueAntiquantMode)
-	c.int64(p.QueryQuantMode)
-	c.int64(p.PseType)
-	c.int64(p.OutType)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.SoftmaxLse)
+// Encode implements Params.
+func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensors(p.Key)
+	c.Tensors(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.BlockTable)
+	c.Tensor(p.QueryPaddingSize)
+	c.Tensor(p.KvPaddingSize)
+	c.Tensor(p.KeyAntiquantScale)
+	c.Tensor(p.KeyAntiquantOffset)
+	c.Tensor(p.ValueAntiquantScale)
+	c.Tensor(p.ValueAntiquantOffset)
+	c.Tensor(p.KeySharedPrefix)
+	c.Tensor(p.ValueSharedPrefix)
+	c.Ints(p.ActualSharedPrefixLen)
+	c.Tensor(p.QueryRope)
+	c.Tensor(p.KeyRope)
+	c.Tensor(p.KeyRopeAntiquantScale)
+	c.Tensor(p.DequantScaleQuery)
+	c.Tensor(p.LearnableSink)
+	c.Ints(p.QStartIdxOptional)
+	c.Ints(p.KvStartIdxOptional)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Int64(p.BlockSize)
+	c.Int64(p.AntiquantMode)
+	c.Bool(p.SoftmaxLseFlag)
+	c.Int64(p.KeyAntiquantMode)
+	c.Int64(p.ValueAntiquantMode)
+	c.Int64(p.QueryQuantMode)
+	c.Int64(p.PseType)
+	c.Int64(p.OutType)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.SoftmaxLse)
 }
 
 // InterleaveRopeParams are the arguments of aclnnInterleaveRope, in C order.
@@ -1858,30 +1858,30 @@ type InterleaveRopeParams struct {
 	X   *Tensor
 	Cos *Tensor
 	Sin *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opInterleaveRope = operator{
-	name:    "InterleaveRope",
-	symbol:  "aclnnInterleaveRope",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x cos sin out",
+var opInterleaveRope = Operator{
+	Name: "InterleaveRope", Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
+	Params: "x cos sin out",
 }
 
 // InterleaveRope launches aclnnInterleaveRope (libopapi, CANN 2026-08) on st.
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
-	c := newCall(st, &opInterleaveRope)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInterleaveRope)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InterleaveRopeParams) operator() *operator { return &opInterleaveRope }
 
-func (p *InterleaveRopeParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Cos)
-	c.tensor(p.Sin)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *InterleaveRopeParams) Operator() *Operator { return &opInterleaveRope }
+
+// Encode implements Params.
+func (p *InterleaveRopeParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.Out)
 }
 
 // MaskedSoftmaxWithRelPosBiasParams are the arguments of aclnnMaskedSoftmaxWithRelPosBias, in C order.
@@ -1891,34 +1891,34 @@ type MaskedSoftmaxWithRelPosBiasParams struct {
 	RelativePosBias    *Tensor
 	ScaleValue         float64
 	InnerPrecisionMode int64
-	Out                *Tensor
+	Out                *Tensor // output
 }
 
-var opMaskedSoftmaxWithRelPosBias = operator{
-	name:    "MaskedSoftmaxWithRelPosBias",
-	symbol:  "aclnnMaskedSoftmaxWithRelPosBias",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
+var opMaskedSoftmaxWithRelPosBias = Operator{
+	Name: "MaskedSoftmaxWithRelPosBias", Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
 }
 
 // MaskedSoftmaxWithRelPosBias launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) on st.
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
-	c := newCall(st, &opMaskedSoftmaxWithRelPosBias)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaskedSoftmaxWithRelPosBiasParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MaskedSoftmaxWithRelPosBiasParams) Operator() *Operator {
 	return &opMaskedSoftmaxWithRelPosBias
 }
 
-func (p *MaskedSoftmaxWithRelPosBiasParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.RelativePosBias)
-	c.float64(p.ScaleValue)
-	c.int64(p.InnerPrecisionMode)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.RelativePosBias)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.InnerPrecisionMode)
+	c.Tensor(p.Out)
 }
 
 // MlaPrologParams are the arguments of aclnnMlaProlog, in C order.
@@ -1933,8 +1933,8 @@ type MlaPrologParams struct {
 	RopeSin                    *Tensor
 	RopeCos                    *Tensor
 	CacheIndex                 *Tensor
-	KvCacheRef                 *Tensor
-	KrCacheRef                 *Tensor
+	KvCacheRef                 *Tensor // read and written
+	KrCacheRef                 *Tensor // read and written
 	DequantScaleXOptional      *Tensor // optional
 	DequantScaleWDqOptional    *Tensor // optional
 	DequantScaleWUqQrOptional  *Tensor // optional
@@ -1944,52 +1944,52 @@ type MlaPrologParams struct {
 	SmoothScalesCqOptional     *Tensor // optional
 	RmsnormEpsilonCq           float64
 	RmsnormEpsilonCkv          float64
-	CacheModeOptional          string // optional
-	QueryOut                   *Tensor
-	QueryRopeOut               *Tensor
+	CacheModeOptional          string  // optional
+	QueryOut                   *Tensor // output
+	QueryRopeOut               *Tensor // output
 }
 
-var opMlaProlog = operator{
-	name:    "MlaProlog",
-	symbol:  "aclnnMlaProlog",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
+var opMlaProlog = Operator{
+	Name: "MlaProlog", Symbol: "aclnnMlaProlog", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
 }
 
 // MlaProlog launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) on st.
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
-	c := newCall(st, &opMlaProlog)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMlaProlog)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MlaPrologParams) operator() *operator { return &opMlaProlog }
 
-func (p *MlaPrologParams) encode(c *call) {
-	c.tensor(p.TokenX)
-	c.tensor(p.WeightDq)
-	c.tensor(p.WeightUqQr)
-	c.tensor(p.WeightUk)
-	c.tensor(p.WeightDkvKr)
-	c.tensor(p.RmsnormGammaCq)
-	c.tensor(p.RmsnormGammaCkv)
-	c.tensor(p.RopeSin)
-	c.tensor(p.RopeCos)
-	c.tensor(p.CacheIndex)
-	c.tensor(p.KvCacheRef)
-	c.tensor(p.KrCacheRef)
-	c.tensor(p.DequantScaleXOptional)
-	c.tensor(p.DequantScaleWDqOptional)
-	c.tensor(p.DequantScaleWUqQrOptional)
-	c.tensor(p.DequantScaleWDkvKrOptional)
-	c.tensor(p.QuantScaleCkvOptional)
-	c.tensor(p.QuantScaleCkrOptional)
-	c.tensor(p.SmoothScalesCqOptional)
-	c.float64(p.RmsnormEpsilonCq)
-	c.float64(p.RmsnormEpsilonCkv)
-	c.optStr(p.CacheModeOptional)
-	c.tensor(p.QueryOut)
-	c.tensor(p.QueryRopeOut)
+// Operator implements Params.
+func (p *MlaPrologParams) Operator() *Operator { return &opMlaProlog }
+
+// Encode implements Params.
+func (p *MlaPrologParams) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.KvCacheRef)
+	c.Tensor(p.KrCacheRef)
+	c.Tensor(p.DequantScaleXOptional)
+	c.Tensor(p.DequantScaleWDqOptional)
+	c.Tensor(p.DequantScaleWUqQrOptional)
+	c.Tensor(p.DequantScaleWDkvKrOptional)
+	c.Tensor(p.QuantScaleCkvOptional)
+	c.Tensor(p.QuantScaleCkrOptional)
+	c.Tensor(p.SmoothScalesCqOptional)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(p.CacheModeOptional)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
 }
 
 // MlaPrologV2Params are the arguments of aclnnMlaPrologV2, in C order.
@@ -2004,8 +2004,8 @@ type MlaPrologV2Params struct {
 	RopeSin                      *Tensor
 	RopeCos                      *Tensor
 	CacheIndex                   *Tensor
-	KvCacheRef                   *Tensor
-	KrCacheRef                   *Tensor
+	KvCacheRef                   *Tensor // read and written
+	KrCacheRef                   *Tensor // read and written
 	DequantScaleXOptional        *Tensor // optional
 	DequantScaleWDqOptional      *Tensor // optional
 	DequantScaleWUqQrOptional    *Tensor // optional
@@ -2015,54 +2015,54 @@ type MlaPrologV2Params struct {
 	SmoothScalesCqOptional       *Tensor // optional
 	RmsnormEpsilonCq             float64
 	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string // optional
-	QueryOut                     *Tensor
-	QueryRopeOut                 *Tensor
-	DequantScaleQNopeOutOptional *Tensor // optional
+	CacheModeOptional            string  // optional
+	QueryOut                     *Tensor // output
+	QueryRopeOut                 *Tensor // output
+	DequantScaleQNopeOutOptional *Tensor // optional output
 }
 
-var opMlaPrologV2 = operator{
-	name:    "MlaPrologV2",
-	symbol:  "aclnnMlaPrologV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
+var opMlaPrologV2 = Operator{
+	Name: "MlaPrologV2", Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
+	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 }
 
 // MlaPrologV2 launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) on st.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
-	c := newCall(st, &opMlaPrologV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMlaPrologV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MlaPrologV2Params) operator() *operator { return &opMlaPrologV2 }
 
-func (p *MlaPrologV2Params) encode(c *call) {
-	c.tensor(p.TokenX)
-	c.tensor(p.WeightDq)
-	c.tensor(p.WeightUqQr)
-	c.tensor(p.WeightUk)
-	c.tensor(p.WeightDkvKr)
-	c.tensor(p.RmsnormGammaCq)
-	c.tensor(p.RmsnormGammaCkv)
-	c.tensor(p.RopeSin)
-	c.tensor(p.RopeCos)
-	c.tensor(p.CacheIndex)
-	c.tensor(p.KvCacheRef)
-	c.tensor(p.KrCacheRef)
-	c.tensor(p.DequantScaleXOptional)
-	c.tensor(p.DequantScaleWDqOptional)
-	c.tensor(p.DequantScaleWUqQrOptional)
-	c.tensor(p.DequantScaleWDkvKrOptional)
-	c.tensor(p.QuantScaleCkvOptional)
-	c.tensor(p.QuantScaleCkrOptional)
-	c.tensor(p.SmoothScalesCqOptional)
-	c.float64(p.RmsnormEpsilonCq)
-	c.float64(p.RmsnormEpsilonCkv)
-	c.optStr(p.CacheModeOptional)
-	c.tensor(p.QueryOut)
-	c.tensor(p.QueryRopeOut)
-	c.tensor(p.DequantScaleQNopeOutOptional)
+// Operator implements Params.
+func (p *MlaPrologV2Params) Operator() *Operator { return &opMlaPrologV2 }
+
+// Encode implements Params.
+func (p *MlaPrologV2Params) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.KvCacheRef)
+	c.Tensor(p.KrCacheRef)
+	c.Tensor(p.DequantScaleXOptional)
+	c.Tensor(p.DequantScaleWDqOptional)
+	c.Tensor(p.DequantScaleWUqQrOptional)
+	c.Tensor(p.DequantScaleWDkvKrOptional)
+	c.Tensor(p.QuantScaleCkvOptional)
+	c.Tensor(p.QuantScaleCkrOptional)
+	c.Tensor(p.SmoothScalesCqOptional)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(p.CacheModeOptional)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
+	c.Tensor(p.DequantScaleQNopeOutOptional)
 }
 
 // MlaPrologV2WeightNzParams are the arguments of aclnnMlaPrologV2WeightNz, in C order.
@@ -2077,8 +2077,8 @@ type MlaPrologV2WeightNzParams struct {
 	RopeSin                      *Tensor
 	RopeCos                      *Tensor
 	CacheIndex                   *Tensor
-	KvCacheRef                   *Tensor
-	KrCacheRef                   *Tensor
+	KvCacheRef                   *Tensor // read and written
+	KrCacheRef                   *Tensor // read and written
 	DequantScaleXOptional        *Tensor // optional
 	DequantScaleWDqOptional      *Tensor // optional
 	DequantScaleWUqQrOptional    *Tensor // optional
@@ -2088,54 +2088,54 @@ type MlaPrologV2WeightNzParams struct {
 	SmoothScalesCqOptional       *Tensor // optional
 	RmsnormEpsilonCq             float64
 	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string // optional
-	QueryOut                     *Tensor
-	QueryRopeOut                 *Tensor
-	DequantScaleQNopeOutOptional *Tensor // optional
+	CacheModeOptional            string  // optional
+	QueryOut                     *Tensor // output
+	QueryRopeOut                 *Tensor // output
+	DequantScaleQNopeOutOptional *Tensor // optional output
 }
 
-var opMlaPrologV2WeightNz = operator{
-	name:    "MlaPrologV2WeightNz",
-	symbol:  "aclnnMlaPrologV2WeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
+var opMlaPrologV2WeightNz = Operator{
+	Name: "MlaPrologV2WeightNz", Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 }
 
 // MlaPrologV2WeightNz launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) on st.
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
-	c := newCall(st, &opMlaPrologV2WeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMlaPrologV2WeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MlaPrologV2WeightNzParams) operator() *operator { return &opMlaPrologV2WeightNz }
 
-func (p *MlaPrologV2WeightNzParams) encode(c *call) {
-	c.tensor(p.TokenX)
-	c.tensor(p.WeightDq)
-	c.tensor(p.WeightUqQr)
-	c.tensor(p.WeightUk)
-	c.tensor(p.WeightDkvKr)
-	c.tensor(p.RmsnormGammaCq)
-	c.tensor(p.RmsnormGammaCkv)
-	c.tensor(p.RopeSin)
-	c.tensor(p.RopeCos)
-	c.tensor(p.CacheIndex)
-	c.tensor(p.KvCacheRef)
-	c.tensor(p.KrCacheRef)
-	c.tensor(p.DequantScaleXOptional)
-	c.tensor(p.DequantScaleWDqOptional)
-	c.tensor(p.DequantScaleWUqQrOptional)
-	c.tensor(p.DequantScaleWDkvKrOptional)
-	c.tensor(p.QuantScaleCkvOptional)
-	c.tensor(p.QuantScaleCkrOptional)
-	c.tensor(p.SmoothScalesCqOptional)
-	c.float64(p.RmsnormEpsilonCq)
-	c.float64(p.RmsnormEpsilonCkv)
-	c.optStr(p.CacheModeOptional)
-	c.tensor(p.QueryOut)
-	c.tensor(p.QueryRopeOut)
-	c.tensor(p.DequantScaleQNopeOutOptional)
+// Operator implements Params.
+func (p *MlaPrologV2WeightNzParams) Operator() *Operator { return &opMlaPrologV2WeightNz }
+
+// Encode implements Params.
+func (p *MlaPrologV2WeightNzParams) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.CacheIndex)
+	c.Tensor(p.KvCacheRef)
+	c.Tensor(p.KrCacheRef)
+	c.Tensor(p.DequantScaleXOptional)
+	c.Tensor(p.DequantScaleWDqOptional)
+	c.Tensor(p.DequantScaleWUqQrOptional)
+	c.Tensor(p.DequantScaleWDkvKrOptional)
+	c.Tensor(p.QuantScaleCkvOptional)
+	c.Tensor(p.QuantScaleCkrOptional)
+	c.Tensor(p.SmoothScalesCqOptional)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(p.CacheModeOptional)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
+	c.Tensor(p.DequantScaleQNopeOutOptional)
 }
 
 // MlaPrologV3Params are the arguments of aclnnMlaPrologV3, in C order.
@@ -2149,8 +2149,8 @@ type MlaPrologV3Params struct {
 	RmsnormGammaCkv            *Tensor
 	RopeSin                    *Tensor
 	RopeCos                    *Tensor
-	KvCacheRef                 *Tensor
-	KrCacheRef                 *Tensor
+	KvCacheRef                 *Tensor // read and written
+	KrCacheRef                 *Tensor // read and written
 	CacheIndexOptional         *Tensor // optional
 	DequantScaleXOptional      *Tensor // optional
 	DequantScaleWDqOptional    *Tensor // optional
@@ -2173,68 +2173,68 @@ type MlaPrologV3Params struct {
 	KNopeClipAlpha             float64
 	QcQrScale                  float64
 	KcScale                    float64
-	QueryOut                   *Tensor
-	QueryRopeOut               *Tensor
-	DequantScaleQNopeOut       *Tensor
-	QueryNormOut               *Tensor
-	DequantScaleQNormOut       *Tensor
+	QueryOut                   *Tensor // output
+	QueryRopeOut               *Tensor // output
+	DequantScaleQNopeOut       *Tensor // output
+	QueryNormOut               *Tensor // output
+	DequantScaleQNormOut       *Tensor // output
 }
 
-var opMlaPrologV3 = operator{
-	name:    "MlaPrologV3",
-	symbol:  "aclnnMlaPrologV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
+var opMlaPrologV3 = Operator{
+	Name: "MlaPrologV3", Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
+	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
 }
 
 // MlaPrologV3 launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) on st.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
-	c := newCall(st, &opMlaPrologV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMlaPrologV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MlaPrologV3Params) operator() *operator { return &opMlaPrologV3 }
 
-func (p *MlaPrologV3Params) encode(c *call) {
-	c.tensor(p.TokenX)
-	c.tensor(p.WeightDq)
-	c.tensor(p.WeightUqQr)
-	c.tensor(p.WeightUk)
-	c.tensor(p.WeightDkvKr)
-	c.tensor(p.RmsnormGammaCq)
-	c.tensor(p.RmsnormGammaCkv)
-	c.tensor(p.RopeSin)
-	c.tensor(p.RopeCos)
-	c.tensor(p.KvCacheRef)
-	c.tensor(p.KrCacheRef)
-	c.tensor(p.CacheIndexOptional)
-	c.tensor(p.DequantScaleXOptional)
-	c.tensor(p.DequantScaleWDqOptional)
-	c.tensor(p.DequantScaleWUqQrOptional)
-	c.tensor(p.DequantScaleWDkvKrOptional)
-	c.tensor(p.QuantScaleCkvOptional)
-	c.tensor(p.QuantScaleCkrOptional)
-	c.tensor(p.SmoothScalesCqOptional)
-	c.tensor(p.ActualSeqLenOptional)
-	c.float64(p.RmsnormEpsilonCq)
-	c.float64(p.RmsnormEpsilonCkv)
-	c.optStr(p.CacheModeOptional)
-	c.bool(p.QueryNormFlag)
-	c.int64(p.WeightQuantMode)
-	c.int64(p.KvCacheQuantMode)
-	c.int64(p.QueryQuantMode)
-	c.int64(p.CkvkrRepoMode)
-	c.int64(p.QuantScaleRepoMode)
-	c.int64(p.TileSize)
-	c.float64(p.KNopeClipAlpha)
-	c.float64(p.QcQrScale)
-	c.float64(p.KcScale)
-	c.tensor(p.QueryOut)
-	c.tensor(p.QueryRopeOut)
-	c.tensor(p.DequantScaleQNopeOut)
-	c.tensor(p.QueryNormOut)
-	c.tensor(p.DequantScaleQNormOut)
+// Operator implements Params.
+func (p *MlaPrologV3Params) Operator() *Operator { return &opMlaPrologV3 }
+
+// Encode implements Params.
+func (p *MlaPrologV3Params) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.KvCacheRef)
+	c.Tensor(p.KrCacheRef)
+	c.Tensor(p.CacheIndexOptional)
+	c.Tensor(p.DequantScaleXOptional)
+	c.Tensor(p.DequantScaleWDqOptional)
+	c.Tensor(p.DequantScaleWUqQrOptional)
+	c.Tensor(p.DequantScaleWDkvKrOptional)
+	c.Tensor(p.QuantScaleCkvOptional)
+	c.Tensor(p.QuantScaleCkrOptional)
+	c.Tensor(p.SmoothScalesCqOptional)
+	c.Tensor(p.ActualSeqLenOptional)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(p.CacheModeOptional)
+	c.Bool(p.QueryNormFlag)
+	c.Int64(p.WeightQuantMode)
+	c.Int64(p.KvCacheQuantMode)
+	c.Int64(p.QueryQuantMode)
+	c.Int64(p.CkvkrRepoMode)
+	c.Int64(p.QuantScaleRepoMode)
+	c.Int64(p.TileSize)
+	c.Float64(p.KNopeClipAlpha)
+	c.Float64(p.QcQrScale)
+	c.Float64(p.KcScale)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
+	c.Tensor(p.DequantScaleQNopeOut)
+	c.Tensor(p.QueryNormOut)
+	c.Tensor(p.DequantScaleQNormOut)
 }
 
 // MlaPrologV3WeightNzParams are the arguments of aclnnMlaPrologV3WeightNz, in C order.
@@ -2248,8 +2248,8 @@ type MlaPrologV3WeightNzParams struct {
 	RmsnormGammaCkv              *Tensor
 	RopeSin                      *Tensor
 	RopeCos                      *Tensor
-	KvCacheRef                   *Tensor
-	KrCacheRef                   *Tensor
+	KvCacheRef                   *Tensor // read and written
+	KrCacheRef                   *Tensor // read and written
 	CacheIndexOptional           *Tensor // optional
 	DequantScaleXOptional        *Tensor // optional
 	DequantScaleWDqOptional      *Tensor // optional
@@ -2272,68 +2272,68 @@ type MlaPrologV3WeightNzParams struct {
 	KNopeClipAlpha               float64
 	QcQrScale                    float64
 	KcScale                      float64
-	QueryOut                     *Tensor
-	QueryRopeOut                 *Tensor
-	DequantScaleQNopeOutOptional *Tensor // optional
-	QueryNormOutOptional         *Tensor // optional
-	DequantScaleQNormOutOptional *Tensor // optional
+	QueryOut                     *Tensor // output
+	QueryRopeOut                 *Tensor // output
+	DequantScaleQNopeOutOptional *Tensor // optional output
+	QueryNormOutOptional         *Tensor // optional output
+	DequantScaleQNormOutOptional *Tensor // optional output
 }
 
-var opMlaPrologV3WeightNz = operator{
-	name:    "MlaPrologV3WeightNz",
-	symbol:  "aclnnMlaPrologV3WeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
+var opMlaPrologV3WeightNz = Operator{
+	Name: "MlaPrologV3WeightNz", Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
 }
 
 // MlaPrologV3WeightNz launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) on st.
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
-	c := newCall(st, &opMlaPrologV3WeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMlaPrologV3WeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MlaPrologV3WeightNzParams) operator() *operator { return &opMlaPrologV3WeightNz }
 
-func (p *MlaPrologV3WeightNzParams) encode(c *call) {
-	c.tensor(p.TokenX)
-	c.tensor(p.WeightDq)
-	c.tensor(p.WeightUqQr)
-	c.tensor(p.WeightUk)
-	c.tensor(p.WeightDkvKr)
-	c.tensor(p.RmsnormGammaCq)
-	c.tensor(p.RmsnormGammaCkv)
-	c.tensor(p.RopeSin)
-	c.tensor(p.RopeCos)
-	c.tensor(p.KvCacheRef)
-	c.tensor(p.KrCacheRef)
-	c.tensor(p.CacheIndexOptional)
-	c.tensor(p.DequantScaleXOptional)
-	c.tensor(p.DequantScaleWDqOptional)
-	c.tensor(p.DequantScaleWUqQrOptional)
-	c.tensor(p.DequantScaleWDkvKrOptional)
-	c.tensor(p.QuantScaleCkvOptional)
-	c.tensor(p.QuantScaleCkrOptional)
-	c.tensor(p.SmoothScalesCqOptional)
-	c.tensor(p.ActualSeqLenOptional)
-	c.float64(p.RmsnormEpsilonCq)
-	c.float64(p.RmsnormEpsilonCkv)
-	c.optStr(p.CacheModeOptional)
-	c.bool(p.QueryNormFlag)
-	c.int64(p.WeightQuantMode)
-	c.int64(p.KvCacheQuantMode)
-	c.int64(p.QueryQuantMode)
-	c.int64(p.CkvkrRepoMode)
-	c.int64(p.QuantScaleRepoMode)
-	c.int64(p.TileSize)
-	c.float64(p.KNopeClipAlpha)
-	c.float64(p.QcQrScale)
-	c.float64(p.KcScale)
-	c.tensor(p.QueryOut)
-	c.tensor(p.QueryRopeOut)
-	c.tensor(p.DequantScaleQNopeOutOptional)
-	c.tensor(p.QueryNormOutOptional)
-	c.tensor(p.DequantScaleQNormOutOptional)
+// Operator implements Params.
+func (p *MlaPrologV3WeightNzParams) Operator() *Operator { return &opMlaPrologV3WeightNz }
+
+// Encode implements Params.
+func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
+	c.Tensor(p.TokenX)
+	c.Tensor(p.WeightDq)
+	c.Tensor(p.WeightUqQr)
+	c.Tensor(p.WeightUk)
+	c.Tensor(p.WeightDkvKr)
+	c.Tensor(p.RmsnormGammaCq)
+	c.Tensor(p.RmsnormGammaCkv)
+	c.Tensor(p.RopeSin)
+	c.Tensor(p.RopeCos)
+	c.Tensor(p.KvCacheRef)
+	c.Tensor(p.KrCacheRef)
+	c.Tensor(p.CacheIndexOptional)
+	c.Tensor(p.DequantScaleXOptional)
+	c.Tensor(p.DequantScaleWDqOptional)
+	c.Tensor(p.DequantScaleWUqQrOptional)
+	c.Tensor(p.DequantScaleWDkvKrOptional)
+	c.Tensor(p.QuantScaleCkvOptional)
+	c.Tensor(p.QuantScaleCkrOptional)
+	c.Tensor(p.SmoothScalesCqOptional)
+	c.Tensor(p.ActualSeqLenOptional)
+	c.Float64(p.RmsnormEpsilonCq)
+	c.Float64(p.RmsnormEpsilonCkv)
+	c.OptStr(p.CacheModeOptional)
+	c.Bool(p.QueryNormFlag)
+	c.Int64(p.WeightQuantMode)
+	c.Int64(p.KvCacheQuantMode)
+	c.Int64(p.QueryQuantMode)
+	c.Int64(p.CkvkrRepoMode)
+	c.Int64(p.QuantScaleRepoMode)
+	c.Int64(p.TileSize)
+	c.Float64(p.KNopeClipAlpha)
+	c.Float64(p.QcQrScale)
+	c.Float64(p.KcScale)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.QueryRopeOut)
+	c.Tensor(p.DequantScaleQNopeOutOptional)
+	c.Tensor(p.QueryNormOutOptional)
+	c.Tensor(p.DequantScaleQNormOutOptional)
 }
 
 // MultiScaleDeformableAttentionGradParams are the arguments of aclnnMultiScaleDeformableAttentionGrad, in C order.
@@ -2344,39 +2344,39 @@ type MultiScaleDeformableAttentionGradParams struct {
 	Location        *Tensor
 	AttnWeight      *Tensor
 	GradOutput      *Tensor
-	GradValue       *Tensor
-	GradLocation    *Tensor
-	GradAttnWeight  *Tensor
+	GradValue       *Tensor // output
+	GradLocation    *Tensor // output
+	GradAttnWeight  *Tensor // output
 }
 
-var opMultiScaleDeformableAttentionGrad = operator{
-	name:    "MultiScaleDeformableAttentionGrad",
-	symbol:  "aclnnMultiScaleDeformableAttentionGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
+var opMultiScaleDeformableAttentionGrad = Operator{
+	Name: "MultiScaleDeformableAttentionGrad", Symbol: "aclnnMultiScaleDeformableAttentionGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
 }
 
 // MultiScaleDeformableAttentionGrad launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
-	c := newCall(st, &opMultiScaleDeformableAttentionGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MultiScaleDeformableAttentionGradParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MultiScaleDeformableAttentionGradParams) Operator() *Operator {
 	return &opMultiScaleDeformableAttentionGrad
 }
 
-func (p *MultiScaleDeformableAttentionGradParams) encode(c *call) {
-	c.tensor(p.Value)
-	c.tensor(p.SpatialShape)
-	c.tensor(p.LevelStartIndex)
-	c.tensor(p.Location)
-	c.tensor(p.AttnWeight)
-	c.tensor(p.GradOutput)
-	c.tensor(p.GradValue)
-	c.tensor(p.GradLocation)
-	c.tensor(p.GradAttnWeight)
+// Encode implements Params.
+func (p *MultiScaleDeformableAttentionGradParams) Encode(c *Call) {
+	c.Tensor(p.Value)
+	c.Tensor(p.SpatialShape)
+	c.Tensor(p.LevelStartIndex)
+	c.Tensor(p.Location)
+	c.Tensor(p.AttnWeight)
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.GradValue)
+	c.Tensor(p.GradLocation)
+	c.Tensor(p.GradAttnWeight)
 }
 
 // MultiScaleDeformableAttnFunctionParams are the arguments of aclnnMultiScaleDeformableAttnFunction, in C order.
@@ -2386,34 +2386,34 @@ type MultiScaleDeformableAttnFunctionParams struct {
 	LevelStartIndex *Tensor
 	Location        *Tensor
 	AttnWeight      *Tensor
-	Output          *Tensor
+	Output          *Tensor // output
 }
 
-var opMultiScaleDeformableAttnFunction = operator{
-	name:    "MultiScaleDeformableAttnFunction",
-	symbol:  "aclnnMultiScaleDeformableAttnFunction",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "value spatialShape levelStartIndex location attnWeight output",
+var opMultiScaleDeformableAttnFunction = Operator{
+	Name: "MultiScaleDeformableAttnFunction", Symbol: "aclnnMultiScaleDeformableAttnFunction", Library: "libopapi", Since: "8.1.RC1",
+	Params: "value spatialShape levelStartIndex location attnWeight output",
 }
 
 // MultiScaleDeformableAttnFunction launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
-	c := newCall(st, &opMultiScaleDeformableAttnFunction)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MultiScaleDeformableAttnFunctionParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MultiScaleDeformableAttnFunctionParams) Operator() *Operator {
 	return &opMultiScaleDeformableAttnFunction
 }
 
-func (p *MultiScaleDeformableAttnFunctionParams) encode(c *call) {
-	c.tensor(p.Value)
-	c.tensor(p.SpatialShape)
-	c.tensor(p.LevelStartIndex)
-	c.tensor(p.Location)
-	c.tensor(p.AttnWeight)
-	c.tensor(p.Output)
+// Encode implements Params.
+func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
+	c.Tensor(p.Value)
+	c.Tensor(p.SpatialShape)
+	c.Tensor(p.LevelStartIndex)
+	c.Tensor(p.Location)
+	c.Tensor(p.AttnWeight)
+	c.Tensor(p.Output)
 }
 
 // NsaCompressParams are the arguments of aclnnNsaCompress, in C order.
@@ -2425,34 +2425,34 @@ type NsaCompressParams struct {
 	CompressBlockSize int64
 	CompressStride    int64
 	ActSeqLenType     int64
-	Output            *Tensor
+	Output            *Tensor // output
 }
 
-var opNsaCompress = operator{
-	name:    "NsaCompress",
-	symbol:  "aclnnNsaCompress",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
+var opNsaCompress = Operator{
+	Name: "NsaCompress", Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
+	Params: "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
 }
 
 // NsaCompress launches aclnnNsaCompress (libopapi, CANN 2026-08) on st.
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
-	c := newCall(st, &opNsaCompress)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaCompress)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaCompressParams) operator() *operator { return &opNsaCompress }
 
-func (p *NsaCompressParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.ints(p.ActSeqLenOptional)
-	c.optStr(p.LayoutOptional)
-	c.int64(p.CompressBlockSize)
-	c.int64(p.CompressStride)
-	c.int64(p.ActSeqLenType)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *NsaCompressParams) Operator() *Operator { return &opNsaCompress }
+
+// Encode implements Params.
+func (p *NsaCompressParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Ints(p.ActSeqLenOptional)
+	c.OptStr(p.LayoutOptional)
+	c.Int64(p.CompressBlockSize)
+	c.Int64(p.CompressStride)
+	c.Int64(p.ActSeqLenType)
+	c.Tensor(p.Output)
 }
 
 // NsaCompressAttentionParams are the arguments of aclnnNsaCompressAttention, in C order.
@@ -2473,49 +2473,49 @@ type NsaCompressAttentionParams struct {
 	CompressStride            int64
 	SelectBlockSize           int64
 	SelectBlockCount          int64
-	SoftmaxMaxOut             *Tensor
-	SoftmaxSumOut             *Tensor
-	AttentionOutOut           *Tensor
-	TopkIndicesOut            *Tensor
+	SoftmaxMaxOut             *Tensor // output
+	SoftmaxSumOut             *Tensor // output
+	AttentionOutOut           *Tensor // output
+	TopkIndicesOut            *Tensor // output
 }
 
-var opNsaCompressAttention = operator{
-	name:    "NsaCompressAttention",
-	symbol:  "aclnnNsaCompressAttention",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
+var opNsaCompressAttention = Operator{
+	Name: "NsaCompressAttention", Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
+	Params: "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
 }
 
 // NsaCompressAttention launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) on st.
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
-	c := newCall(st, &opNsaCompressAttention)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaCompressAttention)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaCompressAttentionParams) operator() *operator { return &opNsaCompressAttention }
 
-func (p *NsaCompressAttentionParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.TopkMaskOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualCmpSeqKvLenOptional)
-	c.ints(p.ActualSelSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.SparseMode)
-	c.int64(p.CompressBlockSize)
-	c.int64(p.CompressStride)
-	c.int64(p.SelectBlockSize)
-	c.int64(p.SelectBlockCount)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.AttentionOutOut)
-	c.tensor(p.TopkIndicesOut)
+// Operator implements Params.
+func (p *NsaCompressAttentionParams) Operator() *Operator { return &opNsaCompressAttention }
+
+// Encode implements Params.
+func (p *NsaCompressAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.TopkMaskOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualCmpSeqKvLenOptional)
+	c.Ints(p.ActualSelSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.SparseMode)
+	c.Int64(p.CompressBlockSize)
+	c.Int64(p.CompressStride)
+	c.Int64(p.SelectBlockSize)
+	c.Int64(p.SelectBlockCount)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.AttentionOutOut)
+	c.Tensor(p.TopkIndicesOut)
 }
 
 // NsaCompressAttentionInferParams are the arguments of aclnnNsaCompressAttentionInfer, in C order.
@@ -2543,44 +2543,44 @@ type NsaCompressAttentionInferParams struct {
 	TopKOutput                *Tensor
 }
 
-var opNsaCompressAttentionInfer = operator{
-	name:    "NsaCompressAttentionInfer",
-	symbol:  "aclnnNsaCompressAttentionInfer",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
+var opNsaCompressAttentionInfer = Operator{
+	Name: "NsaCompressAttentionInfer", Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Params: "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
 }
 
 // NsaCompressAttentionInfer launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) on st.
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
-	c := newCall(st, &opNsaCompressAttentionInfer)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaCompressAttentionInfer)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaCompressAttentionInferParams) operator() *operator { return &opNsaCompressAttentionInfer }
 
-func (p *NsaCompressAttentionInferParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.AttentionMaskOptional)
-	c.tensor(p.BlockTableOptional)
-	c.ints(p.ActualQSeqLenOptional)
-	c.ints(p.ActualCmpKvSeqLenOptional)
-	c.ints(p.ActualSelKvSeqLenOptional)
-	c.tensor(p.TopKMaskOptional)
-	c.int64(p.NumHeads)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SelectBlockSize)
-	c.int64(p.SelectBlockCount)
-	c.int64(p.CompressBlockSize)
-	c.int64(p.CompressBlockStride)
-	c.float64(p.ScaleValue)
-	c.optStr(p.LayoutOptional)
-	c.int64(p.PageBlockSize)
-	c.int64(p.SparseMode)
-	c.tensor(p.Output)
-	c.tensor(p.TopKOutput)
+// Operator implements Params.
+func (p *NsaCompressAttentionInferParams) Operator() *Operator { return &opNsaCompressAttentionInfer }
+
+// Encode implements Params.
+func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.AttentionMaskOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.Ints(p.ActualQSeqLenOptional)
+	c.Ints(p.ActualCmpKvSeqLenOptional)
+	c.Ints(p.ActualSelKvSeqLenOptional)
+	c.Tensor(p.TopKMaskOptional)
+	c.Int64(p.NumHeads)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SelectBlockSize)
+	c.Int64(p.SelectBlockCount)
+	c.Int64(p.CompressBlockSize)
+	c.Int64(p.CompressBlockStride)
+	c.Float64(p.ScaleValue)
+	c.OptStr(p.LayoutOptional)
+	c.Int64(p.PageBlockSize)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.Output)
+	c.Tensor(p.TopKOutput)
 }
 
 // NsaCompressWithCacheParams are the arguments of aclnnNsaCompressWithCache, in C order.
@@ -2595,37 +2595,37 @@ type NsaCompressWithCacheParams struct {
 	CompressStride     int64
 	ActSeqLenType      int64
 	PageBlockSize      int64
-	OutputCache        *Tensor
+	OutputCache        *Tensor // output
 }
 
-var opNsaCompressWithCache = operator{
-	name:    "NsaCompressWithCache",
-	symbol:  "aclnnNsaCompressWithCache",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
+var opNsaCompressWithCache = Operator{
+	Name: "NsaCompressWithCache", Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
+	Params: "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
 }
 
 // NsaCompressWithCache launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) on st.
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
-	c := newCall(st, &opNsaCompressWithCache)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaCompressWithCache)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaCompressWithCacheParams) operator() *operator { return &opNsaCompressWithCache }
 
-func (p *NsaCompressWithCacheParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.SlotMapping)
-	c.ints(p.ActSeqLenOptional)
-	c.tensor(p.BlockTableOptional)
-	c.optStr(p.LayoutOptional)
-	c.int64(p.CompressBlockSize)
-	c.int64(p.CompressStride)
-	c.int64(p.ActSeqLenType)
-	c.int64(p.PageBlockSize)
-	c.tensor(p.OutputCache)
+// Operator implements Params.
+func (p *NsaCompressWithCacheParams) Operator() *Operator { return &opNsaCompressWithCache }
+
+// Encode implements Params.
+func (p *NsaCompressWithCacheParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.SlotMapping)
+	c.Ints(p.ActSeqLenOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.OptStr(p.LayoutOptional)
+	c.Int64(p.CompressBlockSize)
+	c.Int64(p.CompressStride)
+	c.Int64(p.ActSeqLenType)
+	c.Int64(p.PageBlockSize)
+	c.Tensor(p.OutputCache)
 }
 
 // NsaSelectedAttentionParams are the arguments of aclnnNsaSelectedAttention, in C order.
@@ -2643,44 +2643,44 @@ type NsaSelectedAttentionParams struct {
 	SparseMode             int64
 	SelectedBlockSize      int64
 	SelectedBlockCount     int64
-	SoftmaxMaxOut          *Tensor
-	SoftmaxSumOut          *Tensor
-	AttentionOut           *Tensor
+	SoftmaxMaxOut          *Tensor // output
+	SoftmaxSumOut          *Tensor // output
+	AttentionOut           *Tensor // output
 }
 
-var opNsaSelectedAttention = operator{
-	name:    "NsaSelectedAttention",
-	symbol:  "aclnnNsaSelectedAttention",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
+var opNsaSelectedAttention = Operator{
+	Name: "NsaSelectedAttention", Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
+	Params: "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
 }
 
 // NsaSelectedAttention launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) on st.
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
-	c := newCall(st, &opNsaSelectedAttention)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaSelectedAttention)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaSelectedAttentionParams) operator() *operator { return &opNsaSelectedAttention }
 
-func (p *NsaSelectedAttentionParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.TopkIndices)
-	c.tensor(p.AttenMaskOptional)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.float64(p.ScaleValue)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.SparseMode)
-	c.int64(p.SelectedBlockSize)
-	c.int64(p.SelectedBlockCount)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *NsaSelectedAttentionParams) Operator() *Operator { return &opNsaSelectedAttention }
+
+// Encode implements Params.
+func (p *NsaSelectedAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.TopkIndices)
+	c.Tensor(p.AttenMaskOptional)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.SparseMode)
+	c.Int64(p.SelectedBlockSize)
+	c.Int64(p.SelectedBlockCount)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
+	c.Tensor(p.AttentionOut)
 }
 
 // NsaSelectedAttentionGradParams are the arguments of aclnnNsaSelectedAttentionGrad, in C order.
@@ -2688,7 +2688,7 @@ type NsaSelectedAttentionGradParams struct {
 	Query                  *Tensor
 	Key                    *Tensor
 	Value                  *Tensor
-	AttentionOut           *Tensor
+	AttentionOut           *Tensor // output
 	AttentionOutGrad       *Tensor
 	SoftmaxMax             *Tensor
 	SoftmaxSum             *Tensor
@@ -2702,48 +2702,48 @@ type NsaSelectedAttentionGradParams struct {
 	HeadNum                int64
 	InputLayout            string
 	SparseMode             int64
-	DqOut                  *Tensor
-	DkOut                  *Tensor
-	DvOut                  *Tensor
+	DqOut                  *Tensor // output
+	DkOut                  *Tensor // output
+	DvOut                  *Tensor // output
 }
 
-var opNsaSelectedAttentionGrad = operator{
-	name:    "NsaSelectedAttentionGrad",
-	symbol:  "aclnnNsaSelectedAttentionGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
+var opNsaSelectedAttentionGrad = Operator{
+	Name: "NsaSelectedAttentionGrad", Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
+	Params: "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
 }
 
 // NsaSelectedAttentionGrad launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) on st.
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
-	c := newCall(st, &opNsaSelectedAttentionGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaSelectedAttentionGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaSelectedAttentionGradParams) operator() *operator { return &opNsaSelectedAttentionGrad }
 
-func (p *NsaSelectedAttentionGradParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.AttentionOut)
-	c.tensor(p.AttentionOutGrad)
-	c.tensor(p.SoftmaxMax)
-	c.tensor(p.SoftmaxSum)
-	c.tensor(p.TopkIndices)
-	c.ints(p.ActualSeqQLenOptional)
-	c.ints(p.ActualSeqKvLenOptional)
-	c.tensor(p.AttenMaskOptional)
-	c.float64(p.ScaleValue)
-	c.int64(p.SelectedBlockSize)
-	c.int64(p.SelectedBlockCount)
-	c.int64(p.HeadNum)
-	c.str(p.InputLayout)
-	c.int64(p.SparseMode)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
+// Operator implements Params.
+func (p *NsaSelectedAttentionGradParams) Operator() *Operator { return &opNsaSelectedAttentionGrad }
+
+// Encode implements Params.
+func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.AttentionOut)
+	c.Tensor(p.AttentionOutGrad)
+	c.Tensor(p.SoftmaxMax)
+	c.Tensor(p.SoftmaxSum)
+	c.Tensor(p.TopkIndices)
+	c.Ints(p.ActualSeqQLenOptional)
+	c.Ints(p.ActualSeqKvLenOptional)
+	c.Tensor(p.AttenMaskOptional)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.SelectedBlockSize)
+	c.Int64(p.SelectedBlockCount)
+	c.Int64(p.HeadNum)
+	c.Str(p.InputLayout)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
 }
 
 // NsaSelectedAttentionInferParams are the arguments of aclnnNsaSelectedAttentionInfer, in C order.
@@ -2764,43 +2764,43 @@ type NsaSelectedAttentionInferParams struct {
 	PageBlockSize          int64
 	ScaleValue             float64
 	SparseMode             int64
-	Output                 *Tensor
+	Output                 *Tensor // output
 }
 
-var opNsaSelectedAttentionInfer = operator{
-	name:    "NsaSelectedAttentionInfer",
-	symbol:  "aclnnNsaSelectedAttentionInfer",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
+var opNsaSelectedAttentionInfer = Operator{
+	Name: "NsaSelectedAttentionInfer", Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Params: "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
 }
 
 // NsaSelectedAttentionInfer launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) on st.
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
-	c := newCall(st, &opNsaSelectedAttentionInfer)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNsaSelectedAttentionInfer)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NsaSelectedAttentionInferParams) operator() *operator { return &opNsaSelectedAttentionInfer }
 
-func (p *NsaSelectedAttentionInferParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.TopkIndices)
-	c.tensor(p.AttenMaskOptional)
-	c.tensor(p.BlockTableOptional)
-	c.ints(p.ActualQSeqLenOptional)
-	c.ints(p.ActualKvSeqLenOptional)
-	c.optStr(p.LayoutOptional)
-	c.int64(p.NumHeads)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SelectBlockSize)
-	c.int64(p.SelectBlockCount)
-	c.int64(p.PageBlockSize)
-	c.float64(p.ScaleValue)
-	c.int64(p.SparseMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *NsaSelectedAttentionInferParams) Operator() *Operator { return &opNsaSelectedAttentionInfer }
+
+// Encode implements Params.
+func (p *NsaSelectedAttentionInferParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.TopkIndices)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.BlockTableOptional)
+	c.Ints(p.ActualQSeqLenOptional)
+	c.Ints(p.ActualKvSeqLenOptional)
+	c.OptStr(p.LayoutOptional)
+	c.Int64(p.NumHeads)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SelectBlockSize)
+	c.Int64(p.SelectBlockCount)
+	c.Int64(p.PageBlockSize)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.Output)
 }
 
 // PromptFlashAttentionParams are the arguments of aclnnPromptFlashAttention, in C order.
@@ -2817,39 +2817,39 @@ type PromptFlashAttentionParams struct {
 	NextTokens       int64
 	InputLayout      string
 	NumKeyValueHeads int64
-	AttentionOut     *Tensor
+	AttentionOut     *Tensor // output
 }
 
-var opPromptFlashAttention = operator{
-	name:    "PromptFlashAttention",
-	symbol:  "aclnnPromptFlashAttention",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
+var opPromptFlashAttention = Operator{
+	Name: "PromptFlashAttention", Symbol: "aclnnPromptFlashAttention", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
 }
 
 // PromptFlashAttention launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
-	c := newCall(st, &opPromptFlashAttention)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPromptFlashAttention)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PromptFlashAttentionParams) operator() *operator { return &opPromptFlashAttention }
 
-func (p *PromptFlashAttentionParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *PromptFlashAttentionParams) Operator() *Operator { return &opPromptFlashAttention }
+
+// Encode implements Params.
+func (p *PromptFlashAttentionParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Tensor(p.AttentionOut)
 }
 
 // PromptFlashAttentionV2Params are the arguments of aclnnPromptFlashAttentionV2, in C order.
@@ -2873,46 +2873,46 @@ type PromptFlashAttentionV2Params struct {
 	InputLayout        string
 	NumKeyValueHeads   int64
 	SparseMode         int64
-	AttentionOut       *Tensor
+	AttentionOut       *Tensor // output
 }
 
-var opPromptFlashAttentionV2 = operator{
-	name:    "PromptFlashAttentionV2",
-	symbol:  "aclnnPromptFlashAttentionV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
+var opPromptFlashAttentionV2 = Operator{
+	Name: "PromptFlashAttentionV2", Symbol: "aclnnPromptFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
 }
 
 // PromptFlashAttentionV2 launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
-	c := newCall(st, &opPromptFlashAttentionV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPromptFlashAttentionV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PromptFlashAttentionV2Params) operator() *operator { return &opPromptFlashAttentionV2 }
 
-func (p *PromptFlashAttentionV2Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.ints(p.ActualSeqLengthsKv)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *PromptFlashAttentionV2Params) Operator() *Operator { return &opPromptFlashAttentionV2 }
+
+// Encode implements Params.
+func (p *PromptFlashAttentionV2Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Tensor(p.AttentionOut)
 }
 
 // PromptFlashAttentionV3Params are the arguments of aclnnPromptFlashAttentionV3, in C order.
@@ -2937,92 +2937,92 @@ type PromptFlashAttentionV3Params struct {
 	NumKeyValueHeads   int64
 	SparseMode         int64
 	InnerPrecise       int64
-	AttentionOut       *Tensor
+	AttentionOut       *Tensor // output
 }
 
-var opPromptFlashAttentionV3 = operator{
-	name:    "PromptFlashAttentionV3",
-	symbol:  "aclnnPromptFlashAttentionV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
+var opPromptFlashAttentionV3 = Operator{
+	Name: "PromptFlashAttentionV3", Symbol: "aclnnPromptFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
 }
 
 // PromptFlashAttentionV3 launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
-	c := newCall(st, &opPromptFlashAttentionV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPromptFlashAttentionV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PromptFlashAttentionV3Params) operator() *operator { return &opPromptFlashAttentionV3 }
 
-func (p *PromptFlashAttentionV3Params) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.PseShift)
-	c.tensor(p.AttenMask)
-	c.ints(p.ActualSeqLengths)
-	c.ints(p.ActualSeqLengthsKv)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.QuantScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.QuantScale2)
-	c.tensor(p.QuantOffset2)
-	c.int64(p.NumHeads)
-	c.float64(p.ScaleValue)
-	c.int64(p.PreTokens)
-	c.int64(p.NextTokens)
-	c.str(p.InputLayout)
-	c.int64(p.NumKeyValueHeads)
-	c.int64(p.SparseMode)
-	c.int64(p.InnerPrecise)
-	c.tensor(p.AttentionOut)
+// Operator implements Params.
+func (p *PromptFlashAttentionV3Params) Operator() *Operator { return &opPromptFlashAttentionV3 }
+
+// Encode implements Params.
+func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.PseShift)
+	c.Tensor(p.AttenMask)
+	c.Ints(p.ActualSeqLengths)
+	c.Ints(p.ActualSeqLengthsKv)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.QuantScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.QuantScale2)
+	c.Tensor(p.QuantOffset2)
+	c.Int64(p.NumHeads)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.PreTokens)
+	c.Int64(p.NextTokens)
+	c.Str(p.InputLayout)
+	c.Int64(p.NumKeyValueHeads)
+	c.Int64(p.SparseMode)
+	c.Int64(p.InnerPrecise)
+	c.Tensor(p.AttentionOut)
 }
 
 // RingAttentionUpdateParams are the arguments of aclnnRingAttentionUpdate, in C order.
 type RingAttentionUpdateParams struct {
-	PrevAttnOut           *Tensor
+	PrevAttnOut           *Tensor // output
 	PrevSoftmaxMax        *Tensor
 	PrevSoftmaxSum        *Tensor
-	CurAttnOut            *Tensor
+	CurAttnOut            *Tensor // output
 	CurSoftmaxMax         *Tensor
 	CurSoftmaxSum         *Tensor
 	ActualSeqQlenOptional *Tensor // optional
 	InputLayoutOptional   string  // optional
-	AttnOutOut            *Tensor
-	SoftmaxMaxOut         *Tensor
-	SoftmaxSumOut         *Tensor
+	AttnOutOut            *Tensor // output
+	SoftmaxMaxOut         *Tensor // output
+	SoftmaxSumOut         *Tensor // output
 }
 
-var opRingAttentionUpdate = operator{
-	name:    "RingAttentionUpdate",
-	symbol:  "aclnnRingAttentionUpdate",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
+var opRingAttentionUpdate = Operator{
+	Name: "RingAttentionUpdate", Symbol: "aclnnRingAttentionUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Params: "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
 }
 
 // RingAttentionUpdate launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) on st.
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
-	c := newCall(st, &opRingAttentionUpdate)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRingAttentionUpdate)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RingAttentionUpdateParams) operator() *operator { return &opRingAttentionUpdate }
 
-func (p *RingAttentionUpdateParams) encode(c *call) {
-	c.tensor(p.PrevAttnOut)
-	c.tensor(p.PrevSoftmaxMax)
-	c.tensor(p.PrevSoftmaxSum)
-	c.tensor(p.CurAttnOut)
-	c.tensor(p.CurSoftmaxMax)
-	c.tensor(p.CurSoftmaxSum)
-	c.tensor(p.ActualSeqQlenOptional)
-	c.optStr(p.InputLayoutOptional)
-	c.tensor(p.AttnOutOut)
-	c.tensor(p.SoftmaxMaxOut)
-	c.tensor(p.SoftmaxSumOut)
+// Operator implements Params.
+func (p *RingAttentionUpdateParams) Operator() *Operator { return &opRingAttentionUpdate }
+
+// Encode implements Params.
+func (p *RingAttentionUpdateParams) Encode(c *Call) {
+	c.Tensor(p.PrevAttnOut)
+	c.Tensor(p.PrevSoftmaxMax)
+	c.Tensor(p.PrevSoftmaxSum)
+	c.Tensor(p.CurAttnOut)
+	c.Tensor(p.CurSoftmaxMax)
+	c.Tensor(p.CurSoftmaxSum)
+	c.Tensor(p.ActualSeqQlenOptional)
+	c.OptStr(p.InputLayoutOptional)
+	c.Tensor(p.AttnOutOut)
+	c.Tensor(p.SoftmaxMaxOut)
+	c.Tensor(p.SoftmaxSumOut)
 }
 
 // RopeWithSinCosCacheParams are the arguments of aclnnRopeWithSinCosCache, in C order.
@@ -3034,36 +3034,36 @@ type RopeWithSinCosCacheParams struct {
 	MropeSection []int64
 	HeadSize     int64
 	IsNeoxStyle  bool
-	QueryOut     *Tensor
-	KeyOut       *Tensor
+	QueryOut     *Tensor // output
+	KeyOut       *Tensor // output
 }
 
-var opRopeWithSinCosCache = operator{
-	name:    "RopeWithSinCosCache",
-	symbol:  "aclnnRopeWithSinCosCache",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
+var opRopeWithSinCosCache = Operator{
+	Name: "RopeWithSinCosCache", Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
+	Params: "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
 }
 
 // RopeWithSinCosCache launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) on st.
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
-	c := newCall(st, &opRopeWithSinCosCache)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRopeWithSinCosCache)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RopeWithSinCosCacheParams) operator() *operator { return &opRopeWithSinCosCache }
 
-func (p *RopeWithSinCosCacheParams) encode(c *call) {
-	c.tensor(p.Positions)
-	c.tensor(p.QueryIn)
-	c.tensor(p.KeyIn)
-	c.tensor(p.CosSinCache)
-	c.ints(p.MropeSection)
-	c.int64(p.HeadSize)
-	c.bool(p.IsNeoxStyle)
-	c.tensor(p.QueryOut)
-	c.tensor(p.KeyOut)
+// Operator implements Params.
+func (p *RopeWithSinCosCacheParams) Operator() *Operator { return &opRopeWithSinCosCache }
+
+// Encode implements Params.
+func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
+	c.Tensor(p.Positions)
+	c.Tensor(p.QueryIn)
+	c.Tensor(p.KeyIn)
+	c.Tensor(p.CosSinCache)
+	c.Ints(p.MropeSection)
+	c.Int64(p.HeadSize)
+	c.Bool(p.IsNeoxStyle)
+	c.Tensor(p.QueryOut)
+	c.Tensor(p.KeyOut)
 }
 
 // RotaryPositionEmbeddingParams are the arguments of aclnnRotaryPositionEmbedding, in C order.
@@ -3072,31 +3072,31 @@ type RotaryPositionEmbeddingParams struct {
 	Cos  *Tensor
 	Sin  *Tensor
 	Mode int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opRotaryPositionEmbedding = operator{
-	name:    "RotaryPositionEmbedding",
-	symbol:  "aclnnRotaryPositionEmbedding",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x cos sin mode out",
+var opRotaryPositionEmbedding = Operator{
+	Name: "RotaryPositionEmbedding", Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
+	Params: "x cos sin mode out",
 }
 
 // RotaryPositionEmbedding launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) on st.
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
-	c := newCall(st, &opRotaryPositionEmbedding)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRotaryPositionEmbedding)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RotaryPositionEmbeddingParams) operator() *operator { return &opRotaryPositionEmbedding }
 
-func (p *RotaryPositionEmbeddingParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Cos)
-	c.tensor(p.Sin)
-	c.int64(p.Mode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RotaryPositionEmbeddingParams) Operator() *Operator { return &opRotaryPositionEmbedding }
+
+// Encode implements Params.
+func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Int64(p.Mode)
+	c.Tensor(p.Out)
 }
 
 // SwinAttentionScoreQuantParams are the arguments of aclnnSwinAttentionScoreQuant, in C order.
@@ -3116,40 +3116,40 @@ type SwinAttentionScoreQuantParams struct {
 	KeyTranspose         bool
 	ValueTranspose       bool
 	SoftmaxAxes          int64
-	Out                  *Tensor
+	Out                  *Tensor // output
 }
 
-var opSwinAttentionScoreQuant = operator{
-	name:    "SwinAttentionScoreQuant",
-	symbol:  "aclnnSwinAttentionScoreQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
+var opSwinAttentionScoreQuant = Operator{
+	Name: "SwinAttentionScoreQuant", Symbol: "aclnnSwinAttentionScoreQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
 }
 
 // SwinAttentionScoreQuant launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) on st.
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
-	c := newCall(st, &opSwinAttentionScoreQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwinAttentionScoreQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwinAttentionScoreQuantParams) operator() *operator { return &opSwinAttentionScoreQuant }
 
-func (p *SwinAttentionScoreQuantParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.ScaleQuant)
-	c.tensor(p.ScaleDequant1)
-	c.tensor(p.ScaleDequant2)
-	c.tensor(p.BiasQuantOptional)
-	c.tensor(p.BiasDequant1Optional)
-	c.tensor(p.BiasDequant2Optional)
-	c.tensor(p.PaddingMask1Optional)
-	c.tensor(p.PaddingMask2Optional)
-	c.bool(p.QueryTranspose)
-	c.bool(p.KeyTranspose)
-	c.bool(p.ValueTranspose)
-	c.int64(p.SoftmaxAxes)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SwinAttentionScoreQuantParams) Operator() *Operator { return &opSwinAttentionScoreQuant }
+
+// Encode implements Params.
+func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.ScaleQuant)
+	c.Tensor(p.ScaleDequant1)
+	c.Tensor(p.ScaleDequant2)
+	c.Tensor(p.BiasQuantOptional)
+	c.Tensor(p.BiasDequant1Optional)
+	c.Tensor(p.BiasDequant2Optional)
+	c.Tensor(p.PaddingMask1Optional)
+	c.Tensor(p.PaddingMask2Optional)
+	c.Bool(p.QueryTranspose)
+	c.Bool(p.KeyTranspose)
+	c.Bool(p.ValueTranspose)
+	c.Int64(p.SoftmaxAxes)
+	c.Tensor(p.Out)
 }

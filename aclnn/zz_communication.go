@@ -16,35 +16,35 @@ type AllGatherMatmulParams struct {
 	CommTurn    int64
 	StreamMode  int64
 	Output      *Tensor
-	GatherOut   *Tensor
+	GatherOut   *Tensor // output
 }
 
-var opAllGatherMatmul = operator{
-	name:    "AllGatherMatmul",
-	symbol:  "aclnnAllGatherMatmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
+var opAllGatherMatmul = Operator{
+	Name: "AllGatherMatmul", Symbol: "aclnnAllGatherMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
 }
 
 // AllGatherMatmul launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) on st.
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
-	c := newCall(st, &opAllGatherMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAllGatherMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AllGatherMatmulParams) operator() *operator { return &opAllGatherMatmul }
 
-func (p *AllGatherMatmulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.str(p.Group)
-	c.int64(p.GatherIndex)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
-	c.tensor(p.GatherOut)
+// Operator implements Params.
+func (p *AllGatherMatmulParams) Operator() *Operator { return &opAllGatherMatmul }
+
+// Encode implements Params.
+func (p *AllGatherMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Str(p.Group)
+	c.Int64(p.GatherIndex)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
+	c.Tensor(p.GatherOut)
 }
 
 // AlltoAllAllGatherBatchMatMulParams are the arguments of aclnnAlltoAllAllGatherBatchMatMul, in C order.
@@ -58,42 +58,42 @@ type AlltoAllAllGatherBatchMatMulParams struct {
 	TpWorldSize   int64
 	XShardType    int64
 	ActType       int64
-	Y1Out         *Tensor
-	Y2OutOptional *Tensor // optional
-	Y3OutOptional *Tensor // optional
+	Y1Out         *Tensor // output
+	Y2OutOptional *Tensor // optional output
+	Y3OutOptional *Tensor // optional output
 }
 
-var opAlltoAllAllGatherBatchMatMul = operator{
-	name:    "AlltoAllAllGatherBatchMatMul",
-	symbol:  "aclnnAlltoAllAllGatherBatchMatMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
+var opAlltoAllAllGatherBatchMatMul = Operator{
+	Name: "AlltoAllAllGatherBatchMatMul", Symbol: "aclnnAlltoAllAllGatherBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
 }
 
 // AlltoAllAllGatherBatchMatMul launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
-	c := newCall(st, &opAlltoAllAllGatherBatchMatMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAlltoAllAllGatherBatchMatMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AlltoAllAllGatherBatchMatMulParams) operator() *operator {
+
+// Operator implements Params.
+func (p *AlltoAllAllGatherBatchMatMulParams) Operator() *Operator {
 	return &opAlltoAllAllGatherBatchMatMul
 }
 
-func (p *AlltoAllAllGatherBatchMatMulParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.BiasOptional)
-	c.str(p.GroupEp)
-	c.str(p.GroupTp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.TpWorldSize)
-	c.int64(p.XShardType)
-	c.int64(p.ActType)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2OutOptional)
-	c.tensor(p.Y3OutOptional)
+// Encode implements Params.
+func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.BiasOptional)
+	c.Str(p.GroupEp)
+	c.Str(p.GroupTp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.XShardType)
+	c.Int64(p.ActType)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2OutOptional)
+	c.Tensor(p.Y3OutOptional)
 }
 
 // AlltoAllvGroupedMatMulParams are the arguments of aclnnAlltoAllvGroupedMatMul, in C order.
@@ -111,44 +111,44 @@ type AlltoAllvGroupedMatMulParams struct {
 	TransGmmWeight           bool
 	TransMmWeight            bool
 	PermuteOutFlag           bool
-	GmmY                     *Tensor
-	MmYOptional              *Tensor // optional
-	PermuteOutOptional       *Tensor // optional
+	GmmY                     *Tensor // output
+	MmYOptional              *Tensor // optional output
+	PermuteOutOptional       *Tensor // optional output
 }
 
-var opAlltoAllvGroupedMatMul = operator{
-	name:    "AlltoAllvGroupedMatMul",
-	symbol:  "aclnnAlltoAllvGroupedMatMul",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
+var opAlltoAllvGroupedMatMul = Operator{
+	Name: "AlltoAllvGroupedMatMul", Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
+	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
 }
 
 // AlltoAllvGroupedMatMul launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) on st.
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
-	c := newCall(st, &opAlltoAllvGroupedMatMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAlltoAllvGroupedMatMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AlltoAllvGroupedMatMulParams) operator() *operator { return &opAlltoAllvGroupedMatMul }
 
-func (p *AlltoAllvGroupedMatMulParams) encode(c *call) {
-	c.tensor(p.GmmX)
-	c.tensor(p.GmmWeight)
-	c.tensor(p.SendCountsTensorOptional)
-	c.tensor(p.RecvCountsTensorOptional)
-	c.tensor(p.MmXOptional)
-	c.tensor(p.MmWeightOptional)
-	c.str(p.Group)
-	c.int64(p.EpWorldSize)
-	c.ints(p.SendCounts)
-	c.ints(p.RecvCounts)
-	c.bool(p.TransGmmWeight)
-	c.bool(p.TransMmWeight)
-	c.bool(p.PermuteOutFlag)
-	c.tensor(p.GmmY)
-	c.tensor(p.MmYOptional)
-	c.tensor(p.PermuteOutOptional)
+// Operator implements Params.
+func (p *AlltoAllvGroupedMatMulParams) Operator() *Operator { return &opAlltoAllvGroupedMatMul }
+
+// Encode implements Params.
+func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.SendCountsTensorOptional)
+	c.Tensor(p.RecvCountsTensorOptional)
+	c.Tensor(p.MmXOptional)
+	c.Tensor(p.MmWeightOptional)
+	c.Str(p.Group)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Bool(p.PermuteOutFlag)
+	c.Tensor(p.GmmY)
+	c.Tensor(p.MmYOptional)
+	c.Tensor(p.PermuteOutOptional)
 }
 
 // BatchMatMulReduceScatterAlltoAllParams are the arguments of aclnnBatchMatMulReduceScatterAlltoAll, in C order.
@@ -161,37 +161,37 @@ type BatchMatMulReduceScatterAlltoAllParams struct {
 	EpWorldSize  int64
 	TpWorldSize  int64
 	YShardType   int64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opBatchMatMulReduceScatterAlltoAll = operator{
-	name:    "BatchMatMulReduceScatterAlltoAll",
-	symbol:  "aclnnBatchMatMulReduceScatterAlltoAll",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
+var opBatchMatMulReduceScatterAlltoAll = Operator{
+	Name: "BatchMatMulReduceScatterAlltoAll", Symbol: "aclnnBatchMatMulReduceScatterAlltoAll", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
 }
 
 // BatchMatMulReduceScatterAlltoAll launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
-	c := newCall(st, &opBatchMatMulReduceScatterAlltoAll)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchMatMulReduceScatterAlltoAll)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchMatMulReduceScatterAlltoAllParams) operator() *operator {
+
+// Operator implements Params.
+func (p *BatchMatMulReduceScatterAlltoAllParams) Operator() *Operator {
 	return &opBatchMatMulReduceScatterAlltoAll
 }
 
-func (p *BatchMatMulReduceScatterAlltoAllParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.BiasOptional)
-	c.str(p.GroupEp)
-	c.str(p.GroupTp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.TpWorldSize)
-	c.int64(p.YShardType)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.BiasOptional)
+	c.Str(p.GroupEp)
+	c.Str(p.GroupTp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.YShardType)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatMulAllReduceParams are the arguments of aclnnGroupedMatMulAllReduce, in C order.
@@ -208,33 +208,33 @@ type GroupedMatMulAllReduceParams struct {
 	Y                 []*Tensor
 }
 
-var opGroupedMatMulAllReduce = operator{
-	name:    "GroupedMatMulAllReduce",
-	symbol:  "aclnnGroupedMatMulAllReduce",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
+var opGroupedMatMulAllReduce = Operator{
+	Name: "GroupedMatMulAllReduce", Symbol: "aclnnGroupedMatMulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
 }
 
 // GroupedMatMulAllReduce launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) on st.
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
-	c := newCall(st, &opGroupedMatMulAllReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatMulAllReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatMulAllReduceParams) operator() *operator { return &opGroupedMatMulAllReduce }
 
-func (p *GroupedMatMulAllReduceParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.Bias)
-	c.ints(p.GroupListOptional)
-	c.int64(p.SplitItem)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensors(p.Y)
+// Operator implements Params.
+func (p *GroupedMatMulAllReduceParams) Operator() *Operator { return &opGroupedMatMulAllReduce }
+
+// Encode implements Params.
+func (p *GroupedMatMulAllReduceParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.Bias)
+	c.Ints(p.GroupListOptional)
+	c.Int64(p.SplitItem)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensors(p.Y)
 }
 
 // GroupedMatMulAlltoAllvParams are the arguments of aclnnGroupedMatMulAlltoAllv, in C order.
@@ -251,41 +251,41 @@ type GroupedMatMulAlltoAllvParams struct {
 	RecvCounts               []int64
 	TransGmmWeight           bool
 	TransMmWeight            bool
-	Y                        *Tensor
-	MmYOptional              *Tensor // optional
+	Y                        *Tensor // output
+	MmYOptional              *Tensor // optional output
 }
 
-var opGroupedMatMulAlltoAllv = operator{
-	name:    "GroupedMatMulAlltoAllv",
-	symbol:  "aclnnGroupedMatMulAlltoAllv",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
+var opGroupedMatMulAlltoAllv = Operator{
+	Name: "GroupedMatMulAlltoAllv", Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
+	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
 }
 
 // GroupedMatMulAlltoAllv launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) on st.
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
-	c := newCall(st, &opGroupedMatMulAlltoAllv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatMulAlltoAllv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatMulAlltoAllvParams) operator() *operator { return &opGroupedMatMulAlltoAllv }
 
-func (p *GroupedMatMulAlltoAllvParams) encode(c *call) {
-	c.tensor(p.GmmX)
-	c.tensor(p.GmmWeight)
-	c.tensor(p.SendCountsTensorOptional)
-	c.tensor(p.RecvCountsTensorOptional)
-	c.tensor(p.MmXOptional)
-	c.tensor(p.MmWeightOptional)
-	c.str(p.Group)
-	c.int64(p.EpWorldSize)
-	c.ints(p.SendCounts)
-	c.ints(p.RecvCounts)
-	c.bool(p.TransGmmWeight)
-	c.bool(p.TransMmWeight)
-	c.tensor(p.Y)
-	c.tensor(p.MmYOptional)
+// Operator implements Params.
+func (p *GroupedMatMulAlltoAllvParams) Operator() *Operator { return &opGroupedMatMulAlltoAllv }
+
+// Encode implements Params.
+func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
+	c.Tensor(p.GmmX)
+	c.Tensor(p.GmmWeight)
+	c.Tensor(p.SendCountsTensorOptional)
+	c.Tensor(p.RecvCountsTensorOptional)
+	c.Tensor(p.MmXOptional)
+	c.Tensor(p.MmWeightOptional)
+	c.Str(p.Group)
+	c.Int64(p.EpWorldSize)
+	c.Ints(p.SendCounts)
+	c.Ints(p.RecvCounts)
+	c.Bool(p.TransGmmWeight)
+	c.Bool(p.TransMmWeight)
+	c.Tensor(p.Y)
+	c.Tensor(p.MmYOptional)
 }
 
 // InplaceMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceMatmulAllReduceAddRmsNorm, in C order.
@@ -300,39 +300,39 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 	ReduceOp   string
 	CommTurn   int64
 	StreamMode int64
-	NormOut    *Tensor
+	NormOut    *Tensor // output
 }
 
-var opInplaceMatmulAllReduceAddRmsNorm = operator{
-	name:    "InplaceMatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnInplaceMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
+var opInplaceMatmulAllReduceAddRmsNorm = Operator{
+	Name: "InplaceMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
 }
 
 // InplaceMatmulAllReduceAddRmsNorm launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMatmulAllReduceAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceMatmulAllReduceAddRmsNorm
 }
 
-func (p *InplaceMatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.NormOut)
+// Encode implements Params.
+func (p *InplaceMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.NormOut)
 }
 
 // InplaceQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceQuantMatmulAllReduceAddRmsNorm, in C order.
@@ -348,40 +348,40 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 	ReduceOp     string
 	CommTurn     int64
 	StreamMode   int64
-	NormOut      *Tensor
+	NormOut      *Tensor // output
 }
 
-var opInplaceQuantMatmulAllReduceAddRmsNorm = operator{
-	name:    "InplaceQuantMatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnInplaceQuantMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
+var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
+	Name: "InplaceQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
 }
 
 // InplaceQuantMatmulAllReduceAddRmsNorm launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceQuantMatmulAllReduceAddRmsNorm
 }
 
-func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.DequantScale)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.NormOut)
+// Encode implements Params.
+func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.DequantScale)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.NormOut)
 }
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, in C order.
@@ -399,42 +399,42 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 	CommTurn           int64
 	StreamMode         int64
 	AntiquantGroupSize int64
-	NormOut            *Tensor
+	NormOut            *Tensor // output
 }
 
-var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = operator{
-	name:    "InplaceWeightQuantMatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
+var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
+	Name: "InplaceWeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
 }
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceWeightQuantMatmulAllReduceAddRmsNorm
 }
 
-func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.int64(p.AntiquantGroupSize)
-	c.tensor(p.NormOut)
+// Encode implements Params.
+func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Int64(p.AntiquantGroupSize)
+	c.Tensor(p.NormOut)
 }
 
 // MatmulAllReduceParams are the arguments of aclnnMatmulAllReduce, in C order.
@@ -449,31 +449,31 @@ type MatmulAllReduceParams struct {
 	Output     *Tensor
 }
 
-var opMatmulAllReduce = operator{
-	name:    "MatmulAllReduce",
-	symbol:  "aclnnMatmulAllReduce",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias group reduceOp commTurn streamMode output",
+var opMatmulAllReduce = Operator{
+	Name: "MatmulAllReduce", Symbol: "aclnnMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 }
 
 // MatmulAllReduce launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
-	c := newCall(st, &opMatmulAllReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulAllReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulAllReduceParams) operator() *operator { return &opMatmulAllReduce }
 
-func (p *MatmulAllReduceParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *MatmulAllReduceParams) Operator() *Operator { return &opMatmulAllReduce }
+
+// Encode implements Params.
+func (p *MatmulAllReduceParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // MatmulAllReduceAddRmsNormParams are the arguments of aclnnMatmulAllReduceAddRmsNorm, in C order.
@@ -489,38 +489,38 @@ type MatmulAllReduceAddRmsNormParams struct {
 	CommTurn   int64
 	StreamMode int64
 	Y          *Tensor
-	NormOut    *Tensor
+	NormOut    *Tensor // output
 }
 
-var opMatmulAllReduceAddRmsNorm = operator{
-	name:    "MatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
+var opMatmulAllReduceAddRmsNorm = Operator{
+	Name: "MatmulAllReduceAddRmsNorm", Symbol: "aclnnMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 }
 
 // MatmulAllReduceAddRmsNorm launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulAllReduceAddRmsNormParams) operator() *operator { return &opMatmulAllReduceAddRmsNorm }
 
-func (p *MatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Y)
-	c.tensor(p.NormOut)
+// Operator implements Params.
+func (p *MatmulAllReduceAddRmsNormParams) Operator() *Operator { return &opMatmulAllReduceAddRmsNorm }
+
+// Encode implements Params.
+func (p *MatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Y)
+	c.Tensor(p.NormOut)
 }
 
 // MatmulAllReduceV2Params are the arguments of aclnnMatmulAllReduceV2, in C order.
@@ -536,32 +536,32 @@ type MatmulAllReduceV2Params struct {
 	Output     *Tensor
 }
 
-var opMatmulAllReduceV2 = operator{
-	name:    "MatmulAllReduceV2",
-	symbol:  "aclnnMatmulAllReduceV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias x3 group reduceOp commTurn streamMode output",
+var opMatmulAllReduceV2 = Operator{
+	Name: "MatmulAllReduceV2", Symbol: "aclnnMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias x3 group reduceOp commTurn streamMode output",
 }
 
 // MatmulAllReduceV2 launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
-	c := newCall(st, &opMatmulAllReduceV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulAllReduceV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulAllReduceV2Params) operator() *operator { return &opMatmulAllReduceV2 }
 
-func (p *MatmulAllReduceV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.X3)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *MatmulAllReduceV2Params) Operator() *Operator { return &opMatmulAllReduceV2 }
+
+// Encode implements Params.
+func (p *MatmulAllReduceV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // MatmulReduceScatterParams are the arguments of aclnnMatmulReduceScatter, in C order.
@@ -576,31 +576,31 @@ type MatmulReduceScatterParams struct {
 	Output     *Tensor
 }
 
-var opMatmulReduceScatter = operator{
-	name:    "MatmulReduceScatter",
-	symbol:  "aclnnMatmulReduceScatter",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias group reduceOp commTurn streamMode output",
+var opMatmulReduceScatter = Operator{
+	Name: "MatmulReduceScatter", Symbol: "aclnnMatmulReduceScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 }
 
 // MatmulReduceScatter launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) on st.
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
-	c := newCall(st, &opMatmulReduceScatter)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulReduceScatter)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulReduceScatterParams) operator() *operator { return &opMatmulReduceScatter }
 
-func (p *MatmulReduceScatterParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *MatmulReduceScatterParams) Operator() *Operator { return &opMatmulReduceScatter }
+
+// Encode implements Params.
+func (p *MatmulReduceScatterParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // QuantMatmulAllReduceParams are the arguments of aclnnQuantMatmulAllReduce, in C order.
@@ -617,33 +617,33 @@ type QuantMatmulAllReduceParams struct {
 	Output       *Tensor
 }
 
-var opQuantMatmulAllReduce = operator{
-	name:    "QuantMatmulAllReduce",
-	symbol:  "aclnnQuantMatmulAllReduce",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
+var opQuantMatmulAllReduce = Operator{
+	Name: "QuantMatmulAllReduce", Symbol: "aclnnQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
 }
 
 // QuantMatmulAllReduce launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
-	c := newCall(st, &opQuantMatmulAllReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulAllReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulAllReduceParams) operator() *operator { return &opQuantMatmulAllReduce }
 
-func (p *QuantMatmulAllReduceParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.X3)
-	c.tensor(p.DequantScale)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantMatmulAllReduceParams) Operator() *Operator { return &opQuantMatmulAllReduce }
+
+// Encode implements Params.
+func (p *QuantMatmulAllReduceParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Tensor(p.DequantScale)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // QuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnQuantMatmulAllReduceAddRmsNorm, in C order.
@@ -660,41 +660,41 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 	CommTurn     int64
 	StreamMode   int64
 	Y            *Tensor
-	NormOut      *Tensor
+	NormOut      *Tensor // output
 }
 
-var opQuantMatmulAllReduceAddRmsNorm = operator{
-	name:    "QuantMatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnQuantMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
+var opQuantMatmulAllReduceAddRmsNorm = Operator{
+	Name: "QuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 }
 
 // QuantMatmulAllReduceAddRmsNorm launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opQuantMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulAllReduceAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *QuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opQuantMatmulAllReduceAddRmsNorm
 }
 
-func (p *QuantMatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.DequantScale)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Y)
-	c.tensor(p.NormOut)
+// Encode implements Params.
+func (p *QuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.DequantScale)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Y)
+	c.Tensor(p.NormOut)
 }
 
 // QuantMatmulAllReduceV2Params are the arguments of aclnnQuantMatmulAllReduceV2, in C order.
@@ -712,34 +712,34 @@ type QuantMatmulAllReduceV2Params struct {
 	Output                *Tensor
 }
 
-var opQuantMatmulAllReduceV2 = operator{
-	name:    "QuantMatmulAllReduceV2",
-	symbol:  "aclnnQuantMatmulAllReduceV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
+var opQuantMatmulAllReduceV2 = Operator{
+	Name: "QuantMatmulAllReduceV2", Symbol: "aclnnQuantMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
 }
 
 // QuantMatmulAllReduceV2 launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
-	c := newCall(st, &opQuantMatmulAllReduceV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulAllReduceV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulAllReduceV2Params) operator() *operator { return &opQuantMatmulAllReduceV2 }
 
-func (p *QuantMatmulAllReduceV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.X3Optional)
-	c.tensor(p.DequantScale)
-	c.tensor(p.PertokenScaleOptional)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantMatmulAllReduceV2Params) Operator() *Operator { return &opQuantMatmulAllReduceV2 }
+
+// Encode implements Params.
+func (p *QuantMatmulAllReduceV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Tensor(p.DequantScale)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // QuantMatmulAllReduceV3Params are the arguments of aclnnQuantMatmulAllReduceV3, in C order.
@@ -759,36 +759,36 @@ type QuantMatmulAllReduceV3Params struct {
 	Output                  *Tensor
 }
 
-var opQuantMatmulAllReduceV3 = operator{
-	name:    "QuantMatmulAllReduceV3",
-	symbol:  "aclnnQuantMatmulAllReduceV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
+var opQuantMatmulAllReduceV3 = Operator{
+	Name: "QuantMatmulAllReduceV3", Symbol: "aclnnQuantMatmulAllReduceV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
 }
 
 // QuantMatmulAllReduceV3 launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) on st.
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
-	c := newCall(st, &opQuantMatmulAllReduceV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulAllReduceV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulAllReduceV3Params) operator() *operator { return &opQuantMatmulAllReduceV3 }
 
-func (p *QuantMatmulAllReduceV3Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.X3Optional)
-	c.tensor(p.DequantScale)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.CommQuantScale1Optional)
-	c.tensor(p.CommQuantScale2Optional)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantMatmulAllReduceV3Params) Operator() *Operator { return &opQuantMatmulAllReduceV3 }
+
+// Encode implements Params.
+func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Tensor(p.DequantScale)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.CommQuantScale1Optional)
+	c.Tensor(p.CommQuantScale2Optional)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Tensor(p.Output)
 }
 
 // WeightQuantMatmulAllReduceParams are the arguments of aclnnWeightQuantMatmulAllReduce, in C order.
@@ -807,35 +807,35 @@ type WeightQuantMatmulAllReduceParams struct {
 	Output             *Tensor
 }
 
-var opWeightQuantMatmulAllReduce = operator{
-	name:    "WeightQuantMatmulAllReduce",
-	symbol:  "aclnnWeightQuantMatmulAllReduce",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
+var opWeightQuantMatmulAllReduce = Operator{
+	Name: "WeightQuantMatmulAllReduce", Symbol: "aclnnWeightQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
 }
 
 // WeightQuantMatmulAllReduce launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
-	c := newCall(st, &opWeightQuantMatmulAllReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantMatmulAllReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantMatmulAllReduceParams) operator() *operator { return &opWeightQuantMatmulAllReduce }
 
-func (p *WeightQuantMatmulAllReduceParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.X3)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.int64(p.AntiquantGroupSize)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *WeightQuantMatmulAllReduceParams) Operator() *Operator { return &opWeightQuantMatmulAllReduce }
+
+// Encode implements Params.
+func (p *WeightQuantMatmulAllReduceParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.X3)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Int64(p.AntiquantGroupSize)
+	c.Tensor(p.Output)
 }
 
 // WeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnWeightQuantMatmulAllReduceAddRmsNorm, in C order.
@@ -854,41 +854,41 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 	StreamMode         int64
 	AntiquantGroupSize int64
 	Y                  *Tensor
-	NormOut            *Tensor
+	NormOut            *Tensor // output
 }
 
-var opWeightQuantMatmulAllReduceAddRmsNorm = operator{
-	name:    "WeightQuantMatmulAllReduceAddRmsNorm",
-	symbol:  "aclnnWeightQuantMatmulAllReduceAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
+var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
+	Name: "WeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
 }
 
 // WeightQuantMatmulAllReduceAddRmsNorm launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
-	c := newCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantMatmulAllReduceAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opWeightQuantMatmulAllReduceAddRmsNorm
 }
 
-func (p *WeightQuantMatmulAllReduceAddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffset)
-	c.tensor(p.Residual)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.str(p.Group)
-	c.str(p.ReduceOp)
-	c.int64(p.CommTurn)
-	c.int64(p.StreamMode)
-	c.int64(p.AntiquantGroupSize)
-	c.tensor(p.Y)
-	c.tensor(p.NormOut)
+// Encode implements Params.
+func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffset)
+	c.Tensor(p.Residual)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Str(p.Group)
+	c.Str(p.ReduceOp)
+	c.Int64(p.CommTurn)
+	c.Int64(p.StreamMode)
+	c.Int64(p.AntiquantGroupSize)
+	c.Tensor(p.Y)
+	c.Tensor(p.NormOut)
 }

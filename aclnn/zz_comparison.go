@@ -11,665 +11,665 @@ type ApproximateEqualParams struct {
 	X1        *Tensor
 	X2        *Tensor
 	Tolerance float32
-	Y         *Tensor
+	Y         *Tensor // output
 }
 
-var opApproximateEqual = operator{
-	name:    "ApproximateEqual",
-	symbol:  "aclnnApproximateEqual",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 tolerance y",
+var opApproximateEqual = Operator{
+	Name: "ApproximateEqual", Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 tolerance y",
 }
 
 // ApproximateEqual launches aclnnApproximateEqual (libopapi, CANN 2026-08) on st.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
-	c := newCall(st, &opApproximateEqual)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApproximateEqual)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApproximateEqualParams) operator() *operator { return &opApproximateEqual }
 
-func (p *ApproximateEqualParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.float32(p.Tolerance)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *ApproximateEqualParams) Operator() *Operator { return &opApproximateEqual }
+
+// Encode implements Params.
+func (p *ApproximateEqualParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Float32(p.Tolerance)
+	c.Tensor(p.Y)
 }
 
 // EqScalarParams are the arguments of aclnnEqScalar, in C order.
 type EqScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opEqScalar = operator{
-	name:    "EqScalar",
-	symbol:  "aclnnEqScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opEqScalar = Operator{
+	Name: "EqScalar", Symbol: "aclnnEqScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // EqScalar launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EqScalar(st *acl.Stream, p EqScalarParams) error {
-	c := newCall(st, &opEqScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEqScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EqScalarParams) operator() *operator { return &opEqScalar }
 
-func (p *EqScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EqScalarParams) Operator() *Operator { return &opEqScalar }
+
+// Encode implements Params.
+func (p *EqScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // EqTensorParams are the arguments of aclnnEqTensor, in C order.
 type EqTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opEqTensor = operator{
-	name:    "EqTensor",
-	symbol:  "aclnnEqTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opEqTensor = Operator{
+	Name: "EqTensor", Symbol: "aclnnEqTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // EqTensor launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
-	c := newCall(st, &opEqTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEqTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EqTensorParams) operator() *operator { return &opEqTensor }
 
-func (p *EqTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EqTensorParams) Operator() *Operator { return &opEqTensor }
+
+// Encode implements Params.
+func (p *EqTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // EqualParams are the arguments of aclnnEqual, in C order.
 type EqualParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opEqual = operator{
-	name:    "Equal",
-	symbol:  "aclnnEqual",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opEqual = Operator{
+	Name: "Equal", Symbol: "aclnnEqual", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Equal launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Equal(st *acl.Stream, p EqualParams) error {
-	c := newCall(st, &opEqual)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEqual)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EqualParams) operator() *operator { return &opEqual }
 
-func (p *EqualParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EqualParams) Operator() *Operator { return &opEqual }
+
+// Encode implements Params.
+func (p *EqualParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // GeScalarParams are the arguments of aclnnGeScalar, in C order.
 type GeScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGeScalar = operator{
-	name:    "GeScalar",
-	symbol:  "aclnnGeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opGeScalar = Operator{
+	Name: "GeScalar", Symbol: "aclnnGeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // GeScalar launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
-	c := newCall(st, &opGeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeScalarParams) operator() *operator { return &opGeScalar }
 
-func (p *GeScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GeScalarParams) Operator() *Operator { return &opGeScalar }
+
+// Encode implements Params.
+func (p *GeScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // GeTensorParams are the arguments of aclnnGeTensor, in C order.
 type GeTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGeTensor = operator{
-	name:    "GeTensor",
-	symbol:  "aclnnGeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opGeTensor = Operator{
+	Name: "GeTensor", Symbol: "aclnnGeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // GeTensor launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
-	c := newCall(st, &opGeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeTensorParams) operator() *operator { return &opGeTensor }
 
-func (p *GeTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GeTensorParams) Operator() *Operator { return &opGeTensor }
+
+// Encode implements Params.
+func (p *GeTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // GtScalarParams are the arguments of aclnnGtScalar, in C order.
 type GtScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGtScalar = operator{
-	name:    "GtScalar",
-	symbol:  "aclnnGtScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opGtScalar = Operator{
+	Name: "GtScalar", Symbol: "aclnnGtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // GtScalar launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
-	c := newCall(st, &opGtScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGtScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GtScalarParams) operator() *operator { return &opGtScalar }
 
-func (p *GtScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GtScalarParams) Operator() *Operator { return &opGtScalar }
+
+// Encode implements Params.
+func (p *GtScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // GtTensorParams are the arguments of aclnnGtTensor, in C order.
 type GtTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGtTensor = operator{
-	name:    "GtTensor",
-	symbol:  "aclnnGtTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opGtTensor = Operator{
+	Name: "GtTensor", Symbol: "aclnnGtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // GtTensor launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
-	c := newCall(st, &opGtTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGtTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GtTensorParams) operator() *operator { return &opGtTensor }
 
-func (p *GtTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GtTensorParams) Operator() *Operator { return &opGtTensor }
+
+// Encode implements Params.
+func (p *GtTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // HeavisideParams are the arguments of aclnnHeaviside, in C order.
 type HeavisideParams struct {
 	Input  *Tensor
 	Values *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opHeaviside = operator{
-	name:    "Heaviside",
-	symbol:  "aclnnHeaviside",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input values out",
+var opHeaviside = Operator{
+	Name: "Heaviside", Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
+	Params: "input values out",
 }
 
 // Heaviside launches aclnnHeaviside (libopapi, CANN 2026-08) on st.
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
-	c := newCall(st, &opHeaviside)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHeaviside)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HeavisideParams) operator() *operator { return &opHeaviside }
 
-func (p *HeavisideParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Values)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HeavisideParams) Operator() *Operator { return &opHeaviside }
+
+// Encode implements Params.
+func (p *HeavisideParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Values)
+	c.Tensor(p.Out)
 }
 
 // InplaceEqScalarParams are the arguments of aclnnInplaceEqScalar, in C order.
 type InplaceEqScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceEqScalar = operator{
-	name:    "InplaceEqScalar",
-	symbol:  "aclnnInplaceEqScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceEqScalar = Operator{
+	Name: "InplaceEqScalar", Symbol: "aclnnInplaceEqScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceEqScalar launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
-	c := newCall(st, &opInplaceEqScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceEqScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceEqScalarParams) operator() *operator { return &opInplaceEqScalar }
 
-func (p *InplaceEqScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceEqScalarParams) Operator() *Operator { return &opInplaceEqScalar }
+
+// Encode implements Params.
+func (p *InplaceEqScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceEqTensorParams are the arguments of aclnnInplaceEqTensor, in C order.
 type InplaceEqTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceEqTensor = operator{
-	name:    "InplaceEqTensor",
-	symbol:  "aclnnInplaceEqTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceEqTensor = Operator{
+	Name: "InplaceEqTensor", Symbol: "aclnnInplaceEqTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceEqTensor launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
-	c := newCall(st, &opInplaceEqTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceEqTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceEqTensorParams) operator() *operator { return &opInplaceEqTensor }
 
-func (p *InplaceEqTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceEqTensorParams) Operator() *Operator { return &opInplaceEqTensor }
+
+// Encode implements Params.
+func (p *InplaceEqTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceGeScalarParams are the arguments of aclnnInplaceGeScalar, in C order.
 type InplaceGeScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceGeScalar = operator{
-	name:    "InplaceGeScalar",
-	symbol:  "aclnnInplaceGeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceGeScalar = Operator{
+	Name: "InplaceGeScalar", Symbol: "aclnnInplaceGeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceGeScalar launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
-	c := newCall(st, &opInplaceGeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceGeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceGeScalarParams) operator() *operator { return &opInplaceGeScalar }
 
-func (p *InplaceGeScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceGeScalarParams) Operator() *Operator { return &opInplaceGeScalar }
+
+// Encode implements Params.
+func (p *InplaceGeScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceGeTensorParams are the arguments of aclnnInplaceGeTensor, in C order.
 type InplaceGeTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceGeTensor = operator{
-	name:    "InplaceGeTensor",
-	symbol:  "aclnnInplaceGeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceGeTensor = Operator{
+	Name: "InplaceGeTensor", Symbol: "aclnnInplaceGeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceGeTensor launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
-	c := newCall(st, &opInplaceGeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceGeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceGeTensorParams) operator() *operator { return &opInplaceGeTensor }
 
-func (p *InplaceGeTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceGeTensorParams) Operator() *Operator { return &opInplaceGeTensor }
+
+// Encode implements Params.
+func (p *InplaceGeTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceGtScalarParams are the arguments of aclnnInplaceGtScalar, in C order.
 type InplaceGtScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceGtScalar = operator{
-	name:    "InplaceGtScalar",
-	symbol:  "aclnnInplaceGtScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceGtScalar = Operator{
+	Name: "InplaceGtScalar", Symbol: "aclnnInplaceGtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceGtScalar launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
-	c := newCall(st, &opInplaceGtScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceGtScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceGtScalarParams) operator() *operator { return &opInplaceGtScalar }
 
-func (p *InplaceGtScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceGtScalarParams) Operator() *Operator { return &opInplaceGtScalar }
+
+// Encode implements Params.
+func (p *InplaceGtScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceGtTensorParams are the arguments of aclnnInplaceGtTensor, in C order.
 type InplaceGtTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceGtTensor = operator{
-	name:    "InplaceGtTensor",
-	symbol:  "aclnnInplaceGtTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceGtTensor = Operator{
+	Name: "InplaceGtTensor", Symbol: "aclnnInplaceGtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceGtTensor launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
-	c := newCall(st, &opInplaceGtTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceGtTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceGtTensorParams) operator() *operator { return &opInplaceGtTensor }
 
-func (p *InplaceGtTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceGtTensorParams) Operator() *Operator { return &opInplaceGtTensor }
+
+// Encode implements Params.
+func (p *InplaceGtTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceLeScalarParams are the arguments of aclnnInplaceLeScalar, in C order.
 type InplaceLeScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceLeScalar = operator{
-	name:    "InplaceLeScalar",
-	symbol:  "aclnnInplaceLeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLeScalar = Operator{
+	Name: "InplaceLeScalar", Symbol: "aclnnInplaceLeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLeScalar launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
-	c := newCall(st, &opInplaceLeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLeScalarParams) operator() *operator { return &opInplaceLeScalar }
 
-func (p *InplaceLeScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceLeScalarParams) Operator() *Operator { return &opInplaceLeScalar }
+
+// Encode implements Params.
+func (p *InplaceLeScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceLeTensorParams are the arguments of aclnnInplaceLeTensor, in C order.
 type InplaceLeTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceLeTensor = operator{
-	name:    "InplaceLeTensor",
-	symbol:  "aclnnInplaceLeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLeTensor = Operator{
+	Name: "InplaceLeTensor", Symbol: "aclnnInplaceLeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLeTensor launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
-	c := newCall(st, &opInplaceLeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLeTensorParams) operator() *operator { return &opInplaceLeTensor }
 
-func (p *InplaceLeTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceLeTensorParams) Operator() *Operator { return &opInplaceLeTensor }
+
+// Encode implements Params.
+func (p *InplaceLeTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceLogicalAndParams are the arguments of aclnnInplaceLogicalAnd, in C order.
 type InplaceLogicalAndParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceLogicalAnd = operator{
-	name:    "InplaceLogicalAnd",
-	symbol:  "aclnnInplaceLogicalAnd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLogicalAnd = Operator{
+	Name: "InplaceLogicalAnd", Symbol: "aclnnInplaceLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLogicalAnd launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
-	c := newCall(st, &opInplaceLogicalAnd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLogicalAnd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLogicalAndParams) operator() *operator { return &opInplaceLogicalAnd }
 
-func (p *InplaceLogicalAndParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceLogicalAndParams) Operator() *Operator { return &opInplaceLogicalAnd }
+
+// Encode implements Params.
+func (p *InplaceLogicalAndParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceLogicalNotParams are the arguments of aclnnInplaceLogicalNot, in C order.
 type InplaceLogicalNotParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceLogicalNot = operator{
-	name:    "InplaceLogicalNot",
-	symbol:  "aclnnInplaceLogicalNot",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceLogicalNot = Operator{
+	Name: "InplaceLogicalNot", Symbol: "aclnnInplaceLogicalNot", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceLogicalNot launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
-	c := newCall(st, &opInplaceLogicalNot)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLogicalNot)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLogicalNotParams) operator() *operator { return &opInplaceLogicalNot }
 
-func (p *InplaceLogicalNotParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceLogicalNotParams) Operator() *Operator { return &opInplaceLogicalNot }
+
+// Encode implements Params.
+func (p *InplaceLogicalNotParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceLogicalOrParams are the arguments of aclnnInplaceLogicalOr, in C order.
 type InplaceLogicalOrParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceLogicalOr = operator{
-	name:    "InplaceLogicalOr",
-	symbol:  "aclnnInplaceLogicalOr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLogicalOr = Operator{
+	Name: "InplaceLogicalOr", Symbol: "aclnnInplaceLogicalOr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLogicalOr launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
-	c := newCall(st, &opInplaceLogicalOr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLogicalOr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLogicalOrParams) operator() *operator { return &opInplaceLogicalOr }
 
-func (p *InplaceLogicalOrParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceLogicalOrParams) Operator() *Operator { return &opInplaceLogicalOr }
+
+// Encode implements Params.
+func (p *InplaceLogicalOrParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceLtScalarParams are the arguments of aclnnInplaceLtScalar, in C order.
 type InplaceLtScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceLtScalar = operator{
-	name:    "InplaceLtScalar",
-	symbol:  "aclnnInplaceLtScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLtScalar = Operator{
+	Name: "InplaceLtScalar", Symbol: "aclnnInplaceLtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLtScalar launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
-	c := newCall(st, &opInplaceLtScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLtScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLtScalarParams) operator() *operator { return &opInplaceLtScalar }
 
-func (p *InplaceLtScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceLtScalarParams) Operator() *Operator { return &opInplaceLtScalar }
+
+// Encode implements Params.
+func (p *InplaceLtScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceLtTensorParams are the arguments of aclnnInplaceLtTensor, in C order.
 type InplaceLtTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceLtTensor = operator{
-	name:    "InplaceLtTensor",
-	symbol:  "aclnnInplaceLtTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceLtTensor = Operator{
+	Name: "InplaceLtTensor", Symbol: "aclnnInplaceLtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceLtTensor launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
-	c := newCall(st, &opInplaceLtTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLtTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLtTensorParams) operator() *operator { return &opInplaceLtTensor }
 
-func (p *InplaceLtTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceLtTensorParams) Operator() *Operator { return &opInplaceLtTensor }
+
+// Encode implements Params.
+func (p *InplaceLtTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceNeScalarParams are the arguments of aclnnInplaceNeScalar, in C order.
 type InplaceNeScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceNeScalar = operator{
-	name:    "InplaceNeScalar",
-	symbol:  "aclnnInplaceNeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceNeScalar = Operator{
+	Name: "InplaceNeScalar", Symbol: "aclnnInplaceNeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceNeScalar launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
-	c := newCall(st, &opInplaceNeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNeScalarParams) operator() *operator { return &opInplaceNeScalar }
 
-func (p *InplaceNeScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceNeScalarParams) Operator() *Operator { return &opInplaceNeScalar }
+
+// Encode implements Params.
+func (p *InplaceNeScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceNeTensorParams are the arguments of aclnnInplaceNeTensor, in C order.
 type InplaceNeTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceNeTensor = operator{
-	name:    "InplaceNeTensor",
-	symbol:  "aclnnInplaceNeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceNeTensor = Operator{
+	Name: "InplaceNeTensor", Symbol: "aclnnInplaceNeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceNeTensor launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
-	c := newCall(st, &opInplaceNeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNeTensorParams) operator() *operator { return &opInplaceNeTensor }
 
-func (p *InplaceNeTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceNeTensorParams) Operator() *Operator { return &opInplaceNeTensor }
+
+// Encode implements Params.
+func (p *InplaceNeTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // IsCloseParams are the arguments of aclnnIsClose, in C order.
@@ -679,59 +679,59 @@ type IsCloseParams struct {
 	Rtol     float64
 	Atol     float64
 	EqualNan bool
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opIsClose = operator{
-	name:    "IsClose",
-	symbol:  "aclnnIsClose",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other rtol atol equal_nan out",
+var opIsClose = Operator{
+	Name: "IsClose", Symbol: "aclnnIsClose", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other rtol atol equal_nan out",
 }
 
 // IsClose launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsClose(st *acl.Stream, p IsCloseParams) error {
-	c := newCall(st, &opIsClose)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsClose)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsCloseParams) operator() *operator { return &opIsClose }
 
-func (p *IsCloseParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.float64(p.Rtol)
-	c.float64(p.Atol)
-	c.bool(p.EqualNan)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsCloseParams) Operator() *Operator { return &opIsClose }
+
+// Encode implements Params.
+func (p *IsCloseParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Float64(p.Rtol)
+	c.Float64(p.Atol)
+	c.Bool(p.EqualNan)
+	c.Tensor(p.Out)
 }
 
 // IsFiniteParams are the arguments of aclnnIsFinite, in C order.
 type IsFiniteParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opIsFinite = operator{
-	name:    "IsFinite",
-	symbol:  "aclnnIsFinite",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opIsFinite = Operator{
+	Name: "IsFinite", Symbol: "aclnnIsFinite", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // IsFinite launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
-	c := newCall(st, &opIsFinite)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsFinite)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsFiniteParams) operator() *operator { return &opIsFinite }
 
-func (p *IsFiniteParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsFiniteParams) Operator() *Operator { return &opIsFinite }
+
+// Encode implements Params.
+func (p *IsFiniteParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // IsInScalarTensorParams are the arguments of aclnnIsInScalarTensor, in C order.
@@ -740,31 +740,31 @@ type IsInScalarTensorParams struct {
 	TestElements *Tensor
 	AssumeUnique bool
 	Invert       bool
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opIsInScalarTensor = operator{
-	name:    "IsInScalarTensor",
-	symbol:  "aclnnIsInScalarTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "element testElements assumeUnique invert out",
+var opIsInScalarTensor = Operator{
+	Name: "IsInScalarTensor", Symbol: "aclnnIsInScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "element testElements assumeUnique invert out",
 }
 
 // IsInScalarTensor launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
-	c := newCall(st, &opIsInScalarTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsInScalarTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsInScalarTensorParams) operator() *operator { return &opIsInScalarTensor }
 
-func (p *IsInScalarTensorParams) encode(c *call) {
-	c.scalar(p.Element)
-	c.tensor(p.TestElements)
-	c.bool(p.AssumeUnique)
-	c.bool(p.Invert)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsInScalarTensorParams) Operator() *Operator { return &opIsInScalarTensor }
+
+// Encode implements Params.
+func (p *IsInScalarTensorParams) Encode(c *Call) {
+	c.Scalar(p.Element)
+	c.Tensor(p.TestElements)
+	c.Bool(p.AssumeUnique)
+	c.Bool(p.Invert)
+	c.Tensor(p.Out)
 }
 
 // IsInTensorScalarParams are the arguments of aclnnIsInTensorScalar, in C order.
@@ -773,425 +773,425 @@ type IsInTensorScalarParams struct {
 	TestElement  Scalar
 	AssumeUnique bool
 	Invert       bool
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opIsInTensorScalar = operator{
-	name:    "IsInTensorScalar",
-	symbol:  "aclnnIsInTensorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "element testElement assumeUnique invert out",
+var opIsInTensorScalar = Operator{
+	Name: "IsInTensorScalar", Symbol: "aclnnIsInTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "element testElement assumeUnique invert out",
 }
 
 // IsInTensorScalar launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
-	c := newCall(st, &opIsInTensorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsInTensorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsInTensorScalarParams) operator() *operator { return &opIsInTensorScalar }
 
-func (p *IsInTensorScalarParams) encode(c *call) {
-	c.tensor(p.Element)
-	c.scalar(p.TestElement)
-	c.bool(p.AssumeUnique)
-	c.bool(p.Invert)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsInTensorScalarParams) Operator() *Operator { return &opIsInTensorScalar }
+
+// Encode implements Params.
+func (p *IsInTensorScalarParams) Encode(c *Call) {
+	c.Tensor(p.Element)
+	c.Scalar(p.TestElement)
+	c.Bool(p.AssumeUnique)
+	c.Bool(p.Invert)
+	c.Tensor(p.Out)
 }
 
 // IsInfParams are the arguments of aclnnIsInf, in C order.
 type IsInfParams struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opIsInf = operator{
-	name:    "IsInf",
-	symbol:  "aclnnIsInf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opIsInf = Operator{
+	Name: "IsInf", Symbol: "aclnnIsInf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // IsInf launches aclnnIsInf (libopapi, CANN 8.1.RC1) on st.
 func IsInf(st *acl.Stream, p IsInfParams) error {
-	c := newCall(st, &opIsInf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsInf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsInfParams) operator() *operator { return &opIsInf }
 
-func (p *IsInfParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsInfParams) Operator() *Operator { return &opIsInf }
+
+// Encode implements Params.
+func (p *IsInfParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // IsNegInfParams are the arguments of aclnnIsNegInf, in C order.
 type IsNegInfParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opIsNegInf = operator{
-	name:    "IsNegInf",
-	symbol:  "aclnnIsNegInf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opIsNegInf = Operator{
+	Name: "IsNegInf", Symbol: "aclnnIsNegInf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // IsNegInf launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
-	c := newCall(st, &opIsNegInf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsNegInf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsNegInfParams) operator() *operator { return &opIsNegInf }
 
-func (p *IsNegInfParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsNegInfParams) Operator() *Operator { return &opIsNegInf }
+
+// Encode implements Params.
+func (p *IsNegInfParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // IsPosInfParams are the arguments of aclnnIsPosInf, in C order.
 type IsPosInfParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opIsPosInf = operator{
-	name:    "IsPosInf",
-	symbol:  "aclnnIsPosInf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opIsPosInf = Operator{
+	Name: "IsPosInf", Symbol: "aclnnIsPosInf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // IsPosInf launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
-	c := newCall(st, &opIsPosInf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIsPosInf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IsPosInfParams) operator() *operator { return &opIsPosInf }
 
-func (p *IsPosInfParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IsPosInfParams) Operator() *Operator { return &opIsPosInf }
+
+// Encode implements Params.
+func (p *IsPosInfParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LeScalarParams are the arguments of aclnnLeScalar, in C order.
 type LeScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLeScalar = operator{
-	name:    "LeScalar",
-	symbol:  "aclnnLeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLeScalar = Operator{
+	Name: "LeScalar", Symbol: "aclnnLeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LeScalar launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LeScalar(st *acl.Stream, p LeScalarParams) error {
-	c := newCall(st, &opLeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeScalarParams) operator() *operator { return &opLeScalar }
 
-func (p *LeScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeScalarParams) Operator() *Operator { return &opLeScalar }
+
+// Encode implements Params.
+func (p *LeScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LeTensorParams are the arguments of aclnnLeTensor, in C order.
 type LeTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLeTensor = operator{
-	name:    "LeTensor",
-	symbol:  "aclnnLeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLeTensor = Operator{
+	Name: "LeTensor", Symbol: "aclnnLeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LeTensor launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LeTensor(st *acl.Stream, p LeTensorParams) error {
-	c := newCall(st, &opLeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeTensorParams) operator() *operator { return &opLeTensor }
 
-func (p *LeTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeTensorParams) Operator() *Operator { return &opLeTensor }
+
+// Encode implements Params.
+func (p *LeTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LogicalAndParams are the arguments of aclnnLogicalAnd, in C order.
 type LogicalAndParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogicalAnd = operator{
-	name:    "LogicalAnd",
-	symbol:  "aclnnLogicalAnd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLogicalAnd = Operator{
+	Name: "LogicalAnd", Symbol: "aclnnLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LogicalAnd launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
-	c := newCall(st, &opLogicalAnd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogicalAnd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogicalAndParams) operator() *operator { return &opLogicalAnd }
 
-func (p *LogicalAndParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogicalAndParams) Operator() *Operator { return &opLogicalAnd }
+
+// Encode implements Params.
+func (p *LogicalAndParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LogicalNotParams are the arguments of aclnnLogicalNot, in C order.
 type LogicalNotParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLogicalNot = operator{
-	name:    "LogicalNot",
-	symbol:  "aclnnLogicalNot",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLogicalNot = Operator{
+	Name: "LogicalNot", Symbol: "aclnnLogicalNot", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // LogicalNot launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
-	c := newCall(st, &opLogicalNot)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogicalNot)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogicalNotParams) operator() *operator { return &opLogicalNot }
 
-func (p *LogicalNotParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogicalNotParams) Operator() *Operator { return &opLogicalNot }
+
+// Encode implements Params.
+func (p *LogicalNotParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LogicalOrParams are the arguments of aclnnLogicalOr, in C order.
 type LogicalOrParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogicalOr = operator{
-	name:    "LogicalOr",
-	symbol:  "aclnnLogicalOr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLogicalOr = Operator{
+	Name: "LogicalOr", Symbol: "aclnnLogicalOr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LogicalOr launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
-	c := newCall(st, &opLogicalOr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogicalOr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogicalOrParams) operator() *operator { return &opLogicalOr }
 
-func (p *LogicalOrParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogicalOrParams) Operator() *Operator { return &opLogicalOr }
+
+// Encode implements Params.
+func (p *LogicalOrParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LogicalXorParams are the arguments of aclnnLogicalXor, in C order.
 type LogicalXorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogicalXor = operator{
-	name:    "LogicalXor",
-	symbol:  "aclnnLogicalXor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLogicalXor = Operator{
+	Name: "LogicalXor", Symbol: "aclnnLogicalXor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LogicalXor launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
-	c := newCall(st, &opLogicalXor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogicalXor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogicalXorParams) operator() *operator { return &opLogicalXor }
 
-func (p *LogicalXorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogicalXorParams) Operator() *Operator { return &opLogicalXor }
+
+// Encode implements Params.
+func (p *LogicalXorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LtScalarParams are the arguments of aclnnLtScalar, in C order.
 type LtScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLtScalar = operator{
-	name:    "LtScalar",
-	symbol:  "aclnnLtScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLtScalar = Operator{
+	Name: "LtScalar", Symbol: "aclnnLtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LtScalar launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LtScalar(st *acl.Stream, p LtScalarParams) error {
-	c := newCall(st, &opLtScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLtScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LtScalarParams) operator() *operator { return &opLtScalar }
 
-func (p *LtScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LtScalarParams) Operator() *Operator { return &opLtScalar }
+
+// Encode implements Params.
+func (p *LtScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LtTensorParams are the arguments of aclnnLtTensor, in C order.
 type LtTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLtTensor = operator{
-	name:    "LtTensor",
-	symbol:  "aclnnLtTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLtTensor = Operator{
+	Name: "LtTensor", Symbol: "aclnnLtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LtTensor launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LtTensor(st *acl.Stream, p LtTensorParams) error {
-	c := newCall(st, &opLtTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLtTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LtTensorParams) operator() *operator { return &opLtTensor }
 
-func (p *LtTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LtTensorParams) Operator() *Operator { return &opLtTensor }
+
+// Encode implements Params.
+func (p *LtTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // NeScalarParams are the arguments of aclnnNeScalar, in C order.
 type NeScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opNeScalar = operator{
-	name:    "NeScalar",
-	symbol:  "aclnnNeScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opNeScalar = Operator{
+	Name: "NeScalar", Symbol: "aclnnNeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // NeScalar launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NeScalar(st *acl.Stream, p NeScalarParams) error {
-	c := newCall(st, &opNeScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNeScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NeScalarParams) operator() *operator { return &opNeScalar }
 
-func (p *NeScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NeScalarParams) Operator() *Operator { return &opNeScalar }
+
+// Encode implements Params.
+func (p *NeScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // NeTensorParams are the arguments of aclnnNeTensor, in C order.
 type NeTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opNeTensor = operator{
-	name:    "NeTensor",
-	symbol:  "aclnnNeTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opNeTensor = Operator{
+	Name: "NeTensor", Symbol: "aclnnNeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // NeTensor launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
-	c := newCall(st, &opNeTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNeTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NeTensorParams) operator() *operator { return &opNeTensor }
 
-func (p *NeTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NeTensorParams) Operator() *Operator { return &opNeTensor }
+
+// Encode implements Params.
+func (p *NeTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // SignbitParams are the arguments of aclnnSignbit, in C order.
 type SignbitParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSignbit = operator{
-	name:    "Signbit",
-	symbol:  "aclnnSignbit",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSignbit = Operator{
+	Name: "Signbit", Symbol: "aclnnSignbit", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Signbit launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Signbit(st *acl.Stream, p SignbitParams) error {
-	c := newCall(st, &opSignbit)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSignbit)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SignbitParams) operator() *operator { return &opSignbit }
 
-func (p *SignbitParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SignbitParams) Operator() *Operator { return &opSignbit }
+
+// Encode implements Params.
+func (p *SignbitParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }

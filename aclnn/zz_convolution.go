@@ -15,36 +15,36 @@ type ConvDepthwise2dParams struct {
 	Stride       []int64
 	Padding      []int64
 	Dilation     []int64
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opConvDepthwise2d = operator{
-	name:    "ConvDepthwise2d",
-	symbol:  "aclnnConvDepthwise2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self weight kernelSize bias stride padding dilation out cubeMathType",
+var opConvDepthwise2d = Operator{
+	Name: "ConvDepthwise2d", Symbol: "aclnnConvDepthwise2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self weight kernelSize bias stride padding dilation out cubeMathType",
 }
 
 // ConvDepthwise2d launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
-	c := newCall(st, &opConvDepthwise2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvDepthwise2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvDepthwise2dParams) operator() *operator { return &opConvDepthwise2d }
 
-func (p *ConvDepthwise2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Weight)
-	c.ints(p.KernelSize)
-	c.tensor(p.Bias)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *ConvDepthwise2dParams) Operator() *Operator { return &opConvDepthwise2d }
+
+// Encode implements Params.
+func (p *ConvDepthwise2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Ints(p.KernelSize)
+	c.Tensor(p.Bias)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // ConvTbcParams are the arguments of aclnnConvTbc, in C order.
@@ -53,33 +53,33 @@ type ConvTbcParams struct {
 	Weight       *Tensor
 	Bias         *Tensor
 	Pad          int64
-	Output       *Tensor
+	Output       *Tensor // output
 	CubeMathType int8
 }
 
-var opConvTbc = operator{
-	name:    "ConvTbc",
-	symbol:  "aclnnConvTbc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self weight bias pad output cubeMathType",
+var opConvTbc = Operator{
+	Name: "ConvTbc", Symbol: "aclnnConvTbc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self weight bias pad output cubeMathType",
 }
 
 // ConvTbc launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
-	c := newCall(st, &opConvTbc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvTbc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvTbcParams) operator() *operator { return &opConvTbc }
 
-func (p *ConvTbcParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.int64(p.Pad)
-	c.tensor(p.Output)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *ConvTbcParams) Operator() *Operator { return &opConvTbc }
+
+// Encode implements Params.
+func (p *ConvTbcParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Int64(p.Pad)
+	c.Tensor(p.Output)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // ConvTbcBackwardParams are the arguments of aclnnConvTbcBackward, in C order.
@@ -90,37 +90,37 @@ type ConvTbcBackwardParams struct {
 	Bias         *Tensor
 	Pad          int64
 	CubeMathType int8
-	GradInput    *Tensor
-	GradWeight   *Tensor
-	GradBias     *Tensor
+	GradInput    *Tensor // output
+	GradWeight   *Tensor // output
+	GradBias     *Tensor // output
 }
 
-var opConvTbcBackward = operator{
-	name:    "ConvTbcBackward",
-	symbol:  "aclnnConvTbcBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self input weight bias pad cubeMathType gradInput gradWeight gradBias",
+var opConvTbcBackward = Operator{
+	Name: "ConvTbcBackward", Symbol: "aclnnConvTbcBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self input weight bias pad cubeMathType gradInput gradWeight gradBias",
 }
 
 // ConvTbcBackward launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
-	c := newCall(st, &opConvTbcBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvTbcBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvTbcBackwardParams) operator() *operator { return &opConvTbcBackward }
 
-func (p *ConvTbcBackwardParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.int64(p.Pad)
-	c.int64(int64(p.CubeMathType))
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *ConvTbcBackwardParams) Operator() *Operator { return &opConvTbcBackward }
+
+// Encode implements Params.
+func (p *ConvTbcBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Int64(p.Pad)
+	c.Int64(int64(p.CubeMathType))
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradBias)
 }
 
 // ConvolutionParams are the arguments of aclnnConvolution, in C order.
@@ -134,38 +134,38 @@ type ConvolutionParams struct {
 	Transposed    bool
 	OutputPadding []int64
 	Groups        int64
-	Output        *Tensor
+	Output        *Tensor // output
 	CubeMathType  int8
 }
 
-var opConvolution = operator{
-	name:    "Convolution",
-	symbol:  "aclnnConvolution",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input weight bias stride padding dilation transposed outputPadding groups output cubeMathType",
+var opConvolution = Operator{
+	Name: "Convolution", Symbol: "aclnnConvolution", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input weight bias stride padding dilation transposed outputPadding groups output cubeMathType",
 }
 
 // Convolution launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
-	c := newCall(st, &opConvolution)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvolution)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvolutionParams) operator() *operator { return &opConvolution }
 
-func (p *ConvolutionParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.Transposed)
-	c.ints(p.OutputPadding)
-	c.int64(p.Groups)
-	c.tensor(p.Output)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *ConvolutionParams) Operator() *Operator { return &opConvolution }
+
+// Encode implements Params.
+func (p *ConvolutionParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(p.Groups)
+	c.Tensor(p.Output)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // ConvolutionBackwardParams are the arguments of aclnnConvolutionBackward, in C order.
@@ -182,43 +182,43 @@ type ConvolutionBackwardParams struct {
 	Groups        int32
 	OutputMask    []bool
 	CubeMathType  int8
-	GradInput     *Tensor
-	GradWeight    *Tensor
-	GradBias      *Tensor
+	GradInput     *Tensor // output
+	GradWeight    *Tensor // output
+	GradBias      *Tensor // output
 }
 
-var opConvolutionBackward = operator{
-	name:    "ConvolutionBackward",
-	symbol:  "aclnnConvolutionBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput input weight biasSizes stride padding dilation transposed outputPadding groups outputMask cubeMathType gradInput gradWeight gradBias",
+var opConvolutionBackward = Operator{
+	Name: "ConvolutionBackward", Symbol: "aclnnConvolutionBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput input weight biasSizes stride padding dilation transposed outputPadding groups outputMask cubeMathType gradInput gradWeight gradBias",
 }
 
 // ConvolutionBackward launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
-	c := newCall(st, &opConvolutionBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvolutionBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvolutionBackwardParams) operator() *operator { return &opConvolutionBackward }
 
-func (p *ConvolutionBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.ints(p.BiasSizes)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.Transposed)
-	c.ints(p.OutputPadding)
-	c.int64(int64(p.Groups))
-	c.bools(p.OutputMask)
-	c.int64(int64(p.CubeMathType))
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *ConvolutionBackwardParams) Operator() *Operator { return &opConvolutionBackward }
+
+// Encode implements Params.
+func (p *ConvolutionBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Ints(p.BiasSizes)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(int64(p.Groups))
+	c.Bools(p.OutputMask)
+	c.Int64(int64(p.CubeMathType))
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradBias)
 }
 
 // DeformableConv2dParams are the arguments of aclnnDeformableConv2d, in C order.
@@ -234,47 +234,47 @@ type DeformableConv2dParams struct {
 	Groups            int64
 	DeformableGroups  int64
 	Modulated         bool
-	Out               *Tensor
-	DeformOutOptional *Tensor // optional
+	Out               *Tensor // output
+	DeformOutOptional *Tensor // optional output
 }
 
-var opDeformableConv2d = operator{
-	name:    "DeformableConv2d",
-	symbol:  "aclnnDeformableConv2d",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight offset biasOptional kernelSize stride padding dilation groups deformableGroups modulated out deformOutOptional",
+var opDeformableConv2d = Operator{
+	Name: "DeformableConv2d", Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "2026-08",
+	Params: "x weight offset biasOptional kernelSize stride padding dilation groups deformableGroups modulated out deformOutOptional",
 }
 
 // DeformableConv2d launches aclnnDeformableConv2d (libopapi, CANN 2026-08) on st.
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
-	c := newCall(st, &opDeformableConv2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDeformableConv2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DeformableConv2dParams) operator() *operator { return &opDeformableConv2d }
 
-func (p *DeformableConv2dParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.Offset)
-	c.tensor(p.BiasOptional)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.int64(p.Groups)
-	c.int64(p.DeformableGroups)
-	c.bool(p.Modulated)
-	c.tensor(p.Out)
-	c.tensor(p.DeformOutOptional)
+// Operator implements Params.
+func (p *DeformableConv2dParams) Operator() *Operator { return &opDeformableConv2d }
+
+// Encode implements Params.
+func (p *DeformableConv2dParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Offset)
+	c.Tensor(p.BiasOptional)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Int64(p.Groups)
+	c.Int64(p.DeformableGroups)
+	c.Bool(p.Modulated)
+	c.Tensor(p.Out)
+	c.Tensor(p.DeformOutOptional)
 }
 
 // DeformableConv2dBackwardParams are the arguments of aclnnDeformableConv2dBackward, in C order.
 type DeformableConv2dBackwardParams struct {
 	Input            *Tensor
 	GradOutput       *Tensor
-	OffsetOut        *Tensor
+	OffsetOut        *Tensor // output
 	Weight           *Tensor
 	Offset           *Tensor
 	KernelSize       []int64
@@ -284,45 +284,45 @@ type DeformableConv2dBackwardParams struct {
 	Groups           int64
 	DeformableGroups int64
 	Modulated        bool
-	GradInput        *Tensor
-	GradWeight       *Tensor
-	GradOffset       *Tensor
-	GradBias         *Tensor
+	GradInput        *Tensor // output
+	GradWeight       *Tensor // output
+	GradOffset       *Tensor // output
+	GradBias         *Tensor // output
 }
 
-var opDeformableConv2dBackward = operator{
-	name:    "DeformableConv2dBackward",
-	symbol:  "aclnnDeformableConv2dBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input gradOutput offsetOut weight offset kernelSize stride padding dilation groups deformableGroups modulated gradInput gradWeight gradOffset gradBias",
+var opDeformableConv2dBackward = Operator{
+	Name: "DeformableConv2dBackward", Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "2026-08",
+	Params: "input gradOutput offsetOut weight offset kernelSize stride padding dilation groups deformableGroups modulated gradInput gradWeight gradOffset gradBias",
 }
 
 // DeformableConv2dBackward launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) on st.
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
-	c := newCall(st, &opDeformableConv2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDeformableConv2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DeformableConv2dBackwardParams) operator() *operator { return &opDeformableConv2dBackward }
 
-func (p *DeformableConv2dBackwardParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.GradOutput)
-	c.tensor(p.OffsetOut)
-	c.tensor(p.Weight)
-	c.tensor(p.Offset)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.int64(p.Groups)
-	c.int64(p.DeformableGroups)
-	c.bool(p.Modulated)
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradOffset)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *DeformableConv2dBackwardParams) Operator() *Operator { return &opDeformableConv2dBackward }
+
+// Encode implements Params.
+func (p *DeformableConv2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.OffsetOut)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Offset)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Int64(p.Groups)
+	c.Int64(p.DeformableGroups)
+	c.Bool(p.Modulated)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradOffset)
+	c.Tensor(p.GradBias)
 }
 
 // Im2colParams are the arguments of aclnnIm2col, in C order.
@@ -332,32 +332,32 @@ type Im2colParams struct {
 	Dilation   []int64
 	Padding    []int64
 	Stride     []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opIm2col = operator{
-	name:    "Im2col",
-	symbol:  "aclnnIm2col",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize dilation padding stride out",
+var opIm2col = Operator{
+	Name: "Im2col", Symbol: "aclnnIm2col", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize dilation padding stride out",
 }
 
 // Im2col launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Im2col(st *acl.Stream, p Im2colParams) error {
-	c := newCall(st, &opIm2col)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIm2col)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Im2colParams) operator() *operator { return &opIm2col }
 
-func (p *Im2colParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Dilation)
-	c.ints(p.Padding)
-	c.ints(p.Stride)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Im2colParams) Operator() *Operator { return &opIm2col }
+
+// Encode implements Params.
+func (p *Im2colParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Dilation)
+	c.Ints(p.Padding)
+	c.Ints(p.Stride)
+	c.Tensor(p.Out)
 }
 
 // Im2colBackwardParams are the arguments of aclnnIm2colBackward, in C order.
@@ -368,33 +368,33 @@ type Im2colBackwardParams struct {
 	Dilation   []int64
 	Padding    []int64
 	Stride     []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opIm2colBackward = operator{
-	name:    "Im2colBackward",
-	symbol:  "aclnnIm2colBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput inputSize kernelSize dilation padding stride out",
+var opIm2colBackward = Operator{
+	Name: "Im2colBackward", Symbol: "aclnnIm2colBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput inputSize kernelSize dilation padding stride out",
 }
 
 // Im2colBackward launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) on st.
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
-	c := newCall(st, &opIm2colBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIm2colBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Im2colBackwardParams) operator() *operator { return &opIm2colBackward }
 
-func (p *Im2colBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.ints(p.InputSize)
-	c.ints(p.KernelSize)
-	c.ints(p.Dilation)
-	c.ints(p.Padding)
-	c.ints(p.Stride)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Im2colBackwardParams) Operator() *Operator { return &opIm2colBackward }
+
+// Encode implements Params.
+func (p *Im2colBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Ints(p.InputSize)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Dilation)
+	c.Ints(p.Padding)
+	c.Ints(p.Stride)
+	c.Tensor(p.Out)
 }
 
 // TransConvolutionWeightParams are the arguments of aclnnTransConvolutionWeight, in C order.
@@ -402,35 +402,35 @@ type TransConvolutionWeightParams struct {
 	WeightIn   *Tensor
 	Transposed bool
 	Groups     int64
-	WeightOut  *Tensor
+	WeightOut  *Tensor // output
 }
 
-var opTransConvolutionWeight = operator{
-	name:    "TransConvolutionWeight",
-	symbol:  "aclnnTransConvolutionWeight",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "weightIn transposed groups weightOut",
+var opTransConvolutionWeight = Operator{
+	Name: "TransConvolutionWeight", Symbol: "aclnnTransConvolutionWeight", Library: "libopapi", Since: "8.1.RC1",
+	Params: "weightIn transposed groups weightOut",
 }
 
 // TransConvolutionWeight launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
-	c := newCall(st, &opTransConvolutionWeight)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransConvolutionWeight)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransConvolutionWeightParams) operator() *operator { return &opTransConvolutionWeight }
 
-func (p *TransConvolutionWeightParams) encode(c *call) {
-	c.tensor(p.WeightIn)
-	c.bool(p.Transposed)
-	c.int64(p.Groups)
-	c.tensor(p.WeightOut)
+// Operator implements Params.
+func (p *TransConvolutionWeightParams) Operator() *Operator { return &opTransConvolutionWeight }
+
+// Encode implements Params.
+func (p *TransConvolutionWeightParams) Encode(c *Call) {
+	c.Tensor(p.WeightIn)
+	c.Bool(p.Transposed)
+	c.Int64(p.Groups)
+	c.Tensor(p.WeightOut)
 }
 
 // UnfoldGradParams are the arguments of aclnnUnfoldGrad, in C order.
 type UnfoldGradParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	InputSizes []int64
 	Dim        int64
 	Size       int64
@@ -438,27 +438,27 @@ type UnfoldGradParams struct {
 	GradIn     *Tensor
 }
 
-var opUnfoldGrad = operator{
-	name:    "UnfoldGrad",
-	symbol:  "aclnnUnfoldGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOut inputSizes dim size step gradIn",
+var opUnfoldGrad = Operator{
+	Name: "UnfoldGrad", Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
+	Params: "gradOut inputSizes dim size step gradIn",
 }
 
 // UnfoldGrad launches aclnnUnfoldGrad (libopapi, CANN 2026-08) on st.
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
-	c := newCall(st, &opUnfoldGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUnfoldGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UnfoldGradParams) operator() *operator { return &opUnfoldGrad }
 
-func (p *UnfoldGradParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.InputSizes)
-	c.int64(p.Dim)
-	c.int64(p.Size)
-	c.int64(p.Step)
-	c.tensor(p.GradIn)
+// Operator implements Params.
+func (p *UnfoldGradParams) Operator() *Operator { return &opUnfoldGrad }
+
+// Encode implements Params.
+func (p *UnfoldGradParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.InputSizes)
+	c.Int64(p.Dim)
+	c.Int64(p.Size)
+	c.Int64(p.Step)
+	c.Tensor(p.GradIn)
 }

@@ -9,55 +9,55 @@ import (
 // AbsParams are the arguments of aclnnAbs, in C order.
 type AbsParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opAbs = operator{
-	name:    "Abs",
-	symbol:  "aclnnAbs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opAbs = Operator{
+	Name: "Abs", Symbol: "aclnnAbs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Abs launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Abs(st *acl.Stream, p AbsParams) error {
-	c := newCall(st, &opAbs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAbs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AbsParams) operator() *operator { return &opAbs }
 
-func (p *AbsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AbsParams) Operator() *Operator { return &opAbs }
+
+// Encode implements Params.
+func (p *AbsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // AcosParams are the arguments of aclnnAcos, in C order.
 type AcosParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAcos = operator{
-	name:    "Acos",
-	symbol:  "aclnnAcos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opAcos = Operator{
+	Name: "Acos", Symbol: "aclnnAcos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Acos launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Acos(st *acl.Stream, p AcosParams) error {
-	c := newCall(st, &opAcos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAcos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AcosParams) operator() *operator { return &opAcos }
 
-func (p *AcosParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AcosParams) Operator() *Operator { return &opAcos }
+
+// Encode implements Params.
+func (p *AcosParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // AcosGradParams are the arguments of aclnnAcosGrad, in C order.
@@ -67,26 +67,26 @@ type AcosGradParams struct {
 	XGrad *Tensor
 }
 
-var opAcosGrad = operator{
-	name:    "AcosGrad",
-	symbol:  "aclnnAcosGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "y_grad x x_grad",
+var opAcosGrad = Operator{
+	Name: "AcosGrad", Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
+	Params: "y_grad x x_grad",
 }
 
 // AcosGrad launches aclnnAcosGrad (libopapi, CANN 2026-08) on st.
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
-	c := newCall(st, &opAcosGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAcosGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AcosGradParams) operator() *operator { return &opAcosGrad }
 
-func (p *AcosGradParams) encode(c *call) {
-	c.tensor(p.YGrad)
-	c.tensor(p.X)
-	c.tensor(p.XGrad)
+// Operator implements Params.
+func (p *AcosGradParams) Operator() *Operator { return &opAcosGrad }
+
+// Encode implements Params.
+func (p *AcosGradParams) Encode(c *Call) {
+	c.Tensor(p.YGrad)
+	c.Tensor(p.X)
+	c.Tensor(p.XGrad)
 }
 
 // AcosGradV2Params are the arguments of aclnnAcosGradV2, in C order.
@@ -96,53 +96,53 @@ type AcosGradV2Params struct {
 	Z  *Tensor
 }
 
-var opAcosGradV2 = operator{
-	name:    "AcosGradV2",
-	symbol:  "aclnnAcosGradV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "y dy z",
+var opAcosGradV2 = Operator{
+	Name: "AcosGradV2", Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
+	Params: "y dy z",
 }
 
 // AcosGradV2 launches aclnnAcosGradV2 (libopapi, CANN 2026-08) on st.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
-	c := newCall(st, &opAcosGradV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAcosGradV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AcosGradV2Params) operator() *operator { return &opAcosGradV2 }
 
-func (p *AcosGradV2Params) encode(c *call) {
-	c.tensor(p.Y)
-	c.tensor(p.Dy)
-	c.tensor(p.Z)
+// Operator implements Params.
+func (p *AcosGradV2Params) Operator() *Operator { return &opAcosGradV2 }
+
+// Encode implements Params.
+func (p *AcosGradV2Params) Encode(c *Call) {
+	c.Tensor(p.Y)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Z)
 }
 
 // AcoshParams are the arguments of aclnnAcosh, in C order.
 type AcoshParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opAcosh = operator{
-	name:    "Acosh",
-	symbol:  "aclnnAcosh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opAcosh = Operator{
+	Name: "Acosh", Symbol: "aclnnAcosh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Acosh launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Acosh(st *acl.Stream, p AcoshParams) error {
-	c := newCall(st, &opAcosh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAcosh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AcoshParams) operator() *operator { return &opAcosh }
 
-func (p *AcoshParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AcoshParams) Operator() *Operator { return &opAcosh }
+
+// Encode implements Params.
+func (p *AcoshParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // AddParams are the arguments of aclnnAdd, in C order.
@@ -150,57 +150,57 @@ type AddParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAdd = operator{
-	name:    "Add",
-	symbol:  "aclnnAdd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opAdd = Operator{
+	Name: "Add", Symbol: "aclnnAdd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Add launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Add(st *acl.Stream, p AddParams) error {
-	c := newCall(st, &opAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddParams) operator() *operator { return &opAdd }
 
-func (p *AddParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddParams) Operator() *Operator { return &opAdd }
+
+// Encode implements Params.
+func (p *AddParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // AddNParams are the arguments of aclnnAddN, in C order.
 type AddNParams struct {
 	Tensors []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAddN = operator{
-	name:    "AddN",
-	symbol:  "aclnnAddN",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tensors out",
+var opAddN = Operator{
+	Name: "AddN", Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
+	Params: "tensors out",
 }
 
 // AddN launches aclnnAddN (libopapi, CANN 2026-08) on st.
 func AddN(st *acl.Stream, p AddNParams) error {
-	c := newCall(st, &opAddN)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddN)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddNParams) operator() *operator { return &opAddN }
 
-func (p *AddNParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddNParams) Operator() *Operator { return &opAddN }
+
+// Encode implements Params.
+func (p *AddNParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
 }
 
 // AddV3Params are the arguments of aclnnAddV3, in C order.
@@ -208,30 +208,30 @@ type AddV3Params struct {
 	Self  Scalar
 	Other *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAddV3 = operator{
-	name:    "AddV3",
-	symbol:  "aclnnAddV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self other alpha out",
+var opAddV3 = Operator{
+	Name: "AddV3", Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
+	Params: "self other alpha out",
 }
 
 // AddV3 launches aclnnAddV3 (libopapi, CANN 2026-08) on st.
 func AddV3(st *acl.Stream, p AddV3Params) error {
-	c := newCall(st, &opAddV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddV3Params) operator() *operator { return &opAddV3 }
 
-func (p *AddV3Params) encode(c *call) {
-	c.scalar(p.Self)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddV3Params) Operator() *Operator { return &opAddV3 }
+
+// Encode implements Params.
+func (p *AddV3Params) Encode(c *Call) {
+	c.Scalar(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // AddcdivParams are the arguments of aclnnAddcdiv, in C order.
@@ -240,31 +240,31 @@ type AddcdivParams struct {
 	Tensor1 *Tensor
 	Tensor2 *Tensor
 	Value   Scalar
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAddcdiv = operator{
-	name:    "Addcdiv",
-	symbol:  "aclnnAddcdiv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self tensor1 tensor2 value out",
+var opAddcdiv = Operator{
+	Name: "Addcdiv", Symbol: "aclnnAddcdiv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self tensor1 tensor2 value out",
 }
 
 // Addcdiv launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
-	c := newCall(st, &opAddcdiv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddcdiv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddcdivParams) operator() *operator { return &opAddcdiv }
 
-func (p *AddcdivParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Tensor1)
-	c.tensor(p.Tensor2)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddcdivParams) Operator() *Operator { return &opAddcdiv }
+
+// Encode implements Params.
+func (p *AddcdivParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Tensor1)
+	c.Tensor(p.Tensor2)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // AddcmulParams are the arguments of aclnnAddcmul, in C order.
@@ -273,31 +273,31 @@ type AddcmulParams struct {
 	Tensor1 *Tensor
 	Tensor2 *Tensor
 	Value   Scalar
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAddcmul = operator{
-	name:    "Addcmul",
-	symbol:  "aclnnAddcmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self tensor1 tensor2 value out",
+var opAddcmul = Operator{
+	Name: "Addcmul", Symbol: "aclnnAddcmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self tensor1 tensor2 value out",
 }
 
 // Addcmul launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
-	c := newCall(st, &opAddcmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddcmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddcmulParams) operator() *operator { return &opAddcmul }
 
-func (p *AddcmulParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Tensor1)
-	c.tensor(p.Tensor2)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddcmulParams) Operator() *Operator { return &opAddcmul }
+
+// Encode implements Params.
+func (p *AddcmulParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Tensor1)
+	c.Tensor(p.Tensor2)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // AddsParams are the arguments of aclnnAdds, in C order.
@@ -305,250 +305,250 @@ type AddsParams struct {
 	Self  *Tensor
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAdds = operator{
-	name:    "Adds",
-	symbol:  "aclnnAdds",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opAdds = Operator{
+	Name: "Adds", Symbol: "aclnnAdds", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Adds launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Adds(st *acl.Stream, p AddsParams) error {
-	c := newCall(st, &opAdds)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdds)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddsParams) operator() *operator { return &opAdds }
 
-func (p *AddsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddsParams) Operator() *Operator { return &opAdds }
+
+// Encode implements Params.
+func (p *AddsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // AsinParams are the arguments of aclnnAsin, in C order.
 type AsinParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opAsin = operator{
-	name:    "Asin",
-	symbol:  "aclnnAsin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opAsin = Operator{
+	Name: "Asin", Symbol: "aclnnAsin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Asin launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Asin(st *acl.Stream, p AsinParams) error {
-	c := newCall(st, &opAsin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinParams) operator() *operator { return &opAsin }
 
-func (p *AsinParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AsinParams) Operator() *Operator { return &opAsin }
+
+// Encode implements Params.
+func (p *AsinParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // AsinWithAgentParams are the arguments of aclnnAsinWithAgent, in C order.
 type AsinWithAgentParams struct {
 	X *Tensor
-	Y *Tensor
+	Y *Tensor // output
 }
 
-var opAsinWithAgent = operator{
-	name:    "AsinWithAgent",
-	symbol:  "aclnnAsinWithAgent",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x y",
+var opAsinWithAgent = Operator{
+	Name: "AsinWithAgent", Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
+	Params: "x y",
 }
 
 // AsinWithAgent launches aclnnAsinWithAgent (libopapi, CANN 2026-08) on st.
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
-	c := newCall(st, &opAsinWithAgent)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsinWithAgent)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinWithAgentParams) operator() *operator { return &opAsinWithAgent }
 
-func (p *AsinWithAgentParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *AsinWithAgentParams) Operator() *Operator { return &opAsinWithAgent }
+
+// Encode implements Params.
+func (p *AsinWithAgentParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Y)
 }
 
 // AsinhParams are the arguments of aclnnAsinh, in C order.
 type AsinhParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAsinh = operator{
-	name:    "Asinh",
-	symbol:  "aclnnAsinh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opAsinh = Operator{
+	Name: "Asinh", Symbol: "aclnnAsinh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Asinh launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Asinh(st *acl.Stream, p AsinhParams) error {
-	c := newCall(st, &opAsinh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsinh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinhParams) operator() *operator { return &opAsinh }
 
-func (p *AsinhParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AsinhParams) Operator() *Operator { return &opAsinh }
+
+// Encode implements Params.
+func (p *AsinhParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // AsinhGradParams are the arguments of aclnnAsinhGrad, in C order.
 type AsinhGradParams struct {
 	Y  *Tensor
 	Dy *Tensor
-	Z  *Tensor
+	Z  *Tensor // output
 }
 
-var opAsinhGrad = operator{
-	name:    "AsinhGrad",
-	symbol:  "aclnnAsinhGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "y dy z",
+var opAsinhGrad = Operator{
+	Name: "AsinhGrad", Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
+	Params: "y dy z",
 }
 
 // AsinhGrad launches aclnnAsinhGrad (libopapi, CANN 2026-08) on st.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
-	c := newCall(st, &opAsinhGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsinhGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinhGradParams) operator() *operator { return &opAsinhGrad }
 
-func (p *AsinhGradParams) encode(c *call) {
-	c.tensor(p.Y)
-	c.tensor(p.Dy)
-	c.tensor(p.Z)
+// Operator implements Params.
+func (p *AsinhGradParams) Operator() *Operator { return &opAsinhGrad }
+
+// Encode implements Params.
+func (p *AsinhGradParams) Encode(c *Call) {
+	c.Tensor(p.Y)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Z)
 }
 
 // AsinhV2Params are the arguments of aclnnAsinhV2, in C order.
 type AsinhV2Params struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opAsinhV2 = operator{
-	name:    "AsinhV2",
-	symbol:  "aclnnAsinhV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x out",
+var opAsinhV2 = Operator{
+	Name: "AsinhV2", Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
 }
 
 // AsinhV2 launches aclnnAsinhV2 (libopapi, CANN 2026-08) on st.
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
-	c := newCall(st, &opAsinhV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsinhV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinhV2Params) operator() *operator { return &opAsinhV2 }
 
-func (p *AsinhV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AsinhV2Params) Operator() *Operator { return &opAsinhV2 }
+
+// Encode implements Params.
+func (p *AsinhV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // AsinhWithAgentParams are the arguments of aclnnAsinhWithAgent, in C order.
 type AsinhWithAgentParams struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opAsinhWithAgent = operator{
-	name:    "AsinhWithAgent",
-	symbol:  "aclnnAsinhWithAgent",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x out",
+var opAsinhWithAgent = Operator{
+	Name: "AsinhWithAgent", Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
 }
 
 // AsinhWithAgent launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) on st.
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
-	c := newCall(st, &opAsinhWithAgent)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAsinhWithAgent)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AsinhWithAgentParams) operator() *operator { return &opAsinhWithAgent }
 
-func (p *AsinhWithAgentParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AsinhWithAgentParams) Operator() *Operator { return &opAsinhWithAgent }
+
+// Encode implements Params.
+func (p *AsinhWithAgentParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // AtanParams are the arguments of aclnnAtan, in C order.
 type AtanParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAtan = operator{
-	name:    "Atan",
-	symbol:  "aclnnAtan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opAtan = Operator{
+	Name: "Atan", Symbol: "aclnnAtan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Atan launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Atan(st *acl.Stream, p AtanParams) error {
-	c := newCall(st, &opAtan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAtan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AtanParams) operator() *operator { return &opAtan }
 
-func (p *AtanParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AtanParams) Operator() *Operator { return &opAtan }
+
+// Encode implements Params.
+func (p *AtanParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // Atan2Params are the arguments of aclnnAtan2, in C order.
 type Atan2Params struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAtan2 = operator{
-	name:    "Atan2",
-	symbol:  "aclnnAtan2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opAtan2 = Operator{
+	Name: "Atan2", Symbol: "aclnnAtan2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Atan2 launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Atan2(st *acl.Stream, p Atan2Params) error {
-	c := newCall(st, &opAtan2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAtan2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Atan2Params) operator() *operator { return &opAtan2 }
 
-func (p *Atan2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Atan2Params) Operator() *Operator { return &opAtan2 }
+
+// Encode implements Params.
+func (p *Atan2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // AtanGradParams are the arguments of aclnnAtanGrad, in C order.
@@ -558,310 +558,310 @@ type AtanGradParams struct {
 	Dx *Tensor
 }
 
-var opAtanGrad = operator{
-	name:    "AtanGrad",
-	symbol:  "aclnnAtanGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x dy dx",
+var opAtanGrad = Operator{
+	Name: "AtanGrad", Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
+	Params: "x dy dx",
 }
 
 // AtanGrad launches aclnnAtanGrad (libopapi, CANN 2026-08) on st.
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
-	c := newCall(st, &opAtanGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAtanGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AtanGradParams) operator() *operator { return &opAtanGrad }
 
-func (p *AtanGradParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Dy)
-	c.tensor(p.Dx)
+// Operator implements Params.
+func (p *AtanGradParams) Operator() *Operator { return &opAtanGrad }
+
+// Encode implements Params.
+func (p *AtanGradParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Dx)
 }
 
 // AtanhParams are the arguments of aclnnAtanh, in C order.
 type AtanhParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opAtanh = operator{
-	name:    "Atanh",
-	symbol:  "aclnnAtanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opAtanh = Operator{
+	Name: "Atanh", Symbol: "aclnnAtanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Atanh launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Atanh(st *acl.Stream, p AtanhParams) error {
-	c := newCall(st, &opAtanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAtanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AtanhParams) operator() *operator { return &opAtanh }
 
-func (p *AtanhParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AtanhParams) Operator() *Operator { return &opAtanh }
+
+// Encode implements Params.
+func (p *AtanhParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // BitwiseAndScalarParams are the arguments of aclnnBitwiseAndScalar, in C order.
 type BitwiseAndScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseAndScalar = operator{
-	name:    "BitwiseAndScalar",
-	symbol:  "aclnnBitwiseAndScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseAndScalar = Operator{
+	Name: "BitwiseAndScalar", Symbol: "aclnnBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseAndScalar launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
-	c := newCall(st, &opBitwiseAndScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseAndScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseAndScalarParams) operator() *operator { return &opBitwiseAndScalar }
 
-func (p *BitwiseAndScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseAndScalarParams) Operator() *Operator { return &opBitwiseAndScalar }
+
+// Encode implements Params.
+func (p *BitwiseAndScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseAndTensorParams are the arguments of aclnnBitwiseAndTensor, in C order.
 type BitwiseAndTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseAndTensor = operator{
-	name:    "BitwiseAndTensor",
-	symbol:  "aclnnBitwiseAndTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseAndTensor = Operator{
+	Name: "BitwiseAndTensor", Symbol: "aclnnBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseAndTensor launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
-	c := newCall(st, &opBitwiseAndTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseAndTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseAndTensorParams) operator() *operator { return &opBitwiseAndTensor }
 
-func (p *BitwiseAndTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseAndTensorParams) Operator() *Operator { return &opBitwiseAndTensor }
+
+// Encode implements Params.
+func (p *BitwiseAndTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseAndTensorOutParams are the arguments of aclnnBitwiseAndTensorOut, in C order.
 type BitwiseAndTensorOutParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseAndTensorOut = operator{
-	name:    "BitwiseAndTensorOut",
-	symbol:  "aclnnBitwiseAndTensorOut",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self other out",
+var opBitwiseAndTensorOut = Operator{
+	Name: "BitwiseAndTensorOut", Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Params: "self other out",
 }
 
 // BitwiseAndTensorOut launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
-	c := newCall(st, &opBitwiseAndTensorOut)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseAndTensorOut)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseAndTensorOutParams) operator() *operator { return &opBitwiseAndTensorOut }
 
-func (p *BitwiseAndTensorOutParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseAndTensorOutParams) Operator() *Operator { return &opBitwiseAndTensorOut }
+
+// Encode implements Params.
+func (p *BitwiseAndTensorOutParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseNotParams are the arguments of aclnnBitwiseNot, in C order.
 type BitwiseNotParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opBitwiseNot = operator{
-	name:    "BitwiseNot",
-	symbol:  "aclnnBitwiseNot",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opBitwiseNot = Operator{
+	Name: "BitwiseNot", Symbol: "aclnnBitwiseNot", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // BitwiseNot launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
-	c := newCall(st, &opBitwiseNot)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseNot)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseNotParams) operator() *operator { return &opBitwiseNot }
 
-func (p *BitwiseNotParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseNotParams) Operator() *Operator { return &opBitwiseNot }
+
+// Encode implements Params.
+func (p *BitwiseNotParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // BitwiseOrScalarParams are the arguments of aclnnBitwiseOrScalar, in C order.
 type BitwiseOrScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseOrScalar = operator{
-	name:    "BitwiseOrScalar",
-	symbol:  "aclnnBitwiseOrScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseOrScalar = Operator{
+	Name: "BitwiseOrScalar", Symbol: "aclnnBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseOrScalar launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
-	c := newCall(st, &opBitwiseOrScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseOrScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseOrScalarParams) operator() *operator { return &opBitwiseOrScalar }
 
-func (p *BitwiseOrScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseOrScalarParams) Operator() *Operator { return &opBitwiseOrScalar }
+
+// Encode implements Params.
+func (p *BitwiseOrScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseOrTensorParams are the arguments of aclnnBitwiseOrTensor, in C order.
 type BitwiseOrTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseOrTensor = operator{
-	name:    "BitwiseOrTensor",
-	symbol:  "aclnnBitwiseOrTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseOrTensor = Operator{
+	Name: "BitwiseOrTensor", Symbol: "aclnnBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseOrTensor launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
-	c := newCall(st, &opBitwiseOrTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseOrTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseOrTensorParams) operator() *operator { return &opBitwiseOrTensor }
 
-func (p *BitwiseOrTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseOrTensorParams) Operator() *Operator { return &opBitwiseOrTensor }
+
+// Encode implements Params.
+func (p *BitwiseOrTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseXorScalarParams are the arguments of aclnnBitwiseXorScalar, in C order.
 type BitwiseXorScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseXorScalar = operator{
-	name:    "BitwiseXorScalar",
-	symbol:  "aclnnBitwiseXorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseXorScalar = Operator{
+	Name: "BitwiseXorScalar", Symbol: "aclnnBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseXorScalar launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
-	c := newCall(st, &opBitwiseXorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseXorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseXorScalarParams) operator() *operator { return &opBitwiseXorScalar }
 
-func (p *BitwiseXorScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseXorScalarParams) Operator() *Operator { return &opBitwiseXorScalar }
+
+// Encode implements Params.
+func (p *BitwiseXorScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // BitwiseXorTensorParams are the arguments of aclnnBitwiseXorTensor, in C order.
 type BitwiseXorTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBitwiseXorTensor = operator{
-	name:    "BitwiseXorTensor",
-	symbol:  "aclnnBitwiseXorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opBitwiseXorTensor = Operator{
+	Name: "BitwiseXorTensor", Symbol: "aclnnBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // BitwiseXorTensor launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
-	c := newCall(st, &opBitwiseXorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBitwiseXorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BitwiseXorTensorParams) operator() *operator { return &opBitwiseXorTensor }
 
-func (p *BitwiseXorTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BitwiseXorTensorParams) Operator() *Operator { return &opBitwiseXorTensor }
+
+// Encode implements Params.
+func (p *BitwiseXorTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // CeilParams are the arguments of aclnnCeil, in C order.
 type CeilParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opCeil = operator{
-	name:    "Ceil",
-	symbol:  "aclnnCeil",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opCeil = Operator{
+	Name: "Ceil", Symbol: "aclnnCeil", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Ceil launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Ceil(st *acl.Stream, p CeilParams) error {
-	c := newCall(st, &opCeil)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCeil)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CeilParams) operator() *operator { return &opCeil }
 
-func (p *CeilParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CeilParams) Operator() *Operator { return &opCeil }
+
+// Encode implements Params.
+func (p *CeilParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ClampParams are the arguments of aclnnClamp, in C order.
@@ -869,146 +869,146 @@ type ClampParams struct {
 	Self         *Tensor
 	ClipValueMin Scalar
 	ClipValueMax Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opClamp = operator{
-	name:    "Clamp",
-	symbol:  "aclnnClamp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMin clipValueMax out",
+var opClamp = Operator{
+	Name: "Clamp", Symbol: "aclnnClamp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMin clipValueMax out",
 }
 
 // Clamp launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Clamp(st *acl.Stream, p ClampParams) error {
-	c := newCall(st, &opClamp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClamp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampParams) operator() *operator { return &opClamp }
 
-func (p *ClampParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.ClipValueMin)
-	c.scalar(p.ClipValueMax)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampParams) Operator() *Operator { return &opClamp }
+
+// Encode implements Params.
+func (p *ClampParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.ClipValueMin)
+	c.Scalar(p.ClipValueMax)
+	c.Tensor(p.Out)
 }
 
 // ClampMaxParams are the arguments of aclnnClampMax, in C order.
 type ClampMaxParams struct {
 	Self         *Tensor
 	ClipValueMax Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opClampMax = operator{
-	name:    "ClampMax",
-	symbol:  "aclnnClampMax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMax out",
+var opClampMax = Operator{
+	Name: "ClampMax", Symbol: "aclnnClampMax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMax out",
 }
 
 // ClampMax launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
-	c := newCall(st, &opClampMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClampMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampMaxParams) operator() *operator { return &opClampMax }
 
-func (p *ClampMaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.ClipValueMax)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampMaxParams) Operator() *Operator { return &opClampMax }
+
+// Encode implements Params.
+func (p *ClampMaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.ClipValueMax)
+	c.Tensor(p.Out)
 }
 
 // ClampMaxTensorParams are the arguments of aclnnClampMaxTensor, in C order.
 type ClampMaxTensorParams struct {
 	Self *Tensor
 	Max  *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opClampMaxTensor = operator{
-	name:    "ClampMaxTensor",
-	symbol:  "aclnnClampMaxTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self max out",
+var opClampMaxTensor = Operator{
+	Name: "ClampMaxTensor", Symbol: "aclnnClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self max out",
 }
 
 // ClampMaxTensor launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
-	c := newCall(st, &opClampMaxTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClampMaxTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampMaxTensorParams) operator() *operator { return &opClampMaxTensor }
 
-func (p *ClampMaxTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Max)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampMaxTensorParams) Operator() *Operator { return &opClampMaxTensor }
+
+// Encode implements Params.
+func (p *ClampMaxTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Max)
+	c.Tensor(p.Out)
 }
 
 // ClampMinParams are the arguments of aclnnClampMin, in C order.
 type ClampMinParams struct {
 	Self         *Tensor
 	ClipValueMin Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opClampMin = operator{
-	name:    "ClampMin",
-	symbol:  "aclnnClampMin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMin out",
+var opClampMin = Operator{
+	Name: "ClampMin", Symbol: "aclnnClampMin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMin out",
 }
 
 // ClampMin launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
-	c := newCall(st, &opClampMin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClampMin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampMinParams) operator() *operator { return &opClampMin }
 
-func (p *ClampMinParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.ClipValueMin)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampMinParams) Operator() *Operator { return &opClampMin }
+
+// Encode implements Params.
+func (p *ClampMinParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.ClipValueMin)
+	c.Tensor(p.Out)
 }
 
 // ClampMinTensorParams are the arguments of aclnnClampMinTensor, in C order.
 type ClampMinTensorParams struct {
 	Self         *Tensor
 	ClipValueMin *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opClampMinTensor = operator{
-	name:    "ClampMinTensor",
-	symbol:  "aclnnClampMinTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMin out",
+var opClampMinTensor = Operator{
+	Name: "ClampMinTensor", Symbol: "aclnnClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMin out",
 }
 
 // ClampMinTensor launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
-	c := newCall(st, &opClampMinTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClampMinTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampMinTensorParams) operator() *operator { return &opClampMinTensor }
 
-func (p *ClampMinTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.ClipValueMin)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampMinTensorParams) Operator() *Operator { return &opClampMinTensor }
+
+// Encode implements Params.
+func (p *ClampMinTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.ClipValueMin)
+	c.Tensor(p.Out)
 }
 
 // ClampTensorParams are the arguments of aclnnClampTensor, in C order.
@@ -1016,84 +1016,84 @@ type ClampTensorParams struct {
 	Self         *Tensor
 	ClipValueMin *Tensor
 	ClipValueMax *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opClampTensor = operator{
-	name:    "ClampTensor",
-	symbol:  "aclnnClampTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self clipValueMin clipValueMax out",
+var opClampTensor = Operator{
+	Name: "ClampTensor", Symbol: "aclnnClampTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self clipValueMin clipValueMax out",
 }
 
 // ClampTensor launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
-	c := newCall(st, &opClampTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opClampTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ClampTensorParams) operator() *operator { return &opClampTensor }
 
-func (p *ClampTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.ClipValueMin)
-	c.tensor(p.ClipValueMax)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ClampTensorParams) Operator() *Operator { return &opClampTensor }
+
+// Encode implements Params.
+func (p *ClampTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.ClipValueMin)
+	c.Tensor(p.ClipValueMax)
+	c.Tensor(p.Out)
 }
 
 // CosParams are the arguments of aclnnCos, in C order.
 type CosParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCos = operator{
-	name:    "Cos",
-	symbol:  "aclnnCos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opCos = Operator{
+	Name: "Cos", Symbol: "aclnnCos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Cos launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cos(st *acl.Stream, p CosParams) error {
-	c := newCall(st, &opCos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CosParams) operator() *operator { return &opCos }
 
-func (p *CosParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CosParams) Operator() *Operator { return &opCos }
+
+// Encode implements Params.
+func (p *CosParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // CoshParams are the arguments of aclnnCosh, in C order.
 type CoshParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opCosh = operator{
-	name:    "Cosh",
-	symbol:  "aclnnCosh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opCosh = Operator{
+	Name: "Cosh", Symbol: "aclnnCosh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Cosh launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cosh(st *acl.Stream, p CoshParams) error {
-	c := newCall(st, &opCosh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCosh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CoshParams) operator() *operator { return &opCosh }
 
-func (p *CoshParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CoshParams) Operator() *Operator { return &opCosh }
+
+// Encode implements Params.
+func (p *CoshParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // DequantBiasParams are the arguments of aclnnDequantBias, in C order.
@@ -1103,88 +1103,88 @@ type DequantBiasParams struct {
 	ActivateScaleOptional *Tensor // optional
 	BiasOptional          *Tensor // optional
 	OutputDtype           int64
-	Out                   *Tensor
+	Out                   *Tensor // output
 }
 
-var opDequantBias = operator{
-	name:    "DequantBias",
-	symbol:  "aclnnDequantBias",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weightScale activateScaleOptional biasOptional outputDtype out",
+var opDequantBias = Operator{
+	Name: "DequantBias", Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
 }
 
 // DequantBias launches aclnnDequantBias (libopapi, CANN 8.1.RC1) on st.
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
-	c := newCall(st, &opDequantBias)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDequantBias)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DequantBiasParams) operator() *operator { return &opDequantBias }
 
-func (p *DequantBiasParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.WeightScale)
-	c.tensor(p.ActivateScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(p.OutputDtype)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DequantBiasParams) Operator() *Operator { return &opDequantBias }
+
+// Encode implements Params.
+func (p *DequantBiasParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivateScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(p.OutputDtype)
+	c.Tensor(p.Out)
 }
 
 // DigammaParams are the arguments of aclnnDigamma, in C order.
 type DigammaParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opDigamma = operator{
-	name:    "Digamma",
-	symbol:  "aclnnDigamma",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opDigamma = Operator{
+	Name: "Digamma", Symbol: "aclnnDigamma", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Digamma launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Digamma(st *acl.Stream, p DigammaParams) error {
-	c := newCall(st, &opDigamma)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDigamma)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DigammaParams) operator() *operator { return &opDigamma }
 
-func (p *DigammaParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DigammaParams) Operator() *Operator { return &opDigamma }
+
+// Encode implements Params.
+func (p *DigammaParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // DivParams are the arguments of aclnnDiv, in C order.
 type DivParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opDiv = operator{
-	name:    "Div",
-	symbol:  "aclnnDiv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opDiv = Operator{
+	Name: "Div", Symbol: "aclnnDiv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Div launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Div(st *acl.Stream, p DivParams) error {
-	c := newCall(st, &opDiv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDiv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DivParams) operator() *operator { return &opDiv }
 
-func (p *DivParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DivParams) Operator() *Operator { return &opDiv }
+
+// Encode implements Params.
+func (p *DivParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // DivModParams are the arguments of aclnnDivMod, in C order.
@@ -1192,30 +1192,30 @@ type DivModParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Mode  int32
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opDivMod = operator{
-	name:    "DivMod",
-	symbol:  "aclnnDivMod",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other mode out",
+var opDivMod = Operator{
+	Name: "DivMod", Symbol: "aclnnDivMod", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other mode out",
 }
 
 // DivMod launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DivMod(st *acl.Stream, p DivModParams) error {
-	c := newCall(st, &opDivMod)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDivMod)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DivModParams) operator() *operator { return &opDivMod }
 
-func (p *DivModParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.int64(int64(p.Mode))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DivModParams) Operator() *Operator { return &opDivMod }
+
+// Encode implements Params.
+func (p *DivModParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Int64(int64(p.Mode))
+	c.Tensor(p.Out)
 }
 
 // DivModsParams are the arguments of aclnnDivMods, in C order.
@@ -1223,30 +1223,30 @@ type DivModsParams struct {
 	Self  *Tensor
 	Other Scalar
 	Mode  int32
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opDivMods = operator{
-	name:    "DivMods",
-	symbol:  "aclnnDivMods",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other mode out",
+var opDivMods = Operator{
+	Name: "DivMods", Symbol: "aclnnDivMods", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other mode out",
 }
 
 // DivMods launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DivMods(st *acl.Stream, p DivModsParams) error {
-	c := newCall(st, &opDivMods)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDivMods)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DivModsParams) operator() *operator { return &opDivMods }
 
-func (p *DivModsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.int64(int64(p.Mode))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DivModsParams) Operator() *Operator { return &opDivMods }
+
+// Encode implements Params.
+func (p *DivModsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Int64(int64(p.Mode))
+	c.Tensor(p.Out)
 }
 
 // DivV3Params are the arguments of aclnnDivV3, in C order.
@@ -1254,474 +1254,474 @@ type DivV3Params struct {
 	Self  *Tensor
 	Other *Tensor
 	Mode  int64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opDivV3 = operator{
-	name:    "DivV3",
-	symbol:  "aclnnDivV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self other mode out",
+var opDivV3 = Operator{
+	Name: "DivV3", Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
+	Params: "self other mode out",
 }
 
 // DivV3 launches aclnnDivV3 (libopapi, CANN 2026-08) on st.
 func DivV3(st *acl.Stream, p DivV3Params) error {
-	c := newCall(st, &opDivV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDivV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DivV3Params) operator() *operator { return &opDivV3 }
 
-func (p *DivV3Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.int64(p.Mode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DivV3Params) Operator() *Operator { return &opDivV3 }
+
+// Encode implements Params.
+func (p *DivV3Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Int64(p.Mode)
+	c.Tensor(p.Out)
 }
 
 // DivsParams are the arguments of aclnnDivs, in C order.
 type DivsParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opDivs = operator{
-	name:    "Divs",
-	symbol:  "aclnnDivs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opDivs = Operator{
+	Name: "Divs", Symbol: "aclnnDivs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Divs launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Divs(st *acl.Stream, p DivsParams) error {
-	c := newCall(st, &opDivs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDivs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DivsParams) operator() *operator { return &opDivs }
 
-func (p *DivsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DivsParams) Operator() *Operator { return &opDivs }
+
+// Encode implements Params.
+func (p *DivsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // ErfParams are the arguments of aclnnErf, in C order.
 type ErfParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opErf = operator{
-	name:    "Erf",
-	symbol:  "aclnnErf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opErf = Operator{
+	Name: "Erf", Symbol: "aclnnErf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Erf launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Erf(st *acl.Stream, p ErfParams) error {
-	c := newCall(st, &opErf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opErf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ErfParams) operator() *operator { return &opErf }
 
-func (p *ErfParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ErfParams) Operator() *Operator { return &opErf }
+
+// Encode implements Params.
+func (p *ErfParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ErfcParams are the arguments of aclnnErfc, in C order.
 type ErfcParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opErfc = operator{
-	name:    "Erfc",
-	symbol:  "aclnnErfc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opErfc = Operator{
+	Name: "Erfc", Symbol: "aclnnErfc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Erfc launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Erfc(st *acl.Stream, p ErfcParams) error {
-	c := newCall(st, &opErfc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opErfc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ErfcParams) operator() *operator { return &opErfc }
 
-func (p *ErfcParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ErfcParams) Operator() *Operator { return &opErfc }
+
+// Encode implements Params.
+func (p *ErfcParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ErfinvParams are the arguments of aclnnErfinv, in C order.
 type ErfinvParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opErfinv = operator{
-	name:    "Erfinv",
-	symbol:  "aclnnErfinv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opErfinv = Operator{
+	Name: "Erfinv", Symbol: "aclnnErfinv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Erfinv launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
-	c := newCall(st, &opErfinv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opErfinv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ErfinvParams) operator() *operator { return &opErfinv }
 
-func (p *ErfinvParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ErfinvParams) Operator() *Operator { return &opErfinv }
+
+// Encode implements Params.
+func (p *ErfinvParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ExpParams are the arguments of aclnnExp, in C order.
 type ExpParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opExp = operator{
-	name:    "Exp",
-	symbol:  "aclnnExp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opExp = Operator{
+	Name: "Exp", Symbol: "aclnnExp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Exp launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Exp(st *acl.Stream, p ExpParams) error {
-	c := newCall(st, &opExp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ExpParams) operator() *operator { return &opExp }
 
-func (p *ExpParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ExpParams) Operator() *Operator { return &opExp }
+
+// Encode implements Params.
+func (p *ExpParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // Exp2Params are the arguments of aclnnExp2, in C order.
 type Exp2Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opExp2 = operator{
-	name:    "Exp2",
-	symbol:  "aclnnExp2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opExp2 = Operator{
+	Name: "Exp2", Symbol: "aclnnExp2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Exp2 launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Exp2(st *acl.Stream, p Exp2Params) error {
-	c := newCall(st, &opExp2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExp2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Exp2Params) operator() *operator { return &opExp2 }
 
-func (p *Exp2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Exp2Params) Operator() *Operator { return &opExp2 }
+
+// Encode implements Params.
+func (p *Exp2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // Expm1Params are the arguments of aclnnExpm1, in C order.
 type Expm1Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opExpm1 = operator{
-	name:    "Expm1",
-	symbol:  "aclnnExpm1",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opExpm1 = Operator{
+	Name: "Expm1", Symbol: "aclnnExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Expm1 launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Expm1(st *acl.Stream, p Expm1Params) error {
-	c := newCall(st, &opExpm1)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExpm1)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Expm1Params) operator() *operator { return &opExpm1 }
 
-func (p *Expm1Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Expm1Params) Operator() *Operator { return &opExpm1 }
+
+// Encode implements Params.
+func (p *Expm1Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // FatreluMulParams are the arguments of aclnnFatreluMul, in C order.
 type FatreluMulParams struct {
 	Input     *Tensor
 	Threshold *Tensor
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opFatreluMul = operator{
-	name:    "FatreluMul",
-	symbol:  "aclnnFatreluMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input threshold out",
+var opFatreluMul = Operator{
+	Name: "FatreluMul", Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input threshold out",
 }
 
 // FatreluMul launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) on st.
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
-	c := newCall(st, &opFatreluMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFatreluMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FatreluMulParams) operator() *operator { return &opFatreluMul }
 
-func (p *FatreluMulParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Threshold)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FatreluMulParams) Operator() *Operator { return &opFatreluMul }
+
+// Encode implements Params.
+func (p *FatreluMulParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Threshold)
+	c.Tensor(p.Out)
 }
 
 // FloorParams are the arguments of aclnnFloor, in C order.
 type FloorParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opFloor = operator{
-	name:    "Floor",
-	symbol:  "aclnnFloor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opFloor = Operator{
+	Name: "Floor", Symbol: "aclnnFloor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Floor launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Floor(st *acl.Stream, p FloorParams) error {
-	c := newCall(st, &opFloor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFloor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FloorParams) operator() *operator { return &opFloor }
 
-func (p *FloorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FloorParams) Operator() *Operator { return &opFloor }
+
+// Encode implements Params.
+func (p *FloorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // FloorDivideParams are the arguments of aclnnFloorDivide, in C order.
 type FloorDivideParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opFloorDivide = operator{
-	name:    "FloorDivide",
-	symbol:  "aclnnFloorDivide",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opFloorDivide = Operator{
+	Name: "FloorDivide", Symbol: "aclnnFloorDivide", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // FloorDivide launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
-	c := newCall(st, &opFloorDivide)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFloorDivide)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FloorDivideParams) operator() *operator { return &opFloorDivide }
 
-func (p *FloorDivideParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FloorDivideParams) Operator() *Operator { return &opFloorDivide }
+
+// Encode implements Params.
+func (p *FloorDivideParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // FloorDividesParams are the arguments of aclnnFloorDivides, in C order.
 type FloorDividesParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opFloorDivides = operator{
-	name:    "FloorDivides",
-	symbol:  "aclnnFloorDivides",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opFloorDivides = Operator{
+	Name: "FloorDivides", Symbol: "aclnnFloorDivides", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // FloorDivides launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
-	c := newCall(st, &opFloorDivides)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFloorDivides)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FloorDividesParams) operator() *operator { return &opFloorDivides }
 
-func (p *FloorDividesParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FloorDividesParams) Operator() *Operator { return &opFloorDivides }
+
+// Encode implements Params.
+func (p *FloorDividesParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // FmodScalarParams are the arguments of aclnnFmodScalar, in C order.
 type FmodScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opFmodScalar = operator{
-	name:    "FmodScalar",
-	symbol:  "aclnnFmodScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opFmodScalar = Operator{
+	Name: "FmodScalar", Symbol: "aclnnFmodScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // FmodScalar launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
-	c := newCall(st, &opFmodScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFmodScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FmodScalarParams) operator() *operator { return &opFmodScalar }
 
-func (p *FmodScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FmodScalarParams) Operator() *Operator { return &opFmodScalar }
+
+// Encode implements Params.
+func (p *FmodScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // FmodTensorParams are the arguments of aclnnFmodTensor, in C order.
 type FmodTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opFmodTensor = operator{
-	name:    "FmodTensor",
-	symbol:  "aclnnFmodTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opFmodTensor = Operator{
+	Name: "FmodTensor", Symbol: "aclnnFmodTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // FmodTensor launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
-	c := newCall(st, &opFmodTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFmodTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FmodTensorParams) operator() *operator { return &opFmodTensor }
 
-func (p *FmodTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FmodTensorParams) Operator() *Operator { return &opFmodTensor }
+
+// Encode implements Params.
+func (p *FmodTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // FracParams are the arguments of aclnnFrac, in C order.
 type FracParams struct {
 	Input *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opFrac = operator{
-	name:    "Frac",
-	symbol:  "aclnnFrac",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input out",
+var opFrac = Operator{
+	Name: "Frac", Symbol: "aclnnFrac", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input out",
 }
 
 // Frac launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Frac(st *acl.Stream, p FracParams) error {
-	c := newCall(st, &opFrac)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFrac)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FracParams) operator() *operator { return &opFrac }
 
-func (p *FracParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FracParams) Operator() *Operator { return &opFrac }
+
+// Encode implements Params.
+func (p *FracParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
 }
 
 // FresnelCosParams are the arguments of aclnnFresnelCos, in C order.
 type FresnelCosParams struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opFresnelCos = operator{
-	name:    "FresnelCos",
-	symbol:  "aclnnFresnelCos",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x out",
+var opFresnelCos = Operator{
+	Name: "FresnelCos", Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
 }
 
 // FresnelCos launches aclnnFresnelCos (libopapi, CANN 2026-08) on st.
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
-	c := newCall(st, &opFresnelCos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFresnelCos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FresnelCosParams) operator() *operator { return &opFresnelCos }
 
-func (p *FresnelCosParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FresnelCosParams) Operator() *Operator { return &opFresnelCos }
+
+// Encode implements Params.
+func (p *FresnelCosParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // FresnelSinParams are the arguments of aclnnFresnelSin, in C order.
 type FresnelSinParams struct {
 	X   *Tensor
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opFresnelSin = operator{
-	name:    "FresnelSin",
-	symbol:  "aclnnFresnelSin",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x out",
+var opFresnelSin = Operator{
+	Name: "FresnelSin", Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
 }
 
 // FresnelSin launches aclnnFresnelSin (libopapi, CANN 2026-08) on st.
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
-	c := newCall(st, &opFresnelSin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFresnelSin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FresnelSinParams) operator() *operator { return &opFresnelSin }
 
-func (p *FresnelSinParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FresnelSinParams) Operator() *Operator { return &opFresnelSin }
+
+// Encode implements Params.
+func (p *FresnelSinParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
 }
 
 // FusedMulAddNParams are the arguments of aclnnFusedMulAddN, in C order.
@@ -1729,88 +1729,88 @@ type FusedMulAddNParams struct {
 	X1 *Tensor
 	X2 *Tensor
 	X3 *Tensor
-	Y  *Tensor
+	Y  *Tensor // output
 }
 
-var opFusedMulAddN = operator{
-	name:    "FusedMulAddN",
-	symbol:  "aclnnFusedMulAddN",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x3 y",
+var opFusedMulAddN = Operator{
+	Name: "FusedMulAddN", Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x3 y",
 }
 
 // FusedMulAddN launches aclnnFusedMulAddN (libopapi, CANN 2026-08) on st.
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
-	c := newCall(st, &opFusedMulAddN)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedMulAddN)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedMulAddNParams) operator() *operator { return &opFusedMulAddN }
 
-func (p *FusedMulAddNParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X3)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FusedMulAddNParams) Operator() *Operator { return &opFusedMulAddN }
+
+// Encode implements Params.
+func (p *FusedMulAddNParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X3)
+	c.Tensor(p.Y)
 }
 
 // GcdParams are the arguments of aclnnGcd, in C order.
 type GcdParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGcd = operator{
-	name:    "Gcd",
-	symbol:  "aclnnGcd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opGcd = Operator{
+	Name: "Gcd", Symbol: "aclnnGcd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Gcd launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Gcd(st *acl.Stream, p GcdParams) error {
-	c := newCall(st, &opGcd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGcd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GcdParams) operator() *operator { return &opGcd }
 
-func (p *GcdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GcdParams) Operator() *Operator { return &opGcd }
+
+// Encode implements Params.
+func (p *GcdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // GroupedBiasAddGradParams are the arguments of aclnnGroupedBiasAddGrad, in C order.
 type GroupedBiasAddGradParams struct {
 	GradY            *Tensor
 	GroupIdxOptional *Tensor // optional
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opGroupedBiasAddGrad = operator{
-	name:    "GroupedBiasAddGrad",
-	symbol:  "aclnnGroupedBiasAddGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradY groupIdxOptional out",
+var opGroupedBiasAddGrad = Operator{
+	Name: "GroupedBiasAddGrad", Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradY groupIdxOptional out",
 }
 
 // GroupedBiasAddGrad launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
-	c := newCall(st, &opGroupedBiasAddGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedBiasAddGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedBiasAddGradParams) operator() *operator { return &opGroupedBiasAddGrad }
 
-func (p *GroupedBiasAddGradParams) encode(c *call) {
-	c.tensor(p.GradY)
-	c.tensor(p.GroupIdxOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GroupedBiasAddGradParams) Operator() *Operator { return &opGroupedBiasAddGrad }
+
+// Encode implements Params.
+func (p *GroupedBiasAddGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.GroupIdxOptional)
+	c.Tensor(p.Out)
 }
 
 // GroupedBiasAddGradV2Params are the arguments of aclnnGroupedBiasAddGradV2, in C order.
@@ -1818,410 +1818,410 @@ type GroupedBiasAddGradV2Params struct {
 	GradY            *Tensor
 	GroupIdxOptional *Tensor // optional
 	GroupIdxType     int64
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opGroupedBiasAddGradV2 = operator{
-	name:    "GroupedBiasAddGradV2",
-	symbol:  "aclnnGroupedBiasAddGradV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradY groupIdxOptional groupIdxType out",
+var opGroupedBiasAddGradV2 = Operator{
+	Name: "GroupedBiasAddGradV2", Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradY groupIdxOptional groupIdxType out",
 }
 
 // GroupedBiasAddGradV2 launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
-	c := newCall(st, &opGroupedBiasAddGradV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedBiasAddGradV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedBiasAddGradV2Params) operator() *operator { return &opGroupedBiasAddGradV2 }
 
-func (p *GroupedBiasAddGradV2Params) encode(c *call) {
-	c.tensor(p.GradY)
-	c.tensor(p.GroupIdxOptional)
-	c.int64(p.GroupIdxType)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GroupedBiasAddGradV2Params) Operator() *Operator { return &opGroupedBiasAddGradV2 }
+
+// Encode implements Params.
+func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.GroupIdxOptional)
+	c.Int64(p.GroupIdxType)
+	c.Tensor(p.Out)
 }
 
 // InplaceAcosParams are the arguments of aclnnInplaceAcos, in C order.
 type InplaceAcosParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceAcos = operator{
-	name:    "InplaceAcos",
-	symbol:  "aclnnInplaceAcos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceAcos = Operator{
+	Name: "InplaceAcos", Symbol: "aclnnInplaceAcos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceAcos launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
-	c := newCall(st, &opInplaceAcos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAcos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAcosParams) operator() *operator { return &opInplaceAcos }
 
-func (p *InplaceAcosParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceAcosParams) Operator() *Operator { return &opInplaceAcos }
+
+// Encode implements Params.
+func (p *InplaceAcosParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceAcoshParams are the arguments of aclnnInplaceAcosh, in C order.
 type InplaceAcoshParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceAcosh = operator{
-	name:    "InplaceAcosh",
-	symbol:  "aclnnInplaceAcosh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceAcosh = Operator{
+	Name: "InplaceAcosh", Symbol: "aclnnInplaceAcosh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceAcosh launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) on st.
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
-	c := newCall(st, &opInplaceAcosh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAcosh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAcoshParams) operator() *operator { return &opInplaceAcosh }
 
-func (p *InplaceAcoshParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceAcoshParams) Operator() *Operator { return &opInplaceAcosh }
+
+// Encode implements Params.
+func (p *InplaceAcoshParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceAddParams are the arguments of aclnnInplaceAdd, in C order.
 type InplaceAddParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 	Alpha   Scalar
 }
 
-var opInplaceAdd = operator{
-	name:    "InplaceAdd",
-	symbol:  "aclnnInplaceAdd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other alpha",
+var opInplaceAdd = Operator{
+	Name: "InplaceAdd", Symbol: "aclnnInplaceAdd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
 }
 
 // InplaceAdd launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
-	c := newCall(st, &opInplaceAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddParams) operator() *operator { return &opInplaceAdd }
 
-func (p *InplaceAddParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceAddParams) Operator() *Operator { return &opInplaceAdd }
+
+// Encode implements Params.
+func (p *InplaceAddParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceAddV3Params are the arguments of aclnnInplaceAddV3, in C order.
 type InplaceAddV3Params struct {
-	SelfRef Scalar
+	SelfRef Scalar // read and written
 	Other   *Tensor
 	Alpha   Scalar
 }
 
-var opInplaceAddV3 = operator{
-	name:    "InplaceAddV3",
-	symbol:  "aclnnInplaceAddV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef other alpha",
+var opInplaceAddV3 = Operator{
+	Name: "InplaceAddV3", Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef other alpha",
 }
 
 // InplaceAddV3 launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) on st.
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
-	c := newCall(st, &opInplaceAddV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddV3Params) operator() *operator { return &opInplaceAddV3 }
 
-func (p *InplaceAddV3Params) encode(c *call) {
-	c.scalar(p.SelfRef)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceAddV3Params) Operator() *Operator { return &opInplaceAddV3 }
+
+// Encode implements Params.
+func (p *InplaceAddV3Params) Encode(c *Call) {
+	c.Scalar(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceAddcdivParams are the arguments of aclnnInplaceAddcdiv, in C order.
 type InplaceAddcdivParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Tensor1 *Tensor
 	Tensor2 *Tensor
 	Value   Scalar
 }
 
-var opInplaceAddcdiv = operator{
-	name:    "InplaceAddcdiv",
-	symbol:  "aclnnInplaceAddcdiv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef tensor1 tensor2 value",
+var opInplaceAddcdiv = Operator{
+	Name: "InplaceAddcdiv", Symbol: "aclnnInplaceAddcdiv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef tensor1 tensor2 value",
 }
 
 // InplaceAddcdiv launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
-	c := newCall(st, &opInplaceAddcdiv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddcdiv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddcdivParams) operator() *operator { return &opInplaceAddcdiv }
 
-func (p *InplaceAddcdivParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Tensor1)
-	c.tensor(p.Tensor2)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceAddcdivParams) Operator() *Operator { return &opInplaceAddcdiv }
+
+// Encode implements Params.
+func (p *InplaceAddcdivParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Tensor1)
+	c.Tensor(p.Tensor2)
+	c.Scalar(p.Value)
 }
 
 // InplaceAddcmulParams are the arguments of aclnnInplaceAddcmul, in C order.
 type InplaceAddcmulParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Tensor1 *Tensor
 	Tensor2 *Tensor
 	Value   Scalar
 }
 
-var opInplaceAddcmul = operator{
-	name:    "InplaceAddcmul",
-	symbol:  "aclnnInplaceAddcmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef tensor1 tensor2 value",
+var opInplaceAddcmul = Operator{
+	Name: "InplaceAddcmul", Symbol: "aclnnInplaceAddcmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef tensor1 tensor2 value",
 }
 
 // InplaceAddcmul launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
-	c := newCall(st, &opInplaceAddcmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddcmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddcmulParams) operator() *operator { return &opInplaceAddcmul }
 
-func (p *InplaceAddcmulParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Tensor1)
-	c.tensor(p.Tensor2)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceAddcmulParams) Operator() *Operator { return &opInplaceAddcmul }
+
+// Encode implements Params.
+func (p *InplaceAddcmulParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Tensor1)
+	c.Tensor(p.Tensor2)
+	c.Scalar(p.Value)
 }
 
 // InplaceAddsParams are the arguments of aclnnInplaceAdds, in C order.
 type InplaceAddsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 	Alpha   Scalar
 }
 
-var opInplaceAdds = operator{
-	name:    "InplaceAdds",
-	symbol:  "aclnnInplaceAdds",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other alpha",
+var opInplaceAdds = Operator{
+	Name: "InplaceAdds", Symbol: "aclnnInplaceAdds", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
 }
 
 // InplaceAdds launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
-	c := newCall(st, &opInplaceAdds)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAdds)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddsParams) operator() *operator { return &opInplaceAdds }
 
-func (p *InplaceAddsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceAddsParams) Operator() *Operator { return &opInplaceAdds }
+
+// Encode implements Params.
+func (p *InplaceAddsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceAsinParams are the arguments of aclnnInplaceAsin, in C order.
 type InplaceAsinParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceAsin = operator{
-	name:    "InplaceAsin",
-	symbol:  "aclnnInplaceAsin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceAsin = Operator{
+	Name: "InplaceAsin", Symbol: "aclnnInplaceAsin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceAsin launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
-	c := newCall(st, &opInplaceAsin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAsin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAsinParams) operator() *operator { return &opInplaceAsin }
 
-func (p *InplaceAsinParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceAsinParams) Operator() *Operator { return &opInplaceAsin }
+
+// Encode implements Params.
+func (p *InplaceAsinParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceAsinhParams are the arguments of aclnnInplaceAsinh, in C order.
 type InplaceAsinhParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceAsinh = operator{
-	name:    "InplaceAsinh",
-	symbol:  "aclnnInplaceAsinh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceAsinh = Operator{
+	Name: "InplaceAsinh", Symbol: "aclnnInplaceAsinh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceAsinh launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
-	c := newCall(st, &opInplaceAsinh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAsinh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAsinhParams) operator() *operator { return &opInplaceAsinh }
 
-func (p *InplaceAsinhParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceAsinhParams) Operator() *Operator { return &opInplaceAsinh }
+
+// Encode implements Params.
+func (p *InplaceAsinhParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceAtanParams are the arguments of aclnnInplaceAtan, in C order.
 type InplaceAtanParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceAtan = operator{
-	name:    "InplaceAtan",
-	symbol:  "aclnnInplaceAtan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceAtan = Operator{
+	Name: "InplaceAtan", Symbol: "aclnnInplaceAtan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceAtan launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
-	c := newCall(st, &opInplaceAtan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAtan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAtanParams) operator() *operator { return &opInplaceAtan }
 
-func (p *InplaceAtanParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceAtanParams) Operator() *Operator { return &opInplaceAtan }
+
+// Encode implements Params.
+func (p *InplaceAtanParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceAtan2Params are the arguments of aclnnInplaceAtan2, in C order.
 type InplaceAtan2Params struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceAtan2 = operator{
-	name:    "InplaceAtan2",
-	symbol:  "aclnnInplaceAtan2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceAtan2 = Operator{
+	Name: "InplaceAtan2", Symbol: "aclnnInplaceAtan2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceAtan2 launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
-	c := newCall(st, &opInplaceAtan2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAtan2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAtan2Params) operator() *operator { return &opInplaceAtan2 }
 
-func (p *InplaceAtan2Params) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceAtan2Params) Operator() *Operator { return &opInplaceAtan2 }
+
+// Encode implements Params.
+func (p *InplaceAtan2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceAtanhParams are the arguments of aclnnInplaceAtanh, in C order.
 type InplaceAtanhParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceAtanh = operator{
-	name:    "InplaceAtanh",
-	symbol:  "aclnnInplaceAtanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceAtanh = Operator{
+	Name: "InplaceAtanh", Symbol: "aclnnInplaceAtanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceAtanh launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
-	c := newCall(st, &opInplaceAtanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAtanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAtanhParams) operator() *operator { return &opInplaceAtanh }
 
-func (p *InplaceAtanhParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceAtanhParams) Operator() *Operator { return &opInplaceAtanh }
+
+// Encode implements Params.
+func (p *InplaceAtanhParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceBitwiseAndScalarParams are the arguments of aclnnInplaceBitwiseAndScalar, in C order.
 type InplaceBitwiseAndScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceBitwiseAndScalar = operator{
-	name:    "InplaceBitwiseAndScalar",
-	symbol:  "aclnnInplaceBitwiseAndScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseAndScalar = Operator{
+	Name: "InplaceBitwiseAndScalar", Symbol: "aclnnInplaceBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseAndScalar launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
-	c := newCall(st, &opInplaceBitwiseAndScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseAndScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseAndScalarParams) operator() *operator { return &opInplaceBitwiseAndScalar }
 
-func (p *InplaceBitwiseAndScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseAndScalarParams) Operator() *Operator { return &opInplaceBitwiseAndScalar }
+
+// Encode implements Params.
+func (p *InplaceBitwiseAndScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseAndTensorParams are the arguments of aclnnInplaceBitwiseAndTensor, in C order.
 type InplaceBitwiseAndTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceBitwiseAndTensor = operator{
-	name:    "InplaceBitwiseAndTensor",
-	symbol:  "aclnnInplaceBitwiseAndTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseAndTensor = Operator{
+	Name: "InplaceBitwiseAndTensor", Symbol: "aclnnInplaceBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseAndTensor launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
-	c := newCall(st, &opInplaceBitwiseAndTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseAndTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseAndTensorParams) operator() *operator { return &opInplaceBitwiseAndTensor }
 
-func (p *InplaceBitwiseAndTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseAndTensorParams) Operator() *Operator { return &opInplaceBitwiseAndTensor }
+
+// Encode implements Params.
+func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceBitwiseAndTensorOutParams are the arguments of aclnnInplaceBitwiseAndTensorOut, in C order.
@@ -2230,977 +2230,977 @@ type InplaceBitwiseAndTensorOutParams struct {
 	Other *Tensor
 }
 
-var opInplaceBitwiseAndTensorOut = operator{
-	name:    "InplaceBitwiseAndTensorOut",
-	symbol:  "aclnnInplaceBitwiseAndTensorOut",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self other",
+var opInplaceBitwiseAndTensorOut = Operator{
+	Name: "InplaceBitwiseAndTensorOut", Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Params: "self other",
 }
 
 // InplaceBitwiseAndTensorOut launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
-	c := newCall(st, &opInplaceBitwiseAndTensorOut)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseAndTensorOut)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseAndTensorOutParams) operator() *operator { return &opInplaceBitwiseAndTensorOut }
 
-func (p *InplaceBitwiseAndTensorOutParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseAndTensorOutParams) Operator() *Operator { return &opInplaceBitwiseAndTensorOut }
+
+// Encode implements Params.
+func (p *InplaceBitwiseAndTensorOutParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
 }
 
 // InplaceBitwiseOrScalarParams are the arguments of aclnnInplaceBitwiseOrScalar, in C order.
 type InplaceBitwiseOrScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceBitwiseOrScalar = operator{
-	name:    "InplaceBitwiseOrScalar",
-	symbol:  "aclnnInplaceBitwiseOrScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseOrScalar = Operator{
+	Name: "InplaceBitwiseOrScalar", Symbol: "aclnnInplaceBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseOrScalar launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
-	c := newCall(st, &opInplaceBitwiseOrScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseOrScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseOrScalarParams) operator() *operator { return &opInplaceBitwiseOrScalar }
 
-func (p *InplaceBitwiseOrScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseOrScalarParams) Operator() *Operator { return &opInplaceBitwiseOrScalar }
+
+// Encode implements Params.
+func (p *InplaceBitwiseOrScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseOrTensorParams are the arguments of aclnnInplaceBitwiseOrTensor, in C order.
 type InplaceBitwiseOrTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceBitwiseOrTensor = operator{
-	name:    "InplaceBitwiseOrTensor",
-	symbol:  "aclnnInplaceBitwiseOrTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseOrTensor = Operator{
+	Name: "InplaceBitwiseOrTensor", Symbol: "aclnnInplaceBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseOrTensor launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
-	c := newCall(st, &opInplaceBitwiseOrTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseOrTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseOrTensorParams) operator() *operator { return &opInplaceBitwiseOrTensor }
 
-func (p *InplaceBitwiseOrTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseOrTensorParams) Operator() *Operator { return &opInplaceBitwiseOrTensor }
+
+// Encode implements Params.
+func (p *InplaceBitwiseOrTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceBitwiseXorScalarParams are the arguments of aclnnInplaceBitwiseXorScalar, in C order.
 type InplaceBitwiseXorScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceBitwiseXorScalar = operator{
-	name:    "InplaceBitwiseXorScalar",
-	symbol:  "aclnnInplaceBitwiseXorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseXorScalar = Operator{
+	Name: "InplaceBitwiseXorScalar", Symbol: "aclnnInplaceBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseXorScalar launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
-	c := newCall(st, &opInplaceBitwiseXorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseXorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseXorScalarParams) operator() *operator { return &opInplaceBitwiseXorScalar }
 
-func (p *InplaceBitwiseXorScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseXorScalarParams) Operator() *Operator { return &opInplaceBitwiseXorScalar }
+
+// Encode implements Params.
+func (p *InplaceBitwiseXorScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceBitwiseXorTensorParams are the arguments of aclnnInplaceBitwiseXorTensor, in C order.
 type InplaceBitwiseXorTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceBitwiseXorTensor = operator{
-	name:    "InplaceBitwiseXorTensor",
-	symbol:  "aclnnInplaceBitwiseXorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceBitwiseXorTensor = Operator{
+	Name: "InplaceBitwiseXorTensor", Symbol: "aclnnInplaceBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceBitwiseXorTensor launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
-	c := newCall(st, &opInplaceBitwiseXorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBitwiseXorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBitwiseXorTensorParams) operator() *operator { return &opInplaceBitwiseXorTensor }
 
-func (p *InplaceBitwiseXorTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceBitwiseXorTensorParams) Operator() *Operator { return &opInplaceBitwiseXorTensor }
+
+// Encode implements Params.
+func (p *InplaceBitwiseXorTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceCeilParams are the arguments of aclnnInplaceCeil, in C order.
 type InplaceCeilParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceCeil = operator{
-	name:    "InplaceCeil",
-	symbol:  "aclnnInplaceCeil",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceCeil = Operator{
+	Name: "InplaceCeil", Symbol: "aclnnInplaceCeil", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceCeil launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
-	c := newCall(st, &opInplaceCeil)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCeil)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCeilParams) operator() *operator { return &opInplaceCeil }
 
-func (p *InplaceCeilParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceCeilParams) Operator() *Operator { return &opInplaceCeil }
+
+// Encode implements Params.
+func (p *InplaceCeilParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceClampMaxParams are the arguments of aclnnInplaceClampMax, in C order.
 type InplaceClampMaxParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	ClipValueMax Scalar
 }
 
-var opInplaceClampMax = operator{
-	name:    "InplaceClampMax",
-	symbol:  "aclnnInplaceClampMax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef clipValueMax",
+var opInplaceClampMax = Operator{
+	Name: "InplaceClampMax", Symbol: "aclnnInplaceClampMax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef clipValueMax",
 }
 
 // InplaceClampMax launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
-	c := newCall(st, &opInplaceClampMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceClampMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceClampMaxParams) operator() *operator { return &opInplaceClampMax }
 
-func (p *InplaceClampMaxParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.ClipValueMax)
+// Operator implements Params.
+func (p *InplaceClampMaxParams) Operator() *Operator { return &opInplaceClampMax }
+
+// Encode implements Params.
+func (p *InplaceClampMaxParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.ClipValueMax)
 }
 
 // InplaceClampMaxTensorParams are the arguments of aclnnInplaceClampMaxTensor, in C order.
 type InplaceClampMaxTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Max     *Tensor
 }
 
-var opInplaceClampMaxTensor = operator{
-	name:    "InplaceClampMaxTensor",
-	symbol:  "aclnnInplaceClampMaxTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef max",
+var opInplaceClampMaxTensor = Operator{
+	Name: "InplaceClampMaxTensor", Symbol: "aclnnInplaceClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef max",
 }
 
 // InplaceClampMaxTensor launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
-	c := newCall(st, &opInplaceClampMaxTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceClampMaxTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceClampMaxTensorParams) operator() *operator { return &opInplaceClampMaxTensor }
 
-func (p *InplaceClampMaxTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Max)
+// Operator implements Params.
+func (p *InplaceClampMaxTensorParams) Operator() *Operator { return &opInplaceClampMaxTensor }
+
+// Encode implements Params.
+func (p *InplaceClampMaxTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Max)
 }
 
 // InplaceClampMinTensorParams are the arguments of aclnnInplaceClampMinTensor, in C order.
 type InplaceClampMinTensorParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	ClipValueMin *Tensor
 }
 
-var opInplaceClampMinTensor = operator{
-	name:    "InplaceClampMinTensor",
-	symbol:  "aclnnInplaceClampMinTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef clipValueMin",
+var opInplaceClampMinTensor = Operator{
+	Name: "InplaceClampMinTensor", Symbol: "aclnnInplaceClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef clipValueMin",
 }
 
 // InplaceClampMinTensor launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
-	c := newCall(st, &opInplaceClampMinTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceClampMinTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceClampMinTensorParams) operator() *operator { return &opInplaceClampMinTensor }
 
-func (p *InplaceClampMinTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.ClipValueMin)
+// Operator implements Params.
+func (p *InplaceClampMinTensorParams) Operator() *Operator { return &opInplaceClampMinTensor }
+
+// Encode implements Params.
+func (p *InplaceClampMinTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.ClipValueMin)
 }
 
 // InplaceCosParams are the arguments of aclnnInplaceCos, in C order.
 type InplaceCosParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceCos = operator{
-	name:    "InplaceCos",
-	symbol:  "aclnnInplaceCos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceCos = Operator{
+	Name: "InplaceCos", Symbol: "aclnnInplaceCos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceCos launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
-	c := newCall(st, &opInplaceCos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCosParams) operator() *operator { return &opInplaceCos }
 
-func (p *InplaceCosParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceCosParams) Operator() *Operator { return &opInplaceCos }
+
+// Encode implements Params.
+func (p *InplaceCosParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceCoshParams are the arguments of aclnnInplaceCosh, in C order.
 type InplaceCoshParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceCosh = operator{
-	name:    "InplaceCosh",
-	symbol:  "aclnnInplaceCosh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceCosh = Operator{
+	Name: "InplaceCosh", Symbol: "aclnnInplaceCosh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceCosh launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
-	c := newCall(st, &opInplaceCosh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCosh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCoshParams) operator() *operator { return &opInplaceCosh }
 
-func (p *InplaceCoshParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceCoshParams) Operator() *Operator { return &opInplaceCosh }
+
+// Encode implements Params.
+func (p *InplaceCoshParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceDivParams are the arguments of aclnnInplaceDiv, in C order.
 type InplaceDivParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceDiv = operator{
-	name:    "InplaceDiv",
-	symbol:  "aclnnInplaceDiv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceDiv = Operator{
+	Name: "InplaceDiv", Symbol: "aclnnInplaceDiv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceDiv launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
-	c := newCall(st, &opInplaceDiv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceDiv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceDivParams) operator() *operator { return &opInplaceDiv }
 
-func (p *InplaceDivParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceDivParams) Operator() *Operator { return &opInplaceDiv }
+
+// Encode implements Params.
+func (p *InplaceDivParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceDivModParams are the arguments of aclnnInplaceDivMod, in C order.
 type InplaceDivModParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 	Mode    int32
 }
 
-var opInplaceDivMod = operator{
-	name:    "InplaceDivMod",
-	symbol:  "aclnnInplaceDivMod",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other mode",
+var opInplaceDivMod = Operator{
+	Name: "InplaceDivMod", Symbol: "aclnnInplaceDivMod", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other mode",
 }
 
 // InplaceDivMod launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
-	c := newCall(st, &opInplaceDivMod)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceDivMod)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceDivModParams) operator() *operator { return &opInplaceDivMod }
 
-func (p *InplaceDivModParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
-	c.int64(int64(p.Mode))
+// Operator implements Params.
+func (p *InplaceDivModParams) Operator() *Operator { return &opInplaceDivMod }
+
+// Encode implements Params.
+func (p *InplaceDivModParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Int64(int64(p.Mode))
 }
 
 // InplaceDivModsParams are the arguments of aclnnInplaceDivMods, in C order.
 type InplaceDivModsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 	Mode    int32
 }
 
-var opInplaceDivMods = operator{
-	name:    "InplaceDivMods",
-	symbol:  "aclnnInplaceDivMods",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other mode",
+var opInplaceDivMods = Operator{
+	Name: "InplaceDivMods", Symbol: "aclnnInplaceDivMods", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other mode",
 }
 
 // InplaceDivMods launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
-	c := newCall(st, &opInplaceDivMods)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceDivMods)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceDivModsParams) operator() *operator { return &opInplaceDivMods }
 
-func (p *InplaceDivModsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
-	c.int64(int64(p.Mode))
+// Operator implements Params.
+func (p *InplaceDivModsParams) Operator() *Operator { return &opInplaceDivMods }
+
+// Encode implements Params.
+func (p *InplaceDivModsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
+	c.Int64(int64(p.Mode))
 }
 
 // InplaceDivsParams are the arguments of aclnnInplaceDivs, in C order.
 type InplaceDivsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceDivs = operator{
-	name:    "InplaceDivs",
-	symbol:  "aclnnInplaceDivs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceDivs = Operator{
+	Name: "InplaceDivs", Symbol: "aclnnInplaceDivs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceDivs launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
-	c := newCall(st, &opInplaceDivs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceDivs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceDivsParams) operator() *operator { return &opInplaceDivs }
 
-func (p *InplaceDivsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceDivsParams) Operator() *Operator { return &opInplaceDivs }
+
+// Encode implements Params.
+func (p *InplaceDivsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceErfParams are the arguments of aclnnInplaceErf, in C order.
 type InplaceErfParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceErf = operator{
-	name:    "InplaceErf",
-	symbol:  "aclnnInplaceErf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceErf = Operator{
+	Name: "InplaceErf", Symbol: "aclnnInplaceErf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceErf launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
-	c := newCall(st, &opInplaceErf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceErf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceErfParams) operator() *operator { return &opInplaceErf }
 
-func (p *InplaceErfParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceErfParams) Operator() *Operator { return &opInplaceErf }
+
+// Encode implements Params.
+func (p *InplaceErfParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceErfcParams are the arguments of aclnnInplaceErfc, in C order.
 type InplaceErfcParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceErfc = operator{
-	name:    "InplaceErfc",
-	symbol:  "aclnnInplaceErfc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceErfc = Operator{
+	Name: "InplaceErfc", Symbol: "aclnnInplaceErfc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceErfc launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
-	c := newCall(st, &opInplaceErfc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceErfc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceErfcParams) operator() *operator { return &opInplaceErfc }
 
-func (p *InplaceErfcParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceErfcParams) Operator() *Operator { return &opInplaceErfc }
+
+// Encode implements Params.
+func (p *InplaceErfcParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceErfinvParams are the arguments of aclnnInplaceErfinv, in C order.
 type InplaceErfinvParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceErfinv = operator{
-	name:    "InplaceErfinv",
-	symbol:  "aclnnInplaceErfinv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceErfinv = Operator{
+	Name: "InplaceErfinv", Symbol: "aclnnInplaceErfinv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceErfinv launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
-	c := newCall(st, &opInplaceErfinv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceErfinv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceErfinvParams) operator() *operator { return &opInplaceErfinv }
 
-func (p *InplaceErfinvParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceErfinvParams) Operator() *Operator { return &opInplaceErfinv }
+
+// Encode implements Params.
+func (p *InplaceErfinvParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceExpParams are the arguments of aclnnInplaceExp, in C order.
 type InplaceExpParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceExp = operator{
-	name:    "InplaceExp",
-	symbol:  "aclnnInplaceExp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceExp = Operator{
+	Name: "InplaceExp", Symbol: "aclnnInplaceExp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceExp launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
-	c := newCall(st, &opInplaceExp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceExp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceExpParams) operator() *operator { return &opInplaceExp }
 
-func (p *InplaceExpParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceExpParams) Operator() *Operator { return &opInplaceExp }
+
+// Encode implements Params.
+func (p *InplaceExpParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceExp2Params are the arguments of aclnnInplaceExp2, in C order.
 type InplaceExp2Params struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceExp2 = operator{
-	name:    "InplaceExp2",
-	symbol:  "aclnnInplaceExp2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceExp2 = Operator{
+	Name: "InplaceExp2", Symbol: "aclnnInplaceExp2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceExp2 launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
-	c := newCall(st, &opInplaceExp2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceExp2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceExp2Params) operator() *operator { return &opInplaceExp2 }
 
-func (p *InplaceExp2Params) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceExp2Params) Operator() *Operator { return &opInplaceExp2 }
+
+// Encode implements Params.
+func (p *InplaceExp2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceExpm1Params are the arguments of aclnnInplaceExpm1, in C order.
 type InplaceExpm1Params struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceExpm1 = operator{
-	name:    "InplaceExpm1",
-	symbol:  "aclnnInplaceExpm1",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceExpm1 = Operator{
+	Name: "InplaceExpm1", Symbol: "aclnnInplaceExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceExpm1 launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
-	c := newCall(st, &opInplaceExpm1)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceExpm1)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceExpm1Params) operator() *operator { return &opInplaceExpm1 }
 
-func (p *InplaceExpm1Params) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceExpm1Params) Operator() *Operator { return &opInplaceExpm1 }
+
+// Encode implements Params.
+func (p *InplaceExpm1Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceFloorParams are the arguments of aclnnInplaceFloor, in C order.
 type InplaceFloorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceFloor = operator{
-	name:    "InplaceFloor",
-	symbol:  "aclnnInplaceFloor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceFloor = Operator{
+	Name: "InplaceFloor", Symbol: "aclnnInplaceFloor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceFloor launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
-	c := newCall(st, &opInplaceFloor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFloor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFloorParams) operator() *operator { return &opInplaceFloor }
 
-func (p *InplaceFloorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceFloorParams) Operator() *Operator { return &opInplaceFloor }
+
+// Encode implements Params.
+func (p *InplaceFloorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceFloorDivideParams are the arguments of aclnnInplaceFloorDivide, in C order.
 type InplaceFloorDivideParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceFloorDivide = operator{
-	name:    "InplaceFloorDivide",
-	symbol:  "aclnnInplaceFloorDivide",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceFloorDivide = Operator{
+	Name: "InplaceFloorDivide", Symbol: "aclnnInplaceFloorDivide", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceFloorDivide launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
-	c := newCall(st, &opInplaceFloorDivide)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFloorDivide)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFloorDivideParams) operator() *operator { return &opInplaceFloorDivide }
 
-func (p *InplaceFloorDivideParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceFloorDivideParams) Operator() *Operator { return &opInplaceFloorDivide }
+
+// Encode implements Params.
+func (p *InplaceFloorDivideParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceFloorDividesParams are the arguments of aclnnInplaceFloorDivides, in C order.
 type InplaceFloorDividesParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceFloorDivides = operator{
-	name:    "InplaceFloorDivides",
-	symbol:  "aclnnInplaceFloorDivides",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceFloorDivides = Operator{
+	Name: "InplaceFloorDivides", Symbol: "aclnnInplaceFloorDivides", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceFloorDivides launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
-	c := newCall(st, &opInplaceFloorDivides)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFloorDivides)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFloorDividesParams) operator() *operator { return &opInplaceFloorDivides }
 
-func (p *InplaceFloorDividesParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceFloorDividesParams) Operator() *Operator { return &opInplaceFloorDivides }
+
+// Encode implements Params.
+func (p *InplaceFloorDividesParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceFmodScalarParams are the arguments of aclnnInplaceFmodScalar, in C order.
 type InplaceFmodScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceFmodScalar = operator{
-	name:    "InplaceFmodScalar",
-	symbol:  "aclnnInplaceFmodScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceFmodScalar = Operator{
+	Name: "InplaceFmodScalar", Symbol: "aclnnInplaceFmodScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceFmodScalar launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
-	c := newCall(st, &opInplaceFmodScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFmodScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFmodScalarParams) operator() *operator { return &opInplaceFmodScalar }
 
-func (p *InplaceFmodScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceFmodScalarParams) Operator() *Operator { return &opInplaceFmodScalar }
+
+// Encode implements Params.
+func (p *InplaceFmodScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceFmodTensorParams are the arguments of aclnnInplaceFmodTensor, in C order.
 type InplaceFmodTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceFmodTensor = operator{
-	name:    "InplaceFmodTensor",
-	symbol:  "aclnnInplaceFmodTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceFmodTensor = Operator{
+	Name: "InplaceFmodTensor", Symbol: "aclnnInplaceFmodTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceFmodTensor launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
-	c := newCall(st, &opInplaceFmodTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFmodTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFmodTensorParams) operator() *operator { return &opInplaceFmodTensor }
 
-func (p *InplaceFmodTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceFmodTensorParams) Operator() *Operator { return &opInplaceFmodTensor }
+
+// Encode implements Params.
+func (p *InplaceFmodTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceFracParams are the arguments of aclnnInplaceFrac, in C order.
 type InplaceFracParams struct {
-	InputRef *Tensor
+	InputRef *Tensor // read and written
 }
 
-var opInplaceFrac = operator{
-	name:    "InplaceFrac",
-	symbol:  "aclnnInplaceFrac",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "inputRef",
+var opInplaceFrac = Operator{
+	Name: "InplaceFrac", Symbol: "aclnnInplaceFrac", Library: "libopapi", Since: "8.1.RC1",
+	Params: "inputRef",
 }
 
 // InplaceFrac launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
-	c := newCall(st, &opInplaceFrac)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFrac)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFracParams) operator() *operator { return &opInplaceFrac }
 
-func (p *InplaceFracParams) encode(c *call) {
-	c.tensor(p.InputRef)
+// Operator implements Params.
+func (p *InplaceFracParams) Operator() *Operator { return &opInplaceFrac }
+
+// Encode implements Params.
+func (p *InplaceFracParams) Encode(c *Call) {
+	c.Tensor(p.InputRef)
 }
 
 // InplaceLerpParams are the arguments of aclnnInplaceLerp, in C order.
 type InplaceLerpParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	End     *Tensor
 	Weight  *Tensor
 }
 
-var opInplaceLerp = operator{
-	name:    "InplaceLerp",
-	symbol:  "aclnnInplaceLerp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef end weight",
+var opInplaceLerp = Operator{
+	Name: "InplaceLerp", Symbol: "aclnnInplaceLerp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef end weight",
 }
 
 // InplaceLerp launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
-	c := newCall(st, &opInplaceLerp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLerp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLerpParams) operator() *operator { return &opInplaceLerp }
 
-func (p *InplaceLerpParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.End)
-	c.tensor(p.Weight)
+// Operator implements Params.
+func (p *InplaceLerpParams) Operator() *Operator { return &opInplaceLerp }
+
+// Encode implements Params.
+func (p *InplaceLerpParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.End)
+	c.Tensor(p.Weight)
 }
 
 // InplaceLerpsParams are the arguments of aclnnInplaceLerps, in C order.
 type InplaceLerpsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	End     *Tensor
 	Weight  Scalar
 }
 
-var opInplaceLerps = operator{
-	name:    "InplaceLerps",
-	symbol:  "aclnnInplaceLerps",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef end weight",
+var opInplaceLerps = Operator{
+	Name: "InplaceLerps", Symbol: "aclnnInplaceLerps", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef end weight",
 }
 
 // InplaceLerps launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
-	c := newCall(st, &opInplaceLerps)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLerps)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLerpsParams) operator() *operator { return &opInplaceLerps }
 
-func (p *InplaceLerpsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.End)
-	c.scalar(p.Weight)
+// Operator implements Params.
+func (p *InplaceLerpsParams) Operator() *Operator { return &opInplaceLerps }
+
+// Encode implements Params.
+func (p *InplaceLerpsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.End)
+	c.Scalar(p.Weight)
 }
 
 // InplaceLogParams are the arguments of aclnnInplaceLog, in C order.
 type InplaceLogParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceLog = operator{
-	name:    "InplaceLog",
-	symbol:  "aclnnInplaceLog",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceLog = Operator{
+	Name: "InplaceLog", Symbol: "aclnnInplaceLog", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceLog launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
-	c := newCall(st, &opInplaceLog)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLog)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLogParams) operator() *operator { return &opInplaceLog }
 
-func (p *InplaceLogParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceLogParams) Operator() *Operator { return &opInplaceLog }
+
+// Encode implements Params.
+func (p *InplaceLogParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceLog10Params are the arguments of aclnnInplaceLog10, in C order.
 type InplaceLog10Params struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceLog10 = operator{
-	name:    "InplaceLog10",
-	symbol:  "aclnnInplaceLog10",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceLog10 = Operator{
+	Name: "InplaceLog10", Symbol: "aclnnInplaceLog10", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceLog10 launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
-	c := newCall(st, &opInplaceLog10)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLog10)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLog10Params) operator() *operator { return &opInplaceLog10 }
 
-func (p *InplaceLog10Params) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceLog10Params) Operator() *Operator { return &opInplaceLog10 }
+
+// Encode implements Params.
+func (p *InplaceLog10Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceLog1pParams are the arguments of aclnnInplaceLog1p, in C order.
 type InplaceLog1pParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceLog1p = operator{
-	name:    "InplaceLog1p",
-	symbol:  "aclnnInplaceLog1p",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceLog1p = Operator{
+	Name: "InplaceLog1p", Symbol: "aclnnInplaceLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceLog1p launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
-	c := newCall(st, &opInplaceLog1p)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLog1p)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLog1pParams) operator() *operator { return &opInplaceLog1p }
 
-func (p *InplaceLog1pParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceLog1pParams) Operator() *Operator { return &opInplaceLog1p }
+
+// Encode implements Params.
+func (p *InplaceLog1pParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceLog2Params are the arguments of aclnnInplaceLog2, in C order.
 type InplaceLog2Params struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceLog2 = operator{
-	name:    "InplaceLog2",
-	symbol:  "aclnnInplaceLog2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceLog2 = Operator{
+	Name: "InplaceLog2", Symbol: "aclnnInplaceLog2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceLog2 launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
-	c := newCall(st, &opInplaceLog2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceLog2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceLog2Params) operator() *operator { return &opInplaceLog2 }
 
-func (p *InplaceLog2Params) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceLog2Params) Operator() *Operator { return &opInplaceLog2 }
+
+// Encode implements Params.
+func (p *InplaceLog2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceMulParams are the arguments of aclnnInplaceMul, in C order.
 type InplaceMulParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceMul = operator{
-	name:    "InplaceMul",
-	symbol:  "aclnnInplaceMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceMul = Operator{
+	Name: "InplaceMul", Symbol: "aclnnInplaceMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceMul launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
-	c := newCall(st, &opInplaceMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMulParams) operator() *operator { return &opInplaceMul }
 
-func (p *InplaceMulParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceMulParams) Operator() *Operator { return &opInplaceMul }
+
+// Encode implements Params.
+func (p *InplaceMulParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceMulsParams are the arguments of aclnnInplaceMuls, in C order.
 type InplaceMulsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceMuls = operator{
-	name:    "InplaceMuls",
-	symbol:  "aclnnInplaceMuls",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceMuls = Operator{
+	Name: "InplaceMuls", Symbol: "aclnnInplaceMuls", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceMuls launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
-	c := newCall(st, &opInplaceMuls)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMuls)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMulsParams) operator() *operator { return &opInplaceMuls }
 
-func (p *InplaceMulsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceMulsParams) Operator() *Operator { return &opInplaceMuls }
+
+// Encode implements Params.
+func (p *InplaceMulsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceNanToNumParams are the arguments of aclnnInplaceNanToNum, in C order.
 type InplaceNanToNumParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Nan     float32
 	Posinf  float32
 	Neginf  float32
 }
 
-var opInplaceNanToNum = operator{
-	name:    "InplaceNanToNum",
-	symbol:  "aclnnInplaceNanToNum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef nan posinf neginf",
+var opInplaceNanToNum = Operator{
+	Name: "InplaceNanToNum", Symbol: "aclnnInplaceNanToNum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef nan posinf neginf",
 }
 
 // InplaceNanToNum launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
-	c := newCall(st, &opInplaceNanToNum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNanToNum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNanToNumParams) operator() *operator { return &opInplaceNanToNum }
 
-func (p *InplaceNanToNumParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.float32(p.Nan)
-	c.float32(p.Posinf)
-	c.float32(p.Neginf)
+// Operator implements Params.
+func (p *InplaceNanToNumParams) Operator() *Operator { return &opInplaceNanToNum }
+
+// Encode implements Params.
+func (p *InplaceNanToNumParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Float32(p.Nan)
+	c.Float32(p.Posinf)
+	c.Float32(p.Neginf)
 }
 
 // InplaceNegParams are the arguments of aclnnInplaceNeg, in C order.
 type InplaceNegParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceNeg = operator{
-	name:    "InplaceNeg",
-	symbol:  "aclnnInplaceNeg",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceNeg = Operator{
+	Name: "InplaceNeg", Symbol: "aclnnInplaceNeg", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceNeg launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
-	c := newCall(st, &opInplaceNeg)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNeg)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNegParams) operator() *operator { return &opInplaceNeg }
 
-func (p *InplaceNegParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceNegParams) Operator() *Operator { return &opInplaceNeg }
+
+// Encode implements Params.
+func (p *InplaceNegParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplacePowTensorScalarParams are the arguments of aclnnInplacePowTensorScalar, in C order.
@@ -3209,25 +3209,25 @@ type InplacePowTensorScalarParams struct {
 	Exponent Scalar
 }
 
-var opInplacePowTensorScalar = operator{
-	name:    "InplacePowTensorScalar",
-	symbol:  "aclnnInplacePowTensorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self exponent",
+var opInplacePowTensorScalar = Operator{
+	Name: "InplacePowTensorScalar", Symbol: "aclnnInplacePowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self exponent",
 }
 
 // InplacePowTensorScalar launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
-	c := newCall(st, &opInplacePowTensorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplacePowTensorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplacePowTensorScalarParams) operator() *operator { return &opInplacePowTensorScalar }
 
-func (p *InplacePowTensorScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Exponent)
+// Operator implements Params.
+func (p *InplacePowTensorScalarParams) Operator() *Operator { return &opInplacePowTensorScalar }
+
+// Encode implements Params.
+func (p *InplacePowTensorScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Exponent)
 }
 
 // InplacePowTensorTensorParams are the arguments of aclnnInplacePowTensorTensor, in C order.
@@ -3236,260 +3236,260 @@ type InplacePowTensorTensorParams struct {
 	Exponent *Tensor
 }
 
-var opInplacePowTensorTensor = operator{
-	name:    "InplacePowTensorTensor",
-	symbol:  "aclnnInplacePowTensorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self exponent",
+var opInplacePowTensorTensor = Operator{
+	Name: "InplacePowTensorTensor", Symbol: "aclnnInplacePowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self exponent",
 }
 
 // InplacePowTensorTensor launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
-	c := newCall(st, &opInplacePowTensorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplacePowTensorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplacePowTensorTensorParams) operator() *operator { return &opInplacePowTensorTensor }
 
-func (p *InplacePowTensorTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Exponent)
+// Operator implements Params.
+func (p *InplacePowTensorTensorParams) Operator() *Operator { return &opInplacePowTensorTensor }
+
+// Encode implements Params.
+func (p *InplacePowTensorTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Exponent)
 }
 
 // InplaceReciprocalParams are the arguments of aclnnInplaceReciprocal, in C order.
 type InplaceReciprocalParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceReciprocal = operator{
-	name:    "InplaceReciprocal",
-	symbol:  "aclnnInplaceReciprocal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceReciprocal = Operator{
+	Name: "InplaceReciprocal", Symbol: "aclnnInplaceReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceReciprocal launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
-	c := newCall(st, &opInplaceReciprocal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceReciprocal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceReciprocalParams) operator() *operator { return &opInplaceReciprocal }
 
-func (p *InplaceReciprocalParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceReciprocalParams) Operator() *Operator { return &opInplaceReciprocal }
+
+// Encode implements Params.
+func (p *InplaceReciprocalParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceRemainderTensorScalarParams are the arguments of aclnnInplaceRemainderTensorScalar, in C order.
 type InplaceRemainderTensorScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceRemainderTensorScalar = operator{
-	name:    "InplaceRemainderTensorScalar",
-	symbol:  "aclnnInplaceRemainderTensorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceRemainderTensorScalar = Operator{
+	Name: "InplaceRemainderTensorScalar", Symbol: "aclnnInplaceRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceRemainderTensorScalar launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
-	c := newCall(st, &opInplaceRemainderTensorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRemainderTensorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRemainderTensorScalarParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceRemainderTensorScalarParams) Operator() *Operator {
 	return &opInplaceRemainderTensorScalar
 }
 
-func (p *InplaceRemainderTensorScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Encode implements Params.
+func (p *InplaceRemainderTensorScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceRemainderTensorTensorParams are the arguments of aclnnInplaceRemainderTensorTensor, in C order.
 type InplaceRemainderTensorTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceRemainderTensorTensor = operator{
-	name:    "InplaceRemainderTensorTensor",
-	symbol:  "aclnnInplaceRemainderTensorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceRemainderTensorTensor = Operator{
+	Name: "InplaceRemainderTensorTensor", Symbol: "aclnnInplaceRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceRemainderTensorTensor launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
-	c := newCall(st, &opInplaceRemainderTensorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRemainderTensorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRemainderTensorTensorParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceRemainderTensorTensorParams) Operator() *Operator {
 	return &opInplaceRemainderTensorTensor
 }
 
-func (p *InplaceRemainderTensorTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Encode implements Params.
+func (p *InplaceRemainderTensorTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // InplaceRoundParams are the arguments of aclnnInplaceRound, in C order.
 type InplaceRoundParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceRound = operator{
-	name:    "InplaceRound",
-	symbol:  "aclnnInplaceRound",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceRound = Operator{
+	Name: "InplaceRound", Symbol: "aclnnInplaceRound", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceRound launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
-	c := newCall(st, &opInplaceRound)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRound)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRoundParams) operator() *operator { return &opInplaceRound }
 
-func (p *InplaceRoundParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceRoundParams) Operator() *Operator { return &opInplaceRound }
+
+// Encode implements Params.
+func (p *InplaceRoundParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceRoundDecimalsParams are the arguments of aclnnInplaceRoundDecimals, in C order.
 type InplaceRoundDecimalsParams struct {
-	SelfRef  *Tensor
+	SelfRef  *Tensor // read and written
 	Decimals int64
 }
 
-var opInplaceRoundDecimals = operator{
-	name:    "InplaceRoundDecimals",
-	symbol:  "aclnnInplaceRoundDecimals",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef decimals",
+var opInplaceRoundDecimals = Operator{
+	Name: "InplaceRoundDecimals", Symbol: "aclnnInplaceRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef decimals",
 }
 
 // InplaceRoundDecimals launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
-	c := newCall(st, &opInplaceRoundDecimals)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRoundDecimals)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRoundDecimalsParams) operator() *operator { return &opInplaceRoundDecimals }
 
-func (p *InplaceRoundDecimalsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Decimals)
+// Operator implements Params.
+func (p *InplaceRoundDecimalsParams) Operator() *Operator { return &opInplaceRoundDecimals }
+
+// Encode implements Params.
+func (p *InplaceRoundDecimalsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Decimals)
 }
 
 // InplaceRsqrtParams are the arguments of aclnnInplaceRsqrt, in C order.
 type InplaceRsqrtParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceRsqrt = operator{
-	name:    "InplaceRsqrt",
-	symbol:  "aclnnInplaceRsqrt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceRsqrt = Operator{
+	Name: "InplaceRsqrt", Symbol: "aclnnInplaceRsqrt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceRsqrt launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
-	c := newCall(st, &opInplaceRsqrt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRsqrt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRsqrtParams) operator() *operator { return &opInplaceRsqrt }
 
-func (p *InplaceRsqrtParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceRsqrtParams) Operator() *Operator { return &opInplaceRsqrt }
+
+// Encode implements Params.
+func (p *InplaceRsqrtParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSinParams are the arguments of aclnnInplaceSin, in C order.
 type InplaceSinParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceSin = operator{
-	name:    "InplaceSin",
-	symbol:  "aclnnInplaceSin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceSin = Operator{
+	Name: "InplaceSin", Symbol: "aclnnInplaceSin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceSin launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
-	c := newCall(st, &opInplaceSin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSinParams) operator() *operator { return &opInplaceSin }
 
-func (p *InplaceSinParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceSinParams) Operator() *Operator { return &opInplaceSin }
+
+// Encode implements Params.
+func (p *InplaceSinParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSincParams are the arguments of aclnnInplaceSinc, in C order.
 type InplaceSincParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceSinc = operator{
-	name:    "InplaceSinc",
-	symbol:  "aclnnInplaceSinc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceSinc = Operator{
+	Name: "InplaceSinc", Symbol: "aclnnInplaceSinc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceSinc launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
-	c := newCall(st, &opInplaceSinc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSinc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSincParams) operator() *operator { return &opInplaceSinc }
 
-func (p *InplaceSincParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceSincParams) Operator() *Operator { return &opInplaceSinc }
+
+// Encode implements Params.
+func (p *InplaceSincParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSinhParams are the arguments of aclnnInplaceSinh, in C order.
 type InplaceSinhParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceSinh = operator{
-	name:    "InplaceSinh",
-	symbol:  "aclnnInplaceSinh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceSinh = Operator{
+	Name: "InplaceSinh", Symbol: "aclnnInplaceSinh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceSinh launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
-	c := newCall(st, &opInplaceSinh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSinh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSinhParams) operator() *operator { return &opInplaceSinh }
 
-func (p *InplaceSinhParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceSinhParams) Operator() *Operator { return &opInplaceSinh }
+
+// Encode implements Params.
+func (p *InplaceSinhParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceSqrtParams are the arguments of aclnnInplaceSqrt, in C order.
@@ -3497,269 +3497,269 @@ type InplaceSqrtParams struct {
 	Self *Tensor
 }
 
-var opInplaceSqrt = operator{
-	name:    "InplaceSqrt",
-	symbol:  "aclnnInplaceSqrt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self",
+var opInplaceSqrt = Operator{
+	Name: "InplaceSqrt", Symbol: "aclnnInplaceSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self",
 }
 
 // InplaceSqrt launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
-	c := newCall(st, &opInplaceSqrt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSqrt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSqrtParams) operator() *operator { return &opInplaceSqrt }
 
-func (p *InplaceSqrtParams) encode(c *call) {
-	c.tensor(p.Self)
+// Operator implements Params.
+func (p *InplaceSqrtParams) Operator() *Operator { return &opInplaceSqrt }
+
+// Encode implements Params.
+func (p *InplaceSqrtParams) Encode(c *Call) {
+	c.Tensor(p.Self)
 }
 
 // InplaceSubParams are the arguments of aclnnInplaceSub, in C order.
 type InplaceSubParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 	Alpha   Scalar
 }
 
-var opInplaceSub = operator{
-	name:    "InplaceSub",
-	symbol:  "aclnnInplaceSub",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other alpha",
+var opInplaceSub = Operator{
+	Name: "InplaceSub", Symbol: "aclnnInplaceSub", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
 }
 
 // InplaceSub launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
-	c := newCall(st, &opInplaceSub)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSub)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSubParams) operator() *operator { return &opInplaceSub }
 
-func (p *InplaceSubParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceSubParams) Operator() *Operator { return &opInplaceSub }
+
+// Encode implements Params.
+func (p *InplaceSubParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceSubsParams are the arguments of aclnnInplaceSubs, in C order.
 type InplaceSubsParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 	Alpha   Scalar
 }
 
-var opInplaceSubs = operator{
-	name:    "InplaceSubs",
-	symbol:  "aclnnInplaceSubs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other alpha",
+var opInplaceSubs = Operator{
+	Name: "InplaceSubs", Symbol: "aclnnInplaceSubs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
 }
 
 // InplaceSubs launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
-	c := newCall(st, &opInplaceSubs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceSubs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceSubsParams) operator() *operator { return &opInplaceSubs }
 
-func (p *InplaceSubsParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
-	c.scalar(p.Alpha)
+// Operator implements Params.
+func (p *InplaceSubsParams) Operator() *Operator { return &opInplaceSubs }
+
+// Encode implements Params.
+func (p *InplaceSubsParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
+	c.Scalar(p.Alpha)
 }
 
 // InplaceTanParams are the arguments of aclnnInplaceTan, in C order.
 type InplaceTanParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceTan = operator{
-	name:    "InplaceTan",
-	symbol:  "aclnnInplaceTan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceTan = Operator{
+	Name: "InplaceTan", Symbol: "aclnnInplaceTan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceTan launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
-	c := newCall(st, &opInplaceTan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceTan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceTanParams) operator() *operator { return &opInplaceTan }
 
-func (p *InplaceTanParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceTanParams) Operator() *Operator { return &opInplaceTan }
+
+// Encode implements Params.
+func (p *InplaceTanParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceTanhParams are the arguments of aclnnInplaceTanh, in C order.
 type InplaceTanhParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceTanh = operator{
-	name:    "InplaceTanh",
-	symbol:  "aclnnInplaceTanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceTanh = Operator{
+	Name: "InplaceTanh", Symbol: "aclnnInplaceTanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceTanh launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
-	c := newCall(st, &opInplaceTanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceTanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceTanhParams) operator() *operator { return &opInplaceTanh }
 
-func (p *InplaceTanhParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceTanhParams) Operator() *Operator { return &opInplaceTanh }
+
+// Encode implements Params.
+func (p *InplaceTanhParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceTruncParams are the arguments of aclnnInplaceTrunc, in C order.
 type InplaceTruncParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceTrunc = operator{
-	name:    "InplaceTrunc",
-	symbol:  "aclnnInplaceTrunc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceTrunc = Operator{
+	Name: "InplaceTrunc", Symbol: "aclnnInplaceTrunc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceTrunc launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
-	c := newCall(st, &opInplaceTrunc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceTrunc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceTruncParams) operator() *operator { return &opInplaceTrunc }
 
-func (p *InplaceTruncParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceTruncParams) Operator() *Operator { return &opInplaceTrunc }
+
+// Encode implements Params.
+func (p *InplaceTruncParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceXLogYScalarOtherParams are the arguments of aclnnInplaceXLogYScalarOther, in C order.
 type InplaceXLogYScalarOtherParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   Scalar
 }
 
-var opInplaceXLogYScalarOther = operator{
-	name:    "InplaceXLogYScalarOther",
-	symbol:  "aclnnInplaceXLogYScalarOther",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceXLogYScalarOther = Operator{
+	Name: "InplaceXLogYScalarOther", Symbol: "aclnnInplaceXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceXLogYScalarOther launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
-	c := newCall(st, &opInplaceXLogYScalarOther)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceXLogYScalarOther)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceXLogYScalarOtherParams) operator() *operator { return &opInplaceXLogYScalarOther }
 
-func (p *InplaceXLogYScalarOtherParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Other)
+// Operator implements Params.
+func (p *InplaceXLogYScalarOtherParams) Operator() *Operator { return &opInplaceXLogYScalarOther }
+
+// Encode implements Params.
+func (p *InplaceXLogYScalarOtherParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Other)
 }
 
 // InplaceXLogYTensorParams are the arguments of aclnnInplaceXLogYTensor, in C order.
 type InplaceXLogYTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Other   *Tensor
 }
 
-var opInplaceXLogYTensor = operator{
-	name:    "InplaceXLogYTensor",
-	symbol:  "aclnnInplaceXLogYTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef other",
+var opInplaceXLogYTensor = Operator{
+	Name: "InplaceXLogYTensor", Symbol: "aclnnInplaceXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other",
 }
 
 // InplaceXLogYTensor launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
-	c := newCall(st, &opInplaceXLogYTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceXLogYTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceXLogYTensorParams) operator() *operator { return &opInplaceXLogYTensor }
 
-func (p *InplaceXLogYTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Other)
+// Operator implements Params.
+func (p *InplaceXLogYTensorParams) Operator() *Operator { return &opInplaceXLogYTensor }
+
+// Encode implements Params.
+func (p *InplaceXLogYTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
 }
 
 // LeftShiftParams are the arguments of aclnnLeftShift, in C order.
 type LeftShiftParams struct {
 	Self      *Tensor
 	ShiftBits *Tensor
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opLeftShift = operator{
-	name:    "LeftShift",
-	symbol:  "aclnnLeftShift",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self shiftBits out",
+var opLeftShift = Operator{
+	Name: "LeftShift", Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
+	Params: "self shiftBits out",
 }
 
 // LeftShift launches aclnnLeftShift (libopapi, CANN 2026-08) on st.
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
-	c := newCall(st, &opLeftShift)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeftShift)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeftShiftParams) operator() *operator { return &opLeftShift }
 
-func (p *LeftShiftParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.ShiftBits)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeftShiftParams) Operator() *Operator { return &opLeftShift }
+
+// Encode implements Params.
+func (p *LeftShiftParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.ShiftBits)
+	c.Tensor(p.Out)
 }
 
 // LeftShiftsParams are the arguments of aclnnLeftShifts, in C order.
 type LeftShiftsParams struct {
 	Self      *Tensor
 	ShiftBits Scalar
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opLeftShifts = operator{
-	name:    "LeftShifts",
-	symbol:  "aclnnLeftShifts",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self shiftBits out",
+var opLeftShifts = Operator{
+	Name: "LeftShifts", Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
+	Params: "self shiftBits out",
 }
 
 // LeftShifts launches aclnnLeftShifts (libopapi, CANN 2026-08) on st.
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
-	c := newCall(st, &opLeftShifts)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLeftShifts)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LeftShiftsParams) operator() *operator { return &opLeftShifts }
 
-func (p *LeftShiftsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.ShiftBits)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LeftShiftsParams) Operator() *Operator { return &opLeftShifts }
+
+// Encode implements Params.
+func (p *LeftShiftsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.ShiftBits)
+	c.Tensor(p.Out)
 }
 
 // LerpParams are the arguments of aclnnLerp, in C order.
@@ -3767,30 +3767,30 @@ type LerpParams struct {
 	Self   *Tensor
 	End    *Tensor
 	Weight *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opLerp = operator{
-	name:    "Lerp",
-	symbol:  "aclnnLerp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self end weight out",
+var opLerp = Operator{
+	Name: "Lerp", Symbol: "aclnnLerp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self end weight out",
 }
 
 // Lerp launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Lerp(st *acl.Stream, p LerpParams) error {
-	c := newCall(st, &opLerp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLerp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LerpParams) operator() *operator { return &opLerp }
 
-func (p *LerpParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.End)
-	c.tensor(p.Weight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LerpParams) Operator() *Operator { return &opLerp }
+
+// Encode implements Params.
+func (p *LerpParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.End)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Out)
 }
 
 // LerpsParams are the arguments of aclnnLerps, in C order.
@@ -3798,252 +3798,252 @@ type LerpsParams struct {
 	Self   *Tensor
 	End    *Tensor
 	Weight Scalar
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opLerps = operator{
-	name:    "Lerps",
-	symbol:  "aclnnLerps",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self end weight out",
+var opLerps = Operator{
+	Name: "Lerps", Symbol: "aclnnLerps", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self end weight out",
 }
 
 // Lerps launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Lerps(st *acl.Stream, p LerpsParams) error {
-	c := newCall(st, &opLerps)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLerps)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LerpsParams) operator() *operator { return &opLerps }
 
-func (p *LerpsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.End)
-	c.scalar(p.Weight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LerpsParams) Operator() *Operator { return &opLerps }
+
+// Encode implements Params.
+func (p *LerpsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.End)
+	c.Scalar(p.Weight)
+	c.Tensor(p.Out)
 }
 
 // LgammaParams are the arguments of aclnnLgamma, in C order.
 type LgammaParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLgamma = operator{
-	name:    "Lgamma",
-	symbol:  "aclnnLgamma",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLgamma = Operator{
+	Name: "Lgamma", Symbol: "aclnnLgamma", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Lgamma launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Lgamma(st *acl.Stream, p LgammaParams) error {
-	c := newCall(st, &opLgamma)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLgamma)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LgammaParams) operator() *operator { return &opLgamma }
 
-func (p *LgammaParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LgammaParams) Operator() *Operator { return &opLgamma }
+
+// Encode implements Params.
+func (p *LgammaParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LogParams are the arguments of aclnnLog, in C order.
 type LogParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLog = operator{
-	name:    "Log",
-	symbol:  "aclnnLog",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLog = Operator{
+	Name: "Log", Symbol: "aclnnLog", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Log launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Log(st *acl.Stream, p LogParams) error {
-	c := newCall(st, &opLog)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLog)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogParams) operator() *operator { return &opLog }
 
-func (p *LogParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogParams) Operator() *Operator { return &opLog }
+
+// Encode implements Params.
+func (p *LogParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // Log10Params are the arguments of aclnnLog10, in C order.
 type Log10Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLog10 = operator{
-	name:    "Log10",
-	symbol:  "aclnnLog10",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLog10 = Operator{
+	Name: "Log10", Symbol: "aclnnLog10", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Log10 launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Log10(st *acl.Stream, p Log10Params) error {
-	c := newCall(st, &opLog10)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLog10)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Log10Params) operator() *operator { return &opLog10 }
 
-func (p *Log10Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Log10Params) Operator() *Operator { return &opLog10 }
+
+// Encode implements Params.
+func (p *Log10Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // Log1pParams are the arguments of aclnnLog1p, in C order.
 type Log1pParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLog1p = operator{
-	name:    "Log1p",
-	symbol:  "aclnnLog1p",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLog1p = Operator{
+	Name: "Log1p", Symbol: "aclnnLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Log1p launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Log1p(st *acl.Stream, p Log1pParams) error {
-	c := newCall(st, &opLog1p)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLog1p)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Log1pParams) operator() *operator { return &opLog1p }
 
-func (p *Log1pParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Log1pParams) Operator() *Operator { return &opLog1p }
+
+// Encode implements Params.
+func (p *Log1pParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // Log2Params are the arguments of aclnnLog2, in C order.
 type Log2Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLog2 = operator{
-	name:    "Log2",
-	symbol:  "aclnnLog2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLog2 = Operator{
+	Name: "Log2", Symbol: "aclnnLog2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Log2 launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Log2(st *acl.Stream, p Log2Params) error {
-	c := newCall(st, &opLog2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLog2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Log2Params) operator() *operator { return &opLog2 }
 
-func (p *Log2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Log2Params) Operator() *Operator { return &opLog2 }
+
+// Encode implements Params.
+func (p *Log2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LogAddExpParams are the arguments of aclnnLogAddExp, in C order.
 type LogAddExpParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogAddExp = operator{
-	name:    "LogAddExp",
-	symbol:  "aclnnLogAddExp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLogAddExp = Operator{
+	Name: "LogAddExp", Symbol: "aclnnLogAddExp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LogAddExp launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
-	c := newCall(st, &opLogAddExp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogAddExp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogAddExpParams) operator() *operator { return &opLogAddExp }
 
-func (p *LogAddExpParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogAddExpParams) Operator() *Operator { return &opLogAddExp }
+
+// Encode implements Params.
+func (p *LogAddExpParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LogAddExp2Params are the arguments of aclnnLogAddExp2, in C order.
 type LogAddExp2Params struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogAddExp2 = operator{
-	name:    "LogAddExp2",
-	symbol:  "aclnnLogAddExp2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opLogAddExp2 = Operator{
+	Name: "LogAddExp2", Symbol: "aclnnLogAddExp2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // LogAddExp2 launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
-	c := newCall(st, &opLogAddExp2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogAddExp2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogAddExp2Params) operator() *operator { return &opLogAddExp2 }
 
-func (p *LogAddExp2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogAddExp2Params) Operator() *Operator { return &opLogAddExp2 }
+
+// Encode implements Params.
+func (p *LogAddExp2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // LogitParams are the arguments of aclnnLogit, in C order.
 type LogitParams struct {
 	Input *Tensor
 	Eps   float64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLogit = operator{
-	name:    "Logit",
-	symbol:  "aclnnLogit",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input eps out",
+var opLogit = Operator{
+	Name: "Logit", Symbol: "aclnnLogit", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input eps out",
 }
 
 // Logit launches aclnnLogit (libopapi, CANN 8.1.RC1) on st.
 func Logit(st *acl.Stream, p LogitParams) error {
-	c := newCall(st, &opLogit)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogit)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogitParams) operator() *operator { return &opLogit }
 
-func (p *LogitParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogitParams) Operator() *Operator { return &opLogit }
+
+// Encode implements Params.
+func (p *LogitParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
 }
 
 // LogitGradParams are the arguments of aclnnLogitGrad, in C order.
@@ -4051,200 +4051,200 @@ type LogitGradParams struct {
 	X   *Tensor
 	Dy  *Tensor
 	Eps float64
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opLogitGrad = operator{
-	name:    "LogitGrad",
-	symbol:  "aclnnLogitGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x dy eps out",
+var opLogitGrad = Operator{
+	Name: "LogitGrad", Symbol: "aclnnLogitGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x dy eps out",
 }
 
 // LogitGrad launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) on st.
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
-	c := newCall(st, &opLogitGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogitGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogitGradParams) operator() *operator { return &opLogitGrad }
 
-func (p *LogitGradParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Dy)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogitGradParams) Operator() *Operator { return &opLogitGrad }
+
+// Encode implements Params.
+func (p *LogitGradParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Dy)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
 }
 
 // MaxNParams are the arguments of aclnnMaxN, in C order.
 type MaxNParams struct {
 	Tensors []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opMaxN = operator{
-	name:    "MaxN",
-	symbol:  "aclnnMaxN",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors out",
+var opMaxN = Operator{
+	Name: "MaxN", Symbol: "aclnnMaxN", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors out",
 }
 
 // MaxN launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxN(st *acl.Stream, p MaxNParams) error {
-	c := newCall(st, &opMaxN)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxN)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxNParams) operator() *operator { return &opMaxN }
 
-func (p *MaxNParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxNParams) Operator() *Operator { return &opMaxN }
+
+// Encode implements Params.
+func (p *MaxNParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
 }
 
 // MaximumParams are the arguments of aclnnMaximum, in C order.
 type MaximumParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMaximum = operator{
-	name:    "Maximum",
-	symbol:  "aclnnMaximum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opMaximum = Operator{
+	Name: "Maximum", Symbol: "aclnnMaximum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Maximum launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Maximum(st *acl.Stream, p MaximumParams) error {
-	c := newCall(st, &opMaximum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaximum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaximumParams) operator() *operator { return &opMaximum }
 
-func (p *MaximumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaximumParams) Operator() *Operator { return &opMaximum }
+
+// Encode implements Params.
+func (p *MaximumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // MinNParams are the arguments of aclnnMinN, in C order.
 type MinNParams struct {
 	Tensors []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opMinN = operator{
-	name:    "MinN",
-	symbol:  "aclnnMinN",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors out",
+var opMinN = Operator{
+	Name: "MinN", Symbol: "aclnnMinN", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors out",
 }
 
 // MinN launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MinN(st *acl.Stream, p MinNParams) error {
-	c := newCall(st, &opMinN)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMinN)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MinNParams) operator() *operator { return &opMinN }
 
-func (p *MinNParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MinNParams) Operator() *Operator { return &opMinN }
+
+// Encode implements Params.
+func (p *MinNParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
 }
 
 // MinimumParams are the arguments of aclnnMinimum, in C order.
 type MinimumParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMinimum = operator{
-	name:    "Minimum",
-	symbol:  "aclnnMinimum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opMinimum = Operator{
+	Name: "Minimum", Symbol: "aclnnMinimum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Minimum launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Minimum(st *acl.Stream, p MinimumParams) error {
-	c := newCall(st, &opMinimum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMinimum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MinimumParams) operator() *operator { return &opMinimum }
 
-func (p *MinimumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MinimumParams) Operator() *Operator { return &opMinimum }
+
+// Encode implements Params.
+func (p *MinimumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // MrgbaCustomParams are the arguments of aclnnMrgbaCustom, in C order.
 type MrgbaCustomParams struct {
 	Rgb   *Tensor
 	Alpha *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMrgbaCustom = operator{
-	name:    "MrgbaCustom",
-	symbol:  "aclnnMrgbaCustom",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "rgb alpha out",
+var opMrgbaCustom = Operator{
+	Name: "MrgbaCustom", Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
+	Params: "rgb alpha out",
 }
 
 // MrgbaCustom launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) on st.
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
-	c := newCall(st, &opMrgbaCustom)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMrgbaCustom)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MrgbaCustomParams) operator() *operator { return &opMrgbaCustom }
 
-func (p *MrgbaCustomParams) encode(c *call) {
-	c.tensor(p.Rgb)
-	c.tensor(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MrgbaCustomParams) Operator() *Operator { return &opMrgbaCustom }
+
+// Encode implements Params.
+func (p *MrgbaCustomParams) Encode(c *Call) {
+	c.Tensor(p.Rgb)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // MulParams are the arguments of aclnnMul, in C order.
 type MulParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMul = operator{
-	name:    "Mul",
-	symbol:  "aclnnMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opMul = Operator{
+	Name: "Mul", Symbol: "aclnnMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Mul launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Mul(st *acl.Stream, p MulParams) error {
-	c := newCall(st, &opMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MulParams) operator() *operator { return &opMul }
 
-func (p *MulParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MulParams) Operator() *Operator { return &opMul }
+
+// Encode implements Params.
+func (p *MulParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // MulNoNanParams are the arguments of aclnnMulNoNan, in C order.
@@ -4254,55 +4254,55 @@ type MulNoNanParams struct {
 	Z *Tensor
 }
 
-var opMulNoNan = operator{
-	name:    "MulNoNan",
-	symbol:  "aclnnMulNoNan",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x y z",
+var opMulNoNan = Operator{
+	Name: "MulNoNan", Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
+	Params: "x y z",
 }
 
 // MulNoNan launches aclnnMulNoNan (libopapi, CANN 2026-08) on st.
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
-	c := newCall(st, &opMulNoNan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMulNoNan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MulNoNanParams) operator() *operator { return &opMulNoNan }
 
-func (p *MulNoNanParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Y)
-	c.tensor(p.Z)
+// Operator implements Params.
+func (p *MulNoNanParams) Operator() *Operator { return &opMulNoNan }
+
+// Encode implements Params.
+func (p *MulNoNanParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Y)
+	c.Tensor(p.Z)
 }
 
 // MulsParams are the arguments of aclnnMuls, in C order.
 type MulsParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMuls = operator{
-	name:    "Muls",
-	symbol:  "aclnnMuls",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opMuls = Operator{
+	Name: "Muls", Symbol: "aclnnMuls", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // Muls launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Muls(st *acl.Stream, p MulsParams) error {
-	c := newCall(st, &opMuls)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMuls)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MulsParams) operator() *operator { return &opMuls }
 
-func (p *MulsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MulsParams) Operator() *Operator { return &opMuls }
+
+// Encode implements Params.
+func (p *MulsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // NanToNumParams are the arguments of aclnnNanToNum, in C order.
@@ -4311,230 +4311,230 @@ type NanToNumParams struct {
 	Nan    float32
 	Posinf float32
 	Neginf float32
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opNanToNum = operator{
-	name:    "NanToNum",
-	symbol:  "aclnnNanToNum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self nan posinf neginf out",
+var opNanToNum = Operator{
+	Name: "NanToNum", Symbol: "aclnnNanToNum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self nan posinf neginf out",
 }
 
 // NanToNum launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
-	c := newCall(st, &opNanToNum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNanToNum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NanToNumParams) operator() *operator { return &opNanToNum }
 
-func (p *NanToNumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.float32(p.Nan)
-	c.float32(p.Posinf)
-	c.float32(p.Neginf)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NanToNumParams) Operator() *Operator { return &opNanToNum }
+
+// Encode implements Params.
+func (p *NanToNumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Float32(p.Nan)
+	c.Float32(p.Posinf)
+	c.Float32(p.Neginf)
+	c.Tensor(p.Out)
 }
 
 // NdtriParams are the arguments of aclnnNdtri, in C order.
 type NdtriParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opNdtri = operator{
-	name:    "Ndtri",
-	symbol:  "aclnnNdtri",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opNdtri = Operator{
+	Name: "Ndtri", Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // Ndtri launches aclnnNdtri (libopapi, CANN 2026-08) on st.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
-	c := newCall(st, &opNdtri)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNdtri)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NdtriParams) operator() *operator { return &opNdtri }
 
-func (p *NdtriParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NdtriParams) Operator() *Operator { return &opNdtri }
+
+// Encode implements Params.
+func (p *NdtriParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // NegParams are the arguments of aclnnNeg, in C order.
 type NegParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opNeg = operator{
-	name:    "Neg",
-	symbol:  "aclnnNeg",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opNeg = Operator{
+	Name: "Neg", Symbol: "aclnnNeg", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Neg launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Neg(st *acl.Stream, p NegParams) error {
-	c := newCall(st, &opNeg)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNeg)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NegParams) operator() *operator { return &opNeg }
 
-func (p *NegParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NegParams) Operator() *Operator { return &opNeg }
+
+// Encode implements Params.
+func (p *NegParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // PolarParams are the arguments of aclnnPolar, in C order.
 type PolarParams struct {
 	Input *Tensor
 	Angle *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opPolar = operator{
-	name:    "Polar",
-	symbol:  "aclnnPolar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input angle out",
+var opPolar = Operator{
+	Name: "Polar", Symbol: "aclnnPolar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input angle out",
 }
 
 // Polar launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Polar(st *acl.Stream, p PolarParams) error {
-	c := newCall(st, &opPolar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPolar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PolarParams) operator() *operator { return &opPolar }
 
-func (p *PolarParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Angle)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PolarParams) Operator() *Operator { return &opPolar }
+
+// Encode implements Params.
+func (p *PolarParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Angle)
+	c.Tensor(p.Out)
 }
 
 // PowScalarTensorParams are the arguments of aclnnPowScalarTensor, in C order.
 type PowScalarTensorParams struct {
 	Self     Scalar
 	Exponent *Tensor
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opPowScalarTensor = operator{
-	name:    "PowScalarTensor",
-	symbol:  "aclnnPowScalarTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self exponent out",
+var opPowScalarTensor = Operator{
+	Name: "PowScalarTensor", Symbol: "aclnnPowScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self exponent out",
 }
 
 // PowScalarTensor launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
-	c := newCall(st, &opPowScalarTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPowScalarTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PowScalarTensorParams) operator() *operator { return &opPowScalarTensor }
 
-func (p *PowScalarTensorParams) encode(c *call) {
-	c.scalar(p.Self)
-	c.tensor(p.Exponent)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PowScalarTensorParams) Operator() *Operator { return &opPowScalarTensor }
+
+// Encode implements Params.
+func (p *PowScalarTensorParams) Encode(c *Call) {
+	c.Scalar(p.Self)
+	c.Tensor(p.Exponent)
+	c.Tensor(p.Out)
 }
 
 // PowTensorScalarParams are the arguments of aclnnPowTensorScalar, in C order.
 type PowTensorScalarParams struct {
 	Self     *Tensor
 	Exponent Scalar
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opPowTensorScalar = operator{
-	name:    "PowTensorScalar",
-	symbol:  "aclnnPowTensorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self exponent out",
+var opPowTensorScalar = Operator{
+	Name: "PowTensorScalar", Symbol: "aclnnPowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self exponent out",
 }
 
 // PowTensorScalar launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
-	c := newCall(st, &opPowTensorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPowTensorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PowTensorScalarParams) operator() *operator { return &opPowTensorScalar }
 
-func (p *PowTensorScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Exponent)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PowTensorScalarParams) Operator() *Operator { return &opPowTensorScalar }
+
+// Encode implements Params.
+func (p *PowTensorScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Exponent)
+	c.Tensor(p.Out)
 }
 
 // PowTensorTensorParams are the arguments of aclnnPowTensorTensor, in C order.
 type PowTensorTensorParams struct {
 	Self     *Tensor
 	Exponent *Tensor
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opPowTensorTensor = operator{
-	name:    "PowTensorTensor",
-	symbol:  "aclnnPowTensorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self exponent out",
+var opPowTensorTensor = Operator{
+	Name: "PowTensorTensor", Symbol: "aclnnPowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self exponent out",
 }
 
 // PowTensorTensor launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
-	c := newCall(st, &opPowTensorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPowTensorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PowTensorTensorParams) operator() *operator { return &opPowTensorTensor }
 
-func (p *PowTensorTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Exponent)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PowTensorTensorParams) Operator() *Operator { return &opPowTensorTensor }
+
+// Encode implements Params.
+func (p *PowTensorTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Exponent)
+	c.Tensor(p.Out)
 }
 
 // PreluParams are the arguments of aclnnPrelu, in C order.
 type PreluParams struct {
 	Self   *Tensor
 	Weight *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opPrelu = operator{
-	name:    "Prelu",
-	symbol:  "aclnnPrelu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self weight out",
+var opPrelu = Operator{
+	Name: "Prelu", Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self weight out",
 }
 
 // Prelu launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Prelu(st *acl.Stream, p PreluParams) error {
-	c := newCall(st, &opPrelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPrelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PreluParams) operator() *operator { return &opPrelu }
 
-func (p *PreluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Weight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PreluParams) Operator() *Operator { return &opPrelu }
+
+// Encode implements Params.
+func (p *PreluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Out)
 }
 
 // PreluBackwardParams are the arguments of aclnnPreluBackward, in C order.
@@ -4542,258 +4542,258 @@ type PreluBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Weight     *Tensor
-	GradInput  *Tensor
-	GradWeight *Tensor
+	GradInput  *Tensor // output
+	GradWeight *Tensor // output
 }
 
-var opPreluBackward = operator{
-	name:    "PreluBackward",
-	symbol:  "aclnnPreluBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self weight gradInput gradWeight",
+var opPreluBackward = Operator{
+	Name: "PreluBackward", Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self weight gradInput gradWeight",
 }
 
 // PreluBackward launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
-	c := newCall(st, &opPreluBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPreluBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PreluBackwardParams) operator() *operator { return &opPreluBackward }
 
-func (p *PreluBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Weight)
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
+// Operator implements Params.
+func (p *PreluBackwardParams) Operator() *Operator { return &opPreluBackward }
+
+// Encode implements Params.
+func (p *PreluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
 }
 
 // ReciprocalParams are the arguments of aclnnReciprocal, in C order.
 type ReciprocalParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opReciprocal = operator{
-	name:    "Reciprocal",
-	symbol:  "aclnnReciprocal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opReciprocal = Operator{
+	Name: "Reciprocal", Symbol: "aclnnReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Reciprocal launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
-	c := newCall(st, &opReciprocal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReciprocal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReciprocalParams) operator() *operator { return &opReciprocal }
 
-func (p *ReciprocalParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReciprocalParams) Operator() *Operator { return &opReciprocal }
+
+// Encode implements Params.
+func (p *ReciprocalParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // RemainderScalarTensorParams are the arguments of aclnnRemainderScalarTensor, in C order.
 type RemainderScalarTensorParams struct {
 	Self  Scalar
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRemainderScalarTensor = operator{
-	name:    "RemainderScalarTensor",
-	symbol:  "aclnnRemainderScalarTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opRemainderScalarTensor = Operator{
+	Name: "RemainderScalarTensor", Symbol: "aclnnRemainderScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // RemainderScalarTensor launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
-	c := newCall(st, &opRemainderScalarTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRemainderScalarTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RemainderScalarTensorParams) operator() *operator { return &opRemainderScalarTensor }
 
-func (p *RemainderScalarTensorParams) encode(c *call) {
-	c.scalar(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RemainderScalarTensorParams) Operator() *Operator { return &opRemainderScalarTensor }
+
+// Encode implements Params.
+func (p *RemainderScalarTensorParams) Encode(c *Call) {
+	c.Scalar(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // RemainderTensorScalarParams are the arguments of aclnnRemainderTensorScalar, in C order.
 type RemainderTensorScalarParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRemainderTensorScalar = operator{
-	name:    "RemainderTensorScalar",
-	symbol:  "aclnnRemainderTensorScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opRemainderTensorScalar = Operator{
+	Name: "RemainderTensorScalar", Symbol: "aclnnRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // RemainderTensorScalar launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
-	c := newCall(st, &opRemainderTensorScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRemainderTensorScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RemainderTensorScalarParams) operator() *operator { return &opRemainderTensorScalar }
 
-func (p *RemainderTensorScalarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RemainderTensorScalarParams) Operator() *Operator { return &opRemainderTensorScalar }
+
+// Encode implements Params.
+func (p *RemainderTensorScalarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // RemainderTensorTensorParams are the arguments of aclnnRemainderTensorTensor, in C order.
 type RemainderTensorTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRemainderTensorTensor = operator{
-	name:    "RemainderTensorTensor",
-	symbol:  "aclnnRemainderTensorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opRemainderTensorTensor = Operator{
+	Name: "RemainderTensorTensor", Symbol: "aclnnRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // RemainderTensorTensor launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
-	c := newCall(st, &opRemainderTensorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRemainderTensorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RemainderTensorTensorParams) operator() *operator { return &opRemainderTensorTensor }
 
-func (p *RemainderTensorTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RemainderTensorTensorParams) Operator() *Operator { return &opRemainderTensorTensor }
+
+// Encode implements Params.
+func (p *RemainderTensorTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // RightShiftParams are the arguments of aclnnRightShift, in C order.
 type RightShiftParams struct {
 	Input     *Tensor
 	ShiftBits *Tensor
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opRightShift = operator{
-	name:    "RightShift",
-	symbol:  "aclnnRightShift",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input shiftBits out",
+var opRightShift = Operator{
+	Name: "RightShift", Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
+	Params: "input shiftBits out",
 }
 
 // RightShift launches aclnnRightShift (libopapi, CANN 2026-08) on st.
 func RightShift(st *acl.Stream, p RightShiftParams) error {
-	c := newCall(st, &opRightShift)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRightShift)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RightShiftParams) operator() *operator { return &opRightShift }
 
-func (p *RightShiftParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.ShiftBits)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RightShiftParams) Operator() *Operator { return &opRightShift }
+
+// Encode implements Params.
+func (p *RightShiftParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.ShiftBits)
+	c.Tensor(p.Out)
 }
 
 // RoundParams are the arguments of aclnnRound, in C order.
 type RoundParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opRound = operator{
-	name:    "Round",
-	symbol:  "aclnnRound",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opRound = Operator{
+	Name: "Round", Symbol: "aclnnRound", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Round launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Round(st *acl.Stream, p RoundParams) error {
-	c := newCall(st, &opRound)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRound)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RoundParams) operator() *operator { return &opRound }
 
-func (p *RoundParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RoundParams) Operator() *Operator { return &opRound }
+
+// Encode implements Params.
+func (p *RoundParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // RoundDecimalsParams are the arguments of aclnnRoundDecimals, in C order.
 type RoundDecimalsParams struct {
 	Self     *Tensor
 	Decimals int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opRoundDecimals = operator{
-	name:    "RoundDecimals",
-	symbol:  "aclnnRoundDecimals",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self decimals out",
+var opRoundDecimals = Operator{
+	Name: "RoundDecimals", Symbol: "aclnnRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self decimals out",
 }
 
 // RoundDecimals launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
-	c := newCall(st, &opRoundDecimals)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRoundDecimals)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RoundDecimalsParams) operator() *operator { return &opRoundDecimals }
 
-func (p *RoundDecimalsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Decimals)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RoundDecimalsParams) Operator() *Operator { return &opRoundDecimals }
+
+// Encode implements Params.
+func (p *RoundDecimalsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Decimals)
+	c.Tensor(p.Out)
 }
 
 // RsqrtParams are the arguments of aclnnRsqrt, in C order.
 type RsqrtParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opRsqrt = operator{
-	name:    "Rsqrt",
-	symbol:  "aclnnRsqrt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opRsqrt = Operator{
+	Name: "Rsqrt", Symbol: "aclnnRsqrt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Rsqrt launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
-	c := newCall(st, &opRsqrt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRsqrt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RsqrtParams) operator() *operator { return &opRsqrt }
 
-func (p *RsqrtParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RsqrtParams) Operator() *Operator { return &opRsqrt }
+
+// Encode implements Params.
+func (p *RsqrtParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // RsubParams are the arguments of aclnnRsub, in C order.
@@ -4801,30 +4801,30 @@ type RsubParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRsub = operator{
-	name:    "Rsub",
-	symbol:  "aclnnRsub",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opRsub = Operator{
+	Name: "Rsub", Symbol: "aclnnRsub", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Rsub launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Rsub(st *acl.Stream, p RsubParams) error {
-	c := newCall(st, &opRsub)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRsub)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RsubParams) operator() *operator { return &opRsub }
 
-func (p *RsubParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RsubParams) Operator() *Operator { return &opRsub }
+
+// Encode implements Params.
+func (p *RsubParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // RsubsParams are the arguments of aclnnRsubs, in C order.
@@ -4832,30 +4832,30 @@ type RsubsParams struct {
 	Self  *Tensor
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRsubs = operator{
-	name:    "Rsubs",
-	symbol:  "aclnnRsubs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opRsubs = Operator{
+	Name: "Rsubs", Symbol: "aclnnRsubs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Rsubs launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Rsubs(st *acl.Stream, p RsubsParams) error {
-	c := newCall(st, &opRsubs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRsubs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RsubsParams) operator() *operator { return &opRsubs }
 
-func (p *RsubsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RsubsParams) Operator() *Operator { return &opRsubs }
+
+// Encode implements Params.
+func (p *RsubsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // ScaleParams are the arguments of aclnnScale, in C order.
@@ -4866,224 +4866,224 @@ type ScaleParams struct {
 	Axis          int64
 	NumAxes       int64
 	ScaleFromBlob bool
-	Y             *Tensor
+	Y             *Tensor // output
 }
 
-var opScale = operator{
-	name:    "Scale",
-	symbol:  "aclnnScale",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scale bias axis numAxes scaleFromBlob y",
+var opScale = Operator{
+	Name: "Scale", Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale bias axis numAxes scaleFromBlob y",
 }
 
 // Scale launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Scale(st *acl.Stream, p ScaleParams) error {
-	c := newCall(st, &opScale)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScale)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScaleParams) operator() *operator { return &opScale }
 
-func (p *ScaleParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Bias)
-	c.int64(p.Axis)
-	c.int64(p.NumAxes)
-	c.bool(p.ScaleFromBlob)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *ScaleParams) Operator() *Operator { return &opScale }
+
+// Encode implements Params.
+func (p *ScaleParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Int64(p.Axis)
+	c.Int64(p.NumAxes)
+	c.Bool(p.ScaleFromBlob)
+	c.Tensor(p.Y)
 }
 
 // SignParams are the arguments of aclnnSign, in C order.
 type SignParams struct {
 	Self   *Tensor
-	Result *Tensor
+	Result *Tensor // output
 }
 
-var opSign = operator{
-	name:    "Sign",
-	symbol:  "aclnnSign",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self result",
+var opSign = Operator{
+	Name: "Sign", Symbol: "aclnnSign", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self result",
 }
 
 // Sign launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sign(st *acl.Stream, p SignParams) error {
-	c := newCall(st, &opSign)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSign)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SignParams) operator() *operator { return &opSign }
 
-func (p *SignParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Result)
+// Operator implements Params.
+func (p *SignParams) Operator() *Operator { return &opSign }
+
+// Encode implements Params.
+func (p *SignParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Result)
 }
 
 // SinParams are the arguments of aclnnSin, in C order.
 type SinParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSin = operator{
-	name:    "Sin",
-	symbol:  "aclnnSin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSin = Operator{
+	Name: "Sin", Symbol: "aclnnSin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Sin launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sin(st *acl.Stream, p SinParams) error {
-	c := newCall(st, &opSin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SinParams) operator() *operator { return &opSin }
 
-func (p *SinParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SinParams) Operator() *Operator { return &opSin }
+
+// Encode implements Params.
+func (p *SinParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SincParams are the arguments of aclnnSinc, in C order.
 type SincParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSinc = operator{
-	name:    "Sinc",
-	symbol:  "aclnnSinc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSinc = Operator{
+	Name: "Sinc", Symbol: "aclnnSinc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Sinc launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sinc(st *acl.Stream, p SincParams) error {
-	c := newCall(st, &opSinc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSinc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SincParams) operator() *operator { return &opSinc }
 
-func (p *SincParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SincParams) Operator() *Operator { return &opSinc }
+
+// Encode implements Params.
+func (p *SincParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SinhParams are the arguments of aclnnSinh, in C order.
 type SinhParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSinh = operator{
-	name:    "Sinh",
-	symbol:  "aclnnSinh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSinh = Operator{
+	Name: "Sinh", Symbol: "aclnnSinh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Sinh launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sinh(st *acl.Stream, p SinhParams) error {
-	c := newCall(st, &opSinh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSinh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SinhParams) operator() *operator { return &opSinh }
 
-func (p *SinhParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SinhParams) Operator() *Operator { return &opSinh }
+
+// Encode implements Params.
+func (p *SinhParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SqrtParams are the arguments of aclnnSqrt, in C order.
 type SqrtParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSqrt = operator{
-	name:    "Sqrt",
-	symbol:  "aclnnSqrt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opSqrt = Operator{
+	Name: "Sqrt", Symbol: "aclnnSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Sqrt launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sqrt(st *acl.Stream, p SqrtParams) error {
-	c := newCall(st, &opSqrt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSqrt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SqrtParams) operator() *operator { return &opSqrt }
 
-func (p *SqrtParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SqrtParams) Operator() *Operator { return &opSqrt }
+
+// Encode implements Params.
+func (p *SqrtParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SqrtBackwardParams are the arguments of aclnnSqrtBackward, in C order.
 type SqrtBackwardParams struct {
 	Y  *Tensor
 	Dy *Tensor
-	Z  *Tensor
+	Z  *Tensor // output
 }
 
-var opSqrtBackward = operator{
-	name:    "SqrtBackward",
-	symbol:  "aclnnSqrtBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "y dy z",
+var opSqrtBackward = Operator{
+	Name: "SqrtBackward", Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
+	Params: "y dy z",
 }
 
 // SqrtBackward launches aclnnSqrtBackward (libopapi, CANN 2026-08) on st.
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
-	c := newCall(st, &opSqrtBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSqrtBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SqrtBackwardParams) operator() *operator { return &opSqrtBackward }
 
-func (p *SqrtBackwardParams) encode(c *call) {
-	c.tensor(p.Y)
-	c.tensor(p.Dy)
-	c.tensor(p.Z)
+// Operator implements Params.
+func (p *SqrtBackwardParams) Operator() *Operator { return &opSqrtBackward }
+
+// Encode implements Params.
+func (p *SqrtBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Y)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Z)
 }
 
 // SquareParams are the arguments of aclnnSquare, in C order.
 type SquareParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSquare = operator{
-	name:    "Square",
-	symbol:  "aclnnSquare",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opSquare = Operator{
+	Name: "Square", Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // Square launches aclnnSquare (libopapi, CANN 2026-08) on st.
 func Square(st *acl.Stream, p SquareParams) error {
-	c := newCall(st, &opSquare)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSquare)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SquareParams) operator() *operator { return &opSquare }
 
-func (p *SquareParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SquareParams) Operator() *Operator { return &opSquare }
+
+// Encode implements Params.
+func (p *SquareParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // SubParams are the arguments of aclnnSub, in C order.
@@ -5091,30 +5091,30 @@ type SubParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSub = operator{
-	name:    "Sub",
-	symbol:  "aclnnSub",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opSub = Operator{
+	Name: "Sub", Symbol: "aclnnSub", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Sub launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sub(st *acl.Stream, p SubParams) error {
-	c := newCall(st, &opSub)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSub)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SubParams) operator() *operator { return &opSub }
 
-func (p *SubParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SubParams) Operator() *Operator { return &opSub }
+
+// Encode implements Params.
+func (p *SubParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // SubsParams are the arguments of aclnnSubs, in C order.
@@ -5122,198 +5122,198 @@ type SubsParams struct {
 	Self  *Tensor
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSubs = operator{
-	name:    "Subs",
-	symbol:  "aclnnSubs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other alpha out",
+var opSubs = Operator{
+	Name: "Subs", Symbol: "aclnnSubs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
 }
 
 // Subs launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Subs(st *acl.Stream, p SubsParams) error {
-	c := newCall(st, &opSubs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSubs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SubsParams) operator() *operator { return &opSubs }
 
-func (p *SubsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SubsParams) Operator() *Operator { return &opSubs }
+
+// Encode implements Params.
+func (p *SubsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // TanParams are the arguments of aclnnTan, in C order.
 type TanParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opTan = operator{
-	name:    "Tan",
-	symbol:  "aclnnTan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opTan = Operator{
+	Name: "Tan", Symbol: "aclnnTan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Tan launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Tan(st *acl.Stream, p TanParams) error {
-	c := newCall(st, &opTan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TanParams) operator() *operator { return &opTan }
 
-func (p *TanParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TanParams) Operator() *Operator { return &opTan }
+
+// Encode implements Params.
+func (p *TanParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // TanhParams are the arguments of aclnnTanh, in C order.
 type TanhParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opTanh = operator{
-	name:    "Tanh",
-	symbol:  "aclnnTanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opTanh = Operator{
+	Name: "Tanh", Symbol: "aclnnTanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Tanh launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Tanh(st *acl.Stream, p TanhParams) error {
-	c := newCall(st, &opTanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TanhParams) operator() *operator { return &opTanh }
 
-func (p *TanhParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TanhParams) Operator() *Operator { return &opTanh }
+
+// Encode implements Params.
+func (p *TanhParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // TruncParams are the arguments of aclnnTrunc, in C order.
 type TruncParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opTrunc = operator{
-	name:    "Trunc",
-	symbol:  "aclnnTrunc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opTrunc = Operator{
+	Name: "Trunc", Symbol: "aclnnTrunc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Trunc launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Trunc(st *acl.Stream, p TruncParams) error {
-	c := newCall(st, &opTrunc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTrunc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TruncParams) operator() *operator { return &opTrunc }
 
-func (p *TruncParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TruncParams) Operator() *Operator { return &opTrunc }
+
+// Encode implements Params.
+func (p *TruncParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // XLogYScalarOtherParams are the arguments of aclnnXLogYScalarOther, in C order.
 type XLogYScalarOtherParams struct {
 	Self  *Tensor
 	Other Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opXLogYScalarOther = operator{
-	name:    "XLogYScalarOther",
-	symbol:  "aclnnXLogYScalarOther",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opXLogYScalarOther = Operator{
+	Name: "XLogYScalarOther", Symbol: "aclnnXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // XLogYScalarOther launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
-	c := newCall(st, &opXLogYScalarOther)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opXLogYScalarOther)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *XLogYScalarOtherParams) operator() *operator { return &opXLogYScalarOther }
 
-func (p *XLogYScalarOtherParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *XLogYScalarOtherParams) Operator() *Operator { return &opXLogYScalarOther }
+
+// Encode implements Params.
+func (p *XLogYScalarOtherParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Other)
+	c.Tensor(p.Out)
 }
 
 // XLogYScalarSelfParams are the arguments of aclnnXLogYScalarSelf, in C order.
 type XLogYScalarSelfParams struct {
 	Self  Scalar
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opXLogYScalarSelf = operator{
-	name:    "XLogYScalarSelf",
-	symbol:  "aclnnXLogYScalarSelf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opXLogYScalarSelf = Operator{
+	Name: "XLogYScalarSelf", Symbol: "aclnnXLogYScalarSelf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // XLogYScalarSelf launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
-	c := newCall(st, &opXLogYScalarSelf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opXLogYScalarSelf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *XLogYScalarSelfParams) operator() *operator { return &opXLogYScalarSelf }
 
-func (p *XLogYScalarSelfParams) encode(c *call) {
-	c.scalar(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *XLogYScalarSelfParams) Operator() *Operator { return &opXLogYScalarSelf }
+
+// Encode implements Params.
+func (p *XLogYScalarSelfParams) Encode(c *Call) {
+	c.Scalar(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // XLogYTensorParams are the arguments of aclnnXLogYTensor, in C order.
 type XLogYTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opXLogYTensor = operator{
-	name:    "XLogYTensor",
-	symbol:  "aclnnXLogYTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other out",
+var opXLogYTensor = Operator{
+	Name: "XLogYTensor", Symbol: "aclnnXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other out",
 }
 
 // XLogYTensor launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
-	c := newCall(st, &opXLogYTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opXLogYTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *XLogYTensorParams) operator() *operator { return &opXLogYTensor }
 
-func (p *XLogYTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *XLogYTensorParams) Operator() *Operator { return &opXLogYTensor }
+
+// Encode implements Params.
+func (p *XLogYTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // Xlog1pyParams are the arguments of aclnnXlog1py, in C order.
@@ -5323,24 +5323,24 @@ type Xlog1pyParams struct {
 	Z *Tensor
 }
 
-var opXlog1py = operator{
-	name:    "Xlog1py",
-	symbol:  "aclnnXlog1py",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x y z",
+var opXlog1py = Operator{
+	Name: "Xlog1py", Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
+	Params: "x y z",
 }
 
 // Xlog1py launches aclnnXlog1py (libopapi, CANN 2026-08) on st.
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
-	c := newCall(st, &opXlog1py)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opXlog1py)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Xlog1pyParams) operator() *operator { return &opXlog1py }
 
-func (p *Xlog1pyParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Y)
-	c.tensor(p.Z)
+// Operator implements Params.
+func (p *Xlog1pyParams) Operator() *Operator { return &opXlog1py }
+
+// Encode implements Params.
+func (p *Xlog1pyParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Y)
+	c.Tensor(p.Z)
 }

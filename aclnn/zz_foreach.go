@@ -9,55 +9,55 @@ import (
 // ForeachAbsParams are the arguments of aclnnForeachAbs, in C order.
 type ForeachAbsParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachAbs = operator{
-	name:    "ForeachAbs",
-	symbol:  "aclnnForeachAbs",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachAbs = Operator{
+	Name: "ForeachAbs", Symbol: "aclnnForeachAbs", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachAbs launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) on st.
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
-	c := newCall(st, &opForeachAbs)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAbs)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAbsParams) operator() *operator { return &opForeachAbs }
 
-func (p *ForeachAbsParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAbsParams) Operator() *Operator { return &opForeachAbs }
+
+// Encode implements Params.
+func (p *ForeachAbsParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachAcosParams are the arguments of aclnnForeachAcos, in C order.
 type ForeachAcosParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachAcos = operator{
-	name:    "ForeachAcos",
-	symbol:  "aclnnForeachAcos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachAcos = Operator{
+	Name: "ForeachAcos", Symbol: "aclnnForeachAcos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachAcos launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) on st.
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
-	c := newCall(st, &opForeachAcos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAcos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAcosParams) operator() *operator { return &opForeachAcos }
 
-func (p *ForeachAcosParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAcosParams) Operator() *Operator { return &opForeachAcos }
+
+// Encode implements Params.
+func (p *ForeachAcosParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddListParams are the arguments of aclnnForeachAddList, in C order.
@@ -65,30 +65,30 @@ type ForeachAddListParams struct {
 	X1    []*Tensor
 	X2    []*Tensor
 	Alpha *Tensor
-	Out   []*Tensor
+	Out   []*Tensor // output
 }
 
-var opForeachAddList = operator{
-	name:    "ForeachAddList",
-	symbol:  "aclnnForeachAddList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 alpha out",
+var opForeachAddList = Operator{
+	Name: "ForeachAddList", Symbol: "aclnnForeachAddList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 alpha out",
 }
 
 // ForeachAddList launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
-	c := newCall(st, &opForeachAddList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddListParams) operator() *operator { return &opForeachAddList }
 
-func (p *ForeachAddListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensor(p.Alpha)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddListParams) Operator() *Operator { return &opForeachAddList }
+
+// Encode implements Params.
+func (p *ForeachAddListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensor(p.Alpha)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddListV2Params are the arguments of aclnnForeachAddListV2, in C order.
@@ -96,117 +96,117 @@ type ForeachAddListV2Params struct {
 	X1    []*Tensor
 	X2    []*Tensor
 	Alpha Scalar
-	Out   []*Tensor
+	Out   []*Tensor // output
 }
 
-var opForeachAddListV2 = operator{
-	name:    "ForeachAddListV2",
-	symbol:  "aclnnForeachAddListV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 alpha out",
+var opForeachAddListV2 = Operator{
+	Name: "ForeachAddListV2", Symbol: "aclnnForeachAddListV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 alpha out",
 }
 
 // ForeachAddListV2 launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
-	c := newCall(st, &opForeachAddListV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddListV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddListV2Params) operator() *operator { return &opForeachAddListV2 }
 
-func (p *ForeachAddListV2Params) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.scalar(p.Alpha)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddListV2Params) Operator() *Operator { return &opForeachAddListV2 }
+
+// Encode implements Params.
+func (p *ForeachAddListV2Params) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Scalar(p.Alpha)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddScalarParams are the arguments of aclnnForeachAddScalar, in C order.
 type ForeachAddScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddScalar = operator{
-	name:    "ForeachAddScalar",
-	symbol:  "aclnnForeachAddScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachAddScalar = Operator{
+	Name: "ForeachAddScalar", Symbol: "aclnnForeachAddScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachAddScalar launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
-	c := newCall(st, &opForeachAddScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddScalarParams) operator() *operator { return &opForeachAddScalar }
 
-func (p *ForeachAddScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddScalarParams) Operator() *Operator { return &opForeachAddScalar }
+
+// Encode implements Params.
+func (p *ForeachAddScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddScalarListParams are the arguments of aclnnForeachAddScalarList, in C order.
 type ForeachAddScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachAddScalarList = operator{
-	name:    "ForeachAddScalarList",
-	symbol:  "aclnnForeachAddScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachAddScalarList = Operator{
+	Name: "ForeachAddScalarList", Symbol: "aclnnForeachAddScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachAddScalarList launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
-	c := newCall(st, &opForeachAddScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddScalarListParams) operator() *operator { return &opForeachAddScalarList }
 
-func (p *ForeachAddScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddScalarListParams) Operator() *Operator { return &opForeachAddScalarList }
+
+// Encode implements Params.
+func (p *ForeachAddScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddScalarV2Params are the arguments of aclnnForeachAddScalarV2, in C order.
 type ForeachAddScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddScalarV2 = operator{
-	name:    "ForeachAddScalarV2",
-	symbol:  "aclnnForeachAddScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachAddScalarV2 = Operator{
+	Name: "ForeachAddScalarV2", Symbol: "aclnnForeachAddScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachAddScalarV2 launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
-	c := newCall(st, &opForeachAddScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddScalarV2Params) operator() *operator { return &opForeachAddScalarV2 }
 
-func (p *ForeachAddScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddScalarV2Params) Operator() *Operator { return &opForeachAddScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachAddScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcdivListParams are the arguments of aclnnForeachAddcdivList, in C order.
@@ -215,31 +215,31 @@ type ForeachAddcdivListParams struct {
 	X2      []*Tensor
 	X3      []*Tensor
 	Scalars *Tensor
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachAddcdivList = operator{
-	name:    "ForeachAddcdivList",
-	symbol:  "aclnnForeachAddcdivList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalars out",
+var opForeachAddcdivList = Operator{
+	Name: "ForeachAddcdivList", Symbol: "aclnnForeachAddcdivList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalars out",
 }
 
 // ForeachAddcdivList launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
-	c := newCall(st, &opForeachAddcdivList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcdivList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcdivListParams) operator() *operator { return &opForeachAddcdivList }
 
-func (p *ForeachAddcdivListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcdivListParams) Operator() *Operator { return &opForeachAddcdivList }
+
+// Encode implements Params.
+func (p *ForeachAddcdivListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcdivScalarParams are the arguments of aclnnForeachAddcdivScalar, in C order.
@@ -248,31 +248,31 @@ type ForeachAddcdivScalarParams struct {
 	X2     []*Tensor
 	X3     []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddcdivScalar = operator{
-	name:    "ForeachAddcdivScalar",
-	symbol:  "aclnnForeachAddcdivScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalar out",
+var opForeachAddcdivScalar = Operator{
+	Name: "ForeachAddcdivScalar", Symbol: "aclnnForeachAddcdivScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalar out",
 }
 
 // ForeachAddcdivScalar launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
-	c := newCall(st, &opForeachAddcdivScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcdivScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcdivScalarParams) operator() *operator { return &opForeachAddcdivScalar }
 
-func (p *ForeachAddcdivScalarParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcdivScalarParams) Operator() *Operator { return &opForeachAddcdivScalar }
+
+// Encode implements Params.
+func (p *ForeachAddcdivScalarParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcdivScalarListParams are the arguments of aclnnForeachAddcdivScalarList, in C order.
@@ -281,31 +281,31 @@ type ForeachAddcdivScalarListParams struct {
 	X2      []*Tensor
 	X3      []*Tensor
 	Scalars *Tensor
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachAddcdivScalarList = operator{
-	name:    "ForeachAddcdivScalarList",
-	symbol:  "aclnnForeachAddcdivScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalars out",
+var opForeachAddcdivScalarList = Operator{
+	Name: "ForeachAddcdivScalarList", Symbol: "aclnnForeachAddcdivScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalars out",
 }
 
 // ForeachAddcdivScalarList launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
-	c := newCall(st, &opForeachAddcdivScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcdivScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcdivScalarListParams) operator() *operator { return &opForeachAddcdivScalarList }
 
-func (p *ForeachAddcdivScalarListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcdivScalarListParams) Operator() *Operator { return &opForeachAddcdivScalarList }
+
+// Encode implements Params.
+func (p *ForeachAddcdivScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcdivScalarV2Params are the arguments of aclnnForeachAddcdivScalarV2, in C order.
@@ -314,31 +314,31 @@ type ForeachAddcdivScalarV2Params struct {
 	X2     []*Tensor
 	X3     []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddcdivScalarV2 = operator{
-	name:    "ForeachAddcdivScalarV2",
-	symbol:  "aclnnForeachAddcdivScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalar out",
+var opForeachAddcdivScalarV2 = Operator{
+	Name: "ForeachAddcdivScalarV2", Symbol: "aclnnForeachAddcdivScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalar out",
 }
 
 // ForeachAddcdivScalarV2 launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
-	c := newCall(st, &opForeachAddcdivScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcdivScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcdivScalarV2Params) operator() *operator { return &opForeachAddcdivScalarV2 }
 
-func (p *ForeachAddcdivScalarV2Params) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcdivScalarV2Params) Operator() *Operator { return &opForeachAddcdivScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachAddcdivScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcmulListParams are the arguments of aclnnForeachAddcmulList, in C order.
@@ -347,31 +347,31 @@ type ForeachAddcmulListParams struct {
 	X2      []*Tensor
 	X3      []*Tensor
 	Scalars *Tensor
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachAddcmulList = operator{
-	name:    "ForeachAddcmulList",
-	symbol:  "aclnnForeachAddcmulList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalars out",
+var opForeachAddcmulList = Operator{
+	Name: "ForeachAddcmulList", Symbol: "aclnnForeachAddcmulList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalars out",
 }
 
 // ForeachAddcmulList launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
-	c := newCall(st, &opForeachAddcmulList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcmulList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcmulListParams) operator() *operator { return &opForeachAddcmulList }
 
-func (p *ForeachAddcmulListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcmulListParams) Operator() *Operator { return &opForeachAddcmulList }
+
+// Encode implements Params.
+func (p *ForeachAddcmulListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcmulScalarParams are the arguments of aclnnForeachAddcmulScalar, in C order.
@@ -380,31 +380,31 @@ type ForeachAddcmulScalarParams struct {
 	X2     []*Tensor
 	X3     []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddcmulScalar = operator{
-	name:    "ForeachAddcmulScalar",
-	symbol:  "aclnnForeachAddcmulScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalar out",
+var opForeachAddcmulScalar = Operator{
+	Name: "ForeachAddcmulScalar", Symbol: "aclnnForeachAddcmulScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalar out",
 }
 
 // ForeachAddcmulScalar launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
-	c := newCall(st, &opForeachAddcmulScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcmulScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcmulScalarParams) operator() *operator { return &opForeachAddcmulScalar }
 
-func (p *ForeachAddcmulScalarParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcmulScalarParams) Operator() *Operator { return &opForeachAddcmulScalar }
+
+// Encode implements Params.
+func (p *ForeachAddcmulScalarParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcmulScalarListParams are the arguments of aclnnForeachAddcmulScalarList, in C order.
@@ -413,31 +413,31 @@ type ForeachAddcmulScalarListParams struct {
 	X2      []*Tensor
 	X3      []*Tensor
 	Scalars *Tensor
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachAddcmulScalarList = operator{
-	name:    "ForeachAddcmulScalarList",
-	symbol:  "aclnnForeachAddcmulScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalars out",
+var opForeachAddcmulScalarList = Operator{
+	Name: "ForeachAddcmulScalarList", Symbol: "aclnnForeachAddcmulScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalars out",
 }
 
 // ForeachAddcmulScalarList launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
-	c := newCall(st, &opForeachAddcmulScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcmulScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcmulScalarListParams) operator() *operator { return &opForeachAddcmulScalarList }
 
-func (p *ForeachAddcmulScalarListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.tensor(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcmulScalarListParams) Operator() *Operator { return &opForeachAddcmulScalarList }
+
+// Encode implements Params.
+func (p *ForeachAddcmulScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Tensor(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachAddcmulScalarV2Params are the arguments of aclnnForeachAddcmulScalarV2, in C order.
@@ -446,390 +446,390 @@ type ForeachAddcmulScalarV2Params struct {
 	X2     []*Tensor
 	X3     []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachAddcmulScalarV2 = operator{
-	name:    "ForeachAddcmulScalarV2",
-	symbol:  "aclnnForeachAddcmulScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x3 scalar out",
+var opForeachAddcmulScalarV2 = Operator{
+	Name: "ForeachAddcmulScalarV2", Symbol: "aclnnForeachAddcmulScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x3 scalar out",
 }
 
 // ForeachAddcmulScalarV2 launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
-	c := newCall(st, &opForeachAddcmulScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAddcmulScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAddcmulScalarV2Params) operator() *operator { return &opForeachAddcmulScalarV2 }
 
-func (p *ForeachAddcmulScalarV2Params) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.X3)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAddcmulScalarV2Params) Operator() *Operator { return &opForeachAddcmulScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachAddcmulScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.X3)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachAsinParams are the arguments of aclnnForeachAsin, in C order.
 type ForeachAsinParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachAsin = operator{
-	name:    "ForeachAsin",
-	symbol:  "aclnnForeachAsin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachAsin = Operator{
+	Name: "ForeachAsin", Symbol: "aclnnForeachAsin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachAsin launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) on st.
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
-	c := newCall(st, &opForeachAsin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAsin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAsinParams) operator() *operator { return &opForeachAsin }
 
-func (p *ForeachAsinParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAsinParams) Operator() *Operator { return &opForeachAsin }
+
+// Encode implements Params.
+func (p *ForeachAsinParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachAtanParams are the arguments of aclnnForeachAtan, in C order.
 type ForeachAtanParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachAtan = operator{
-	name:    "ForeachAtan",
-	symbol:  "aclnnForeachAtan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachAtan = Operator{
+	Name: "ForeachAtan", Symbol: "aclnnForeachAtan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachAtan launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) on st.
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
-	c := newCall(st, &opForeachAtan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachAtan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachAtanParams) operator() *operator { return &opForeachAtan }
 
-func (p *ForeachAtanParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachAtanParams) Operator() *Operator { return &opForeachAtan }
+
+// Encode implements Params.
+func (p *ForeachAtanParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachCopyParams are the arguments of aclnnForeachCopy, in C order.
 type ForeachCopyParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachCopy = operator{
-	name:    "ForeachCopy",
-	symbol:  "aclnnForeachCopy",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachCopy = Operator{
+	Name: "ForeachCopy", Symbol: "aclnnForeachCopy", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachCopy launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
-	c := newCall(st, &opForeachCopy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachCopy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachCopyParams) operator() *operator { return &opForeachCopy }
 
-func (p *ForeachCopyParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachCopyParams) Operator() *Operator { return &opForeachCopy }
+
+// Encode implements Params.
+func (p *ForeachCopyParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachCosParams are the arguments of aclnnForeachCos, in C order.
 type ForeachCosParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachCos = operator{
-	name:    "ForeachCos",
-	symbol:  "aclnnForeachCos",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachCos = Operator{
+	Name: "ForeachCos", Symbol: "aclnnForeachCos", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachCos launches aclnnForeachCos (libopapi, CANN 8.1.RC1) on st.
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
-	c := newCall(st, &opForeachCos)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachCos)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachCosParams) operator() *operator { return &opForeachCos }
 
-func (p *ForeachCosParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachCosParams) Operator() *Operator { return &opForeachCos }
+
+// Encode implements Params.
+func (p *ForeachCosParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachCoshParams are the arguments of aclnnForeachCosh, in C order.
 type ForeachCoshParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachCosh = operator{
-	name:    "ForeachCosh",
-	symbol:  "aclnnForeachCosh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachCosh = Operator{
+	Name: "ForeachCosh", Symbol: "aclnnForeachCosh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachCosh launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) on st.
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
-	c := newCall(st, &opForeachCosh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachCosh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachCoshParams) operator() *operator { return &opForeachCosh }
 
-func (p *ForeachCoshParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachCoshParams) Operator() *Operator { return &opForeachCosh }
+
+// Encode implements Params.
+func (p *ForeachCoshParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachDivListParams are the arguments of aclnnForeachDivList, in C order.
 type ForeachDivListParams struct {
 	X1  []*Tensor
 	X2  []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachDivList = operator{
-	name:    "ForeachDivList",
-	symbol:  "aclnnForeachDivList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 out",
+var opForeachDivList = Operator{
+	Name: "ForeachDivList", Symbol: "aclnnForeachDivList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 out",
 }
 
 // ForeachDivList launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
-	c := newCall(st, &opForeachDivList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachDivList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachDivListParams) operator() *operator { return &opForeachDivList }
 
-func (p *ForeachDivListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachDivListParams) Operator() *Operator { return &opForeachDivList }
+
+// Encode implements Params.
+func (p *ForeachDivListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Out)
 }
 
 // ForeachDivScalarParams are the arguments of aclnnForeachDivScalar, in C order.
 type ForeachDivScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachDivScalar = operator{
-	name:    "ForeachDivScalar",
-	symbol:  "aclnnForeachDivScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachDivScalar = Operator{
+	Name: "ForeachDivScalar", Symbol: "aclnnForeachDivScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachDivScalar launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
-	c := newCall(st, &opForeachDivScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachDivScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachDivScalarParams) operator() *operator { return &opForeachDivScalar }
 
-func (p *ForeachDivScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachDivScalarParams) Operator() *Operator { return &opForeachDivScalar }
+
+// Encode implements Params.
+func (p *ForeachDivScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachDivScalarListParams are the arguments of aclnnForeachDivScalarList, in C order.
 type ForeachDivScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachDivScalarList = operator{
-	name:    "ForeachDivScalarList",
-	symbol:  "aclnnForeachDivScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachDivScalarList = Operator{
+	Name: "ForeachDivScalarList", Symbol: "aclnnForeachDivScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachDivScalarList launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
-	c := newCall(st, &opForeachDivScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachDivScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachDivScalarListParams) operator() *operator { return &opForeachDivScalarList }
 
-func (p *ForeachDivScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachDivScalarListParams) Operator() *Operator { return &opForeachDivScalarList }
+
+// Encode implements Params.
+func (p *ForeachDivScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachDivScalarV2Params are the arguments of aclnnForeachDivScalarV2, in C order.
 type ForeachDivScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachDivScalarV2 = operator{
-	name:    "ForeachDivScalarV2",
-	symbol:  "aclnnForeachDivScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachDivScalarV2 = Operator{
+	Name: "ForeachDivScalarV2", Symbol: "aclnnForeachDivScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachDivScalarV2 launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
-	c := newCall(st, &opForeachDivScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachDivScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachDivScalarV2Params) operator() *operator { return &opForeachDivScalarV2 }
 
-func (p *ForeachDivScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachDivScalarV2Params) Operator() *Operator { return &opForeachDivScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachDivScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachErfParams are the arguments of aclnnForeachErf, in C order.
 type ForeachErfParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachErf = operator{
-	name:    "ForeachErf",
-	symbol:  "aclnnForeachErf",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachErf = Operator{
+	Name: "ForeachErf", Symbol: "aclnnForeachErf", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachErf launches aclnnForeachErf (libopapi, CANN 8.1.RC1) on st.
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
-	c := newCall(st, &opForeachErf)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachErf)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachErfParams) operator() *operator { return &opForeachErf }
 
-func (p *ForeachErfParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachErfParams) Operator() *Operator { return &opForeachErf }
+
+// Encode implements Params.
+func (p *ForeachErfParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachErfcParams are the arguments of aclnnForeachErfc, in C order.
 type ForeachErfcParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachErfc = operator{
-	name:    "ForeachErfc",
-	symbol:  "aclnnForeachErfc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachErfc = Operator{
+	Name: "ForeachErfc", Symbol: "aclnnForeachErfc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachErfc launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) on st.
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
-	c := newCall(st, &opForeachErfc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachErfc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachErfcParams) operator() *operator { return &opForeachErfc }
 
-func (p *ForeachErfcParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachErfcParams) Operator() *Operator { return &opForeachErfc }
+
+// Encode implements Params.
+func (p *ForeachErfcParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachExpParams are the arguments of aclnnForeachExp, in C order.
 type ForeachExpParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachExp = operator{
-	name:    "ForeachExp",
-	symbol:  "aclnnForeachExp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachExp = Operator{
+	Name: "ForeachExp", Symbol: "aclnnForeachExp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachExp launches aclnnForeachExp (libopapi, CANN 8.1.RC1) on st.
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
-	c := newCall(st, &opForeachExp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachExp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachExpParams) operator() *operator { return &opForeachExp }
 
-func (p *ForeachExpParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachExpParams) Operator() *Operator { return &opForeachExp }
+
+// Encode implements Params.
+func (p *ForeachExpParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachExpm1Params are the arguments of aclnnForeachExpm1, in C order.
 type ForeachExpm1Params struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachExpm1 = operator{
-	name:    "ForeachExpm1",
-	symbol:  "aclnnForeachExpm1",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachExpm1 = Operator{
+	Name: "ForeachExpm1", Symbol: "aclnnForeachExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachExpm1 launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) on st.
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
-	c := newCall(st, &opForeachExpm1)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachExpm1)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachExpm1Params) operator() *operator { return &opForeachExpm1 }
 
-func (p *ForeachExpm1Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachExpm1Params) Operator() *Operator { return &opForeachExpm1 }
+
+// Encode implements Params.
+func (p *ForeachExpm1Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachLerpListParams are the arguments of aclnnForeachLerpList, in C order.
@@ -837,30 +837,30 @@ type ForeachLerpListParams struct {
 	X1     []*Tensor
 	X2     []*Tensor
 	Weight []*Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachLerpList = operator{
-	name:    "ForeachLerpList",
-	symbol:  "aclnnForeachLerpList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 weight out",
+var opForeachLerpList = Operator{
+	Name: "ForeachLerpList", Symbol: "aclnnForeachLerpList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 weight out",
 }
 
 // ForeachLerpList launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
-	c := newCall(st, &opForeachLerpList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLerpList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLerpListParams) operator() *operator { return &opForeachLerpList }
 
-func (p *ForeachLerpListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Weight)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLerpListParams) Operator() *Operator { return &opForeachLerpList }
+
+// Encode implements Params.
+func (p *ForeachLerpListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Weight)
+	c.Tensors(p.Out)
 }
 
 // ForeachLerpScalarParams are the arguments of aclnnForeachLerpScalar, in C order.
@@ -868,907 +868,907 @@ type ForeachLerpScalarParams struct {
 	X1     []*Tensor
 	X2     []*Tensor
 	Weight Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachLerpScalar = operator{
-	name:    "ForeachLerpScalar",
-	symbol:  "aclnnForeachLerpScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 weight out",
+var opForeachLerpScalar = Operator{
+	Name: "ForeachLerpScalar", Symbol: "aclnnForeachLerpScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 weight out",
 }
 
 // ForeachLerpScalar launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
-	c := newCall(st, &opForeachLerpScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLerpScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLerpScalarParams) operator() *operator { return &opForeachLerpScalar }
 
-func (p *ForeachLerpScalarParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.scalar(p.Weight)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLerpScalarParams) Operator() *Operator { return &opForeachLerpScalar }
+
+// Encode implements Params.
+func (p *ForeachLerpScalarParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Scalar(p.Weight)
+	c.Tensors(p.Out)
 }
 
 // ForeachLogParams are the arguments of aclnnForeachLog, in C order.
 type ForeachLogParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachLog = operator{
-	name:    "ForeachLog",
-	symbol:  "aclnnForeachLog",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachLog = Operator{
+	Name: "ForeachLog", Symbol: "aclnnForeachLog", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachLog launches aclnnForeachLog (libopapi, CANN 8.1.RC1) on st.
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
-	c := newCall(st, &opForeachLog)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLog)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLogParams) operator() *operator { return &opForeachLog }
 
-func (p *ForeachLogParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLogParams) Operator() *Operator { return &opForeachLog }
+
+// Encode implements Params.
+func (p *ForeachLogParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachLog10Params are the arguments of aclnnForeachLog10, in C order.
 type ForeachLog10Params struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachLog10 = operator{
-	name:    "ForeachLog10",
-	symbol:  "aclnnForeachLog10",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachLog10 = Operator{
+	Name: "ForeachLog10", Symbol: "aclnnForeachLog10", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachLog10 launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) on st.
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
-	c := newCall(st, &opForeachLog10)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLog10)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLog10Params) operator() *operator { return &opForeachLog10 }
 
-func (p *ForeachLog10Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLog10Params) Operator() *Operator { return &opForeachLog10 }
+
+// Encode implements Params.
+func (p *ForeachLog10Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachLog1pParams are the arguments of aclnnForeachLog1p, in C order.
 type ForeachLog1pParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachLog1p = operator{
-	name:    "ForeachLog1p",
-	symbol:  "aclnnForeachLog1p",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachLog1p = Operator{
+	Name: "ForeachLog1p", Symbol: "aclnnForeachLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachLog1p launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) on st.
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
-	c := newCall(st, &opForeachLog1p)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLog1p)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLog1pParams) operator() *operator { return &opForeachLog1p }
 
-func (p *ForeachLog1pParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLog1pParams) Operator() *Operator { return &opForeachLog1p }
+
+// Encode implements Params.
+func (p *ForeachLog1pParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachLog2Params are the arguments of aclnnForeachLog2, in C order.
 type ForeachLog2Params struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachLog2 = operator{
-	name:    "ForeachLog2",
-	symbol:  "aclnnForeachLog2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachLog2 = Operator{
+	Name: "ForeachLog2", Symbol: "aclnnForeachLog2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachLog2 launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) on st.
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
-	c := newCall(st, &opForeachLog2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachLog2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachLog2Params) operator() *operator { return &opForeachLog2 }
 
-func (p *ForeachLog2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachLog2Params) Operator() *Operator { return &opForeachLog2 }
+
+// Encode implements Params.
+func (p *ForeachLog2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachMaximumListParams are the arguments of aclnnForeachMaximumList, in C order.
 type ForeachMaximumListParams struct {
 	X1  []*Tensor
 	X2  []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachMaximumList = operator{
-	name:    "ForeachMaximumList",
-	symbol:  "aclnnForeachMaximumList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 out",
+var opForeachMaximumList = Operator{
+	Name: "ForeachMaximumList", Symbol: "aclnnForeachMaximumList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 out",
 }
 
 // ForeachMaximumList launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) on st.
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
-	c := newCall(st, &opForeachMaximumList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMaximumList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMaximumListParams) operator() *operator { return &opForeachMaximumList }
 
-func (p *ForeachMaximumListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMaximumListParams) Operator() *Operator { return &opForeachMaximumList }
+
+// Encode implements Params.
+func (p *ForeachMaximumListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Out)
 }
 
 // ForeachMaximumScalarParams are the arguments of aclnnForeachMaximumScalar, in C order.
 type ForeachMaximumScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMaximumScalar = operator{
-	name:    "ForeachMaximumScalar",
-	symbol:  "aclnnForeachMaximumScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMaximumScalar = Operator{
+	Name: "ForeachMaximumScalar", Symbol: "aclnnForeachMaximumScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMaximumScalar launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
-	c := newCall(st, &opForeachMaximumScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMaximumScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMaximumScalarParams) operator() *operator { return &opForeachMaximumScalar }
 
-func (p *ForeachMaximumScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMaximumScalarParams) Operator() *Operator { return &opForeachMaximumScalar }
+
+// Encode implements Params.
+func (p *ForeachMaximumScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachMaximumScalarListParams are the arguments of aclnnForeachMaximumScalarList, in C order.
 type ForeachMaximumScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachMaximumScalarList = operator{
-	name:    "ForeachMaximumScalarList",
-	symbol:  "aclnnForeachMaximumScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachMaximumScalarList = Operator{
+	Name: "ForeachMaximumScalarList", Symbol: "aclnnForeachMaximumScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachMaximumScalarList launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
-	c := newCall(st, &opForeachMaximumScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMaximumScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMaximumScalarListParams) operator() *operator { return &opForeachMaximumScalarList }
 
-func (p *ForeachMaximumScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMaximumScalarListParams) Operator() *Operator { return &opForeachMaximumScalarList }
+
+// Encode implements Params.
+func (p *ForeachMaximumScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachMaximumScalarV2Params are the arguments of aclnnForeachMaximumScalarV2, in C order.
 type ForeachMaximumScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMaximumScalarV2 = operator{
-	name:    "ForeachMaximumScalarV2",
-	symbol:  "aclnnForeachMaximumScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMaximumScalarV2 = Operator{
+	Name: "ForeachMaximumScalarV2", Symbol: "aclnnForeachMaximumScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMaximumScalarV2 launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
-	c := newCall(st, &opForeachMaximumScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMaximumScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMaximumScalarV2Params) operator() *operator { return &opForeachMaximumScalarV2 }
 
-func (p *ForeachMaximumScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMaximumScalarV2Params) Operator() *Operator { return &opForeachMaximumScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachMaximumScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachMinimumListParams are the arguments of aclnnForeachMinimumList, in C order.
 type ForeachMinimumListParams struct {
 	X1  []*Tensor
 	X2  []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachMinimumList = operator{
-	name:    "ForeachMinimumList",
-	symbol:  "aclnnForeachMinimumList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 out",
+var opForeachMinimumList = Operator{
+	Name: "ForeachMinimumList", Symbol: "aclnnForeachMinimumList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 out",
 }
 
 // ForeachMinimumList launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) on st.
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
-	c := newCall(st, &opForeachMinimumList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMinimumList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMinimumListParams) operator() *operator { return &opForeachMinimumList }
 
-func (p *ForeachMinimumListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMinimumListParams) Operator() *Operator { return &opForeachMinimumList }
+
+// Encode implements Params.
+func (p *ForeachMinimumListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Out)
 }
 
 // ForeachMinimumScalarParams are the arguments of aclnnForeachMinimumScalar, in C order.
 type ForeachMinimumScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMinimumScalar = operator{
-	name:    "ForeachMinimumScalar",
-	symbol:  "aclnnForeachMinimumScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMinimumScalar = Operator{
+	Name: "ForeachMinimumScalar", Symbol: "aclnnForeachMinimumScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMinimumScalar launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
-	c := newCall(st, &opForeachMinimumScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMinimumScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMinimumScalarParams) operator() *operator { return &opForeachMinimumScalar }
 
-func (p *ForeachMinimumScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMinimumScalarParams) Operator() *Operator { return &opForeachMinimumScalar }
+
+// Encode implements Params.
+func (p *ForeachMinimumScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachMinimumScalarListParams are the arguments of aclnnForeachMinimumScalarList, in C order.
 type ForeachMinimumScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachMinimumScalarList = operator{
-	name:    "ForeachMinimumScalarList",
-	symbol:  "aclnnForeachMinimumScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachMinimumScalarList = Operator{
+	Name: "ForeachMinimumScalarList", Symbol: "aclnnForeachMinimumScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachMinimumScalarList launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
-	c := newCall(st, &opForeachMinimumScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMinimumScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMinimumScalarListParams) operator() *operator { return &opForeachMinimumScalarList }
 
-func (p *ForeachMinimumScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMinimumScalarListParams) Operator() *Operator { return &opForeachMinimumScalarList }
+
+// Encode implements Params.
+func (p *ForeachMinimumScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachMinimumScalarV2Params are the arguments of aclnnForeachMinimumScalarV2, in C order.
 type ForeachMinimumScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMinimumScalarV2 = operator{
-	name:    "ForeachMinimumScalarV2",
-	symbol:  "aclnnForeachMinimumScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMinimumScalarV2 = Operator{
+	Name: "ForeachMinimumScalarV2", Symbol: "aclnnForeachMinimumScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMinimumScalarV2 launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
-	c := newCall(st, &opForeachMinimumScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMinimumScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMinimumScalarV2Params) operator() *operator { return &opForeachMinimumScalarV2 }
 
-func (p *ForeachMinimumScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMinimumScalarV2Params) Operator() *Operator { return &opForeachMinimumScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachMinimumScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachMulListParams are the arguments of aclnnForeachMulList, in C order.
 type ForeachMulListParams struct {
 	X1  []*Tensor
 	X2  []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachMulList = operator{
-	name:    "ForeachMulList",
-	symbol:  "aclnnForeachMulList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 out",
+var opForeachMulList = Operator{
+	Name: "ForeachMulList", Symbol: "aclnnForeachMulList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 out",
 }
 
 // ForeachMulList launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
-	c := newCall(st, &opForeachMulList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMulList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMulListParams) operator() *operator { return &opForeachMulList }
 
-func (p *ForeachMulListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMulListParams) Operator() *Operator { return &opForeachMulList }
+
+// Encode implements Params.
+func (p *ForeachMulListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Out)
 }
 
 // ForeachMulScalarParams are the arguments of aclnnForeachMulScalar, in C order.
 type ForeachMulScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMulScalar = operator{
-	name:    "ForeachMulScalar",
-	symbol:  "aclnnForeachMulScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMulScalar = Operator{
+	Name: "ForeachMulScalar", Symbol: "aclnnForeachMulScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMulScalar launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
-	c := newCall(st, &opForeachMulScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMulScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMulScalarParams) operator() *operator { return &opForeachMulScalar }
 
-func (p *ForeachMulScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMulScalarParams) Operator() *Operator { return &opForeachMulScalar }
+
+// Encode implements Params.
+func (p *ForeachMulScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachMulScalarListParams are the arguments of aclnnForeachMulScalarList, in C order.
 type ForeachMulScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachMulScalarList = operator{
-	name:    "ForeachMulScalarList",
-	symbol:  "aclnnForeachMulScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachMulScalarList = Operator{
+	Name: "ForeachMulScalarList", Symbol: "aclnnForeachMulScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachMulScalarList launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
-	c := newCall(st, &opForeachMulScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMulScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMulScalarListParams) operator() *operator { return &opForeachMulScalarList }
 
-func (p *ForeachMulScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMulScalarListParams) Operator() *Operator { return &opForeachMulScalarList }
+
+// Encode implements Params.
+func (p *ForeachMulScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachMulScalarV2Params are the arguments of aclnnForeachMulScalarV2, in C order.
 type ForeachMulScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachMulScalarV2 = operator{
-	name:    "ForeachMulScalarV2",
-	symbol:  "aclnnForeachMulScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachMulScalarV2 = Operator{
+	Name: "ForeachMulScalarV2", Symbol: "aclnnForeachMulScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachMulScalarV2 launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
-	c := newCall(st, &opForeachMulScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachMulScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachMulScalarV2Params) operator() *operator { return &opForeachMulScalarV2 }
 
-func (p *ForeachMulScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachMulScalarV2Params) Operator() *Operator { return &opForeachMulScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachMulScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachNegParams are the arguments of aclnnForeachNeg, in C order.
 type ForeachNegParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachNeg = operator{
-	name:    "ForeachNeg",
-	symbol:  "aclnnForeachNeg",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachNeg = Operator{
+	Name: "ForeachNeg", Symbol: "aclnnForeachNeg", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachNeg launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) on st.
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
-	c := newCall(st, &opForeachNeg)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachNeg)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachNegParams) operator() *operator { return &opForeachNeg }
 
-func (p *ForeachNegParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachNegParams) Operator() *Operator { return &opForeachNeg }
+
+// Encode implements Params.
+func (p *ForeachNegParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachNormParams are the arguments of aclnnForeachNorm, in C order.
 type ForeachNormParams struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachNorm = operator{
-	name:    "ForeachNorm",
-	symbol:  "aclnnForeachNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachNorm = Operator{
+	Name: "ForeachNorm", Symbol: "aclnnForeachNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachNorm launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) on st.
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
-	c := newCall(st, &opForeachNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachNormParams) operator() *operator { return &opForeachNorm }
 
-func (p *ForeachNormParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachNormParams) Operator() *Operator { return &opForeachNorm }
+
+// Encode implements Params.
+func (p *ForeachNormParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachPowListParams are the arguments of aclnnForeachPowList, in C order.
 type ForeachPowListParams struct {
 	X1  []*Tensor
 	X2  []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachPowList = operator{
-	name:    "ForeachPowList",
-	symbol:  "aclnnForeachPowList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 out",
+var opForeachPowList = Operator{
+	Name: "ForeachPowList", Symbol: "aclnnForeachPowList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 out",
 }
 
 // ForeachPowList launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) on st.
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
-	c := newCall(st, &opForeachPowList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachPowList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachPowListParams) operator() *operator { return &opForeachPowList }
 
-func (p *ForeachPowListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachPowListParams) Operator() *Operator { return &opForeachPowList }
+
+// Encode implements Params.
+func (p *ForeachPowListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensors(p.Out)
 }
 
 // ForeachPowScalarParams are the arguments of aclnnForeachPowScalar, in C order.
 type ForeachPowScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachPowScalar = operator{
-	name:    "ForeachPowScalar",
-	symbol:  "aclnnForeachPowScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachPowScalar = Operator{
+	Name: "ForeachPowScalar", Symbol: "aclnnForeachPowScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachPowScalar launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
-	c := newCall(st, &opForeachPowScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachPowScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachPowScalarParams) operator() *operator { return &opForeachPowScalar }
 
-func (p *ForeachPowScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachPowScalarParams) Operator() *Operator { return &opForeachPowScalar }
+
+// Encode implements Params.
+func (p *ForeachPowScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachPowScalarAndTensorParams are the arguments of aclnnForeachPowScalarAndTensor, in C order.
 type ForeachPowScalarAndTensorParams struct {
 	Scalar Scalar
 	X      []*Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachPowScalarAndTensor = operator{
-	name:    "ForeachPowScalarAndTensor",
-	symbol:  "aclnnForeachPowScalarAndTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "scalar x out",
+var opForeachPowScalarAndTensor = Operator{
+	Name: "ForeachPowScalarAndTensor", Symbol: "aclnnForeachPowScalarAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "scalar x out",
 }
 
 // ForeachPowScalarAndTensor launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) on st.
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
-	c := newCall(st, &opForeachPowScalarAndTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachPowScalarAndTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachPowScalarAndTensorParams) operator() *operator { return &opForeachPowScalarAndTensor }
 
-func (p *ForeachPowScalarAndTensorParams) encode(c *call) {
-	c.scalar(p.Scalar)
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachPowScalarAndTensorParams) Operator() *Operator { return &opForeachPowScalarAndTensor }
+
+// Encode implements Params.
+func (p *ForeachPowScalarAndTensorParams) Encode(c *Call) {
+	c.Scalar(p.Scalar)
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachPowScalarListParams are the arguments of aclnnForeachPowScalarList, in C order.
 type ForeachPowScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachPowScalarList = operator{
-	name:    "ForeachPowScalarList",
-	symbol:  "aclnnForeachPowScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachPowScalarList = Operator{
+	Name: "ForeachPowScalarList", Symbol: "aclnnForeachPowScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachPowScalarList launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
-	c := newCall(st, &opForeachPowScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachPowScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachPowScalarListParams) operator() *operator { return &opForeachPowScalarList }
 
-func (p *ForeachPowScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachPowScalarListParams) Operator() *Operator { return &opForeachPowScalarList }
+
+// Encode implements Params.
+func (p *ForeachPowScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachPowScalarV2Params are the arguments of aclnnForeachPowScalarV2, in C order.
 type ForeachPowScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachPowScalarV2 = operator{
-	name:    "ForeachPowScalarV2",
-	symbol:  "aclnnForeachPowScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachPowScalarV2 = Operator{
+	Name: "ForeachPowScalarV2", Symbol: "aclnnForeachPowScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachPowScalarV2 launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
-	c := newCall(st, &opForeachPowScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachPowScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachPowScalarV2Params) operator() *operator { return &opForeachPowScalarV2 }
 
-func (p *ForeachPowScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachPowScalarV2Params) Operator() *Operator { return &opForeachPowScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachPowScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachReciprocalParams are the arguments of aclnnForeachReciprocal, in C order.
 type ForeachReciprocalParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachReciprocal = operator{
-	name:    "ForeachReciprocal",
-	symbol:  "aclnnForeachReciprocal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachReciprocal = Operator{
+	Name: "ForeachReciprocal", Symbol: "aclnnForeachReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachReciprocal launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) on st.
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
-	c := newCall(st, &opForeachReciprocal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachReciprocal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachReciprocalParams) operator() *operator { return &opForeachReciprocal }
 
-func (p *ForeachReciprocalParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachReciprocalParams) Operator() *Operator { return &opForeachReciprocal }
+
+// Encode implements Params.
+func (p *ForeachReciprocalParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachRoundOffNumberParams are the arguments of aclnnForeachRoundOffNumber, in C order.
 type ForeachRoundOffNumberParams struct {
 	X         []*Tensor
 	RoundMode *Tensor
-	Out       []*Tensor
+	Out       []*Tensor // output
 }
 
-var opForeachRoundOffNumber = operator{
-	name:    "ForeachRoundOffNumber",
-	symbol:  "aclnnForeachRoundOffNumber",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x roundMode out",
+var opForeachRoundOffNumber = Operator{
+	Name: "ForeachRoundOffNumber", Symbol: "aclnnForeachRoundOffNumber", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x roundMode out",
 }
 
 // ForeachRoundOffNumber launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) on st.
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
-	c := newCall(st, &opForeachRoundOffNumber)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachRoundOffNumber)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachRoundOffNumberParams) operator() *operator { return &opForeachRoundOffNumber }
 
-func (p *ForeachRoundOffNumberParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.RoundMode)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachRoundOffNumberParams) Operator() *Operator { return &opForeachRoundOffNumber }
+
+// Encode implements Params.
+func (p *ForeachRoundOffNumberParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.RoundMode)
+	c.Tensors(p.Out)
 }
 
 // ForeachRoundOffNumberV2Params are the arguments of aclnnForeachRoundOffNumberV2, in C order.
 type ForeachRoundOffNumberV2Params struct {
 	X         []*Tensor
 	RoundMode Scalar
-	Out       []*Tensor
+	Out       []*Tensor // output
 }
 
-var opForeachRoundOffNumberV2 = operator{
-	name:    "ForeachRoundOffNumberV2",
-	symbol:  "aclnnForeachRoundOffNumberV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x roundMode out",
+var opForeachRoundOffNumberV2 = Operator{
+	Name: "ForeachRoundOffNumberV2", Symbol: "aclnnForeachRoundOffNumberV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x roundMode out",
 }
 
 // ForeachRoundOffNumberV2 launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
-	c := newCall(st, &opForeachRoundOffNumberV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachRoundOffNumberV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachRoundOffNumberV2Params) operator() *operator { return &opForeachRoundOffNumberV2 }
 
-func (p *ForeachRoundOffNumberV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.RoundMode)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachRoundOffNumberV2Params) Operator() *Operator { return &opForeachRoundOffNumberV2 }
+
+// Encode implements Params.
+func (p *ForeachRoundOffNumberV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.RoundMode)
+	c.Tensors(p.Out)
 }
 
 // ForeachSigmoidParams are the arguments of aclnnForeachSigmoid, in C order.
 type ForeachSigmoidParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachSigmoid = operator{
-	name:    "ForeachSigmoid",
-	symbol:  "aclnnForeachSigmoid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachSigmoid = Operator{
+	Name: "ForeachSigmoid", Symbol: "aclnnForeachSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachSigmoid launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) on st.
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
-	c := newCall(st, &opForeachSigmoid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSigmoid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSigmoidParams) operator() *operator { return &opForeachSigmoid }
 
-func (p *ForeachSigmoidParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSigmoidParams) Operator() *Operator { return &opForeachSigmoid }
+
+// Encode implements Params.
+func (p *ForeachSigmoidParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachSignParams are the arguments of aclnnForeachSign, in C order.
 type ForeachSignParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachSign = operator{
-	name:    "ForeachSign",
-	symbol:  "aclnnForeachSign",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachSign = Operator{
+	Name: "ForeachSign", Symbol: "aclnnForeachSign", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachSign launches aclnnForeachSign (libopapi, CANN 8.1.RC1) on st.
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
-	c := newCall(st, &opForeachSign)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSign)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSignParams) operator() *operator { return &opForeachSign }
 
-func (p *ForeachSignParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSignParams) Operator() *Operator { return &opForeachSign }
+
+// Encode implements Params.
+func (p *ForeachSignParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachSinParams are the arguments of aclnnForeachSin, in C order.
 type ForeachSinParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachSin = operator{
-	name:    "ForeachSin",
-	symbol:  "aclnnForeachSin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachSin = Operator{
+	Name: "ForeachSin", Symbol: "aclnnForeachSin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachSin launches aclnnForeachSin (libopapi, CANN 8.1.RC1) on st.
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
-	c := newCall(st, &opForeachSin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSinParams) operator() *operator { return &opForeachSin }
 
-func (p *ForeachSinParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSinParams) Operator() *Operator { return &opForeachSin }
+
+// Encode implements Params.
+func (p *ForeachSinParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachSinhParams are the arguments of aclnnForeachSinh, in C order.
 type ForeachSinhParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachSinh = operator{
-	name:    "ForeachSinh",
-	symbol:  "aclnnForeachSinh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachSinh = Operator{
+	Name: "ForeachSinh", Symbol: "aclnnForeachSinh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachSinh launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) on st.
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
-	c := newCall(st, &opForeachSinh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSinh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSinhParams) operator() *operator { return &opForeachSinh }
 
-func (p *ForeachSinhParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSinhParams) Operator() *Operator { return &opForeachSinh }
+
+// Encode implements Params.
+func (p *ForeachSinhParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachSqrtParams are the arguments of aclnnForeachSqrt, in C order.
 type ForeachSqrtParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachSqrt = operator{
-	name:    "ForeachSqrt",
-	symbol:  "aclnnForeachSqrt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachSqrt = Operator{
+	Name: "ForeachSqrt", Symbol: "aclnnForeachSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachSqrt launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
-	c := newCall(st, &opForeachSqrt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSqrt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSqrtParams) operator() *operator { return &opForeachSqrt }
 
-func (p *ForeachSqrtParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSqrtParams) Operator() *Operator { return &opForeachSqrt }
+
+// Encode implements Params.
+func (p *ForeachSqrtParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachSubListParams are the arguments of aclnnForeachSubList, in C order.
@@ -1776,30 +1776,30 @@ type ForeachSubListParams struct {
 	X1    []*Tensor
 	X2    []*Tensor
 	Alpha *Tensor
-	Out   []*Tensor
+	Out   []*Tensor // output
 }
 
-var opForeachSubList = operator{
-	name:    "ForeachSubList",
-	symbol:  "aclnnForeachSubList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 alpha out",
+var opForeachSubList = Operator{
+	Name: "ForeachSubList", Symbol: "aclnnForeachSubList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 alpha out",
 }
 
 // ForeachSubList launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) on st.
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
-	c := newCall(st, &opForeachSubList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSubList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSubListParams) operator() *operator { return &opForeachSubList }
 
-func (p *ForeachSubListParams) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.tensor(p.Alpha)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSubListParams) Operator() *Operator { return &opForeachSubList }
+
+// Encode implements Params.
+func (p *ForeachSubListParams) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Tensor(p.Alpha)
+	c.Tensors(p.Out)
 }
 
 // ForeachSubListV2Params are the arguments of aclnnForeachSubListV2, in C order.
@@ -1807,171 +1807,171 @@ type ForeachSubListV2Params struct {
 	X1    []*Tensor
 	X2    []*Tensor
 	Alpha Scalar
-	Out   []*Tensor
+	Out   []*Tensor // output
 }
 
-var opForeachSubListV2 = operator{
-	name:    "ForeachSubListV2",
-	symbol:  "aclnnForeachSubListV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 alpha out",
+var opForeachSubListV2 = Operator{
+	Name: "ForeachSubListV2", Symbol: "aclnnForeachSubListV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 alpha out",
 }
 
 // ForeachSubListV2 launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
-	c := newCall(st, &opForeachSubListV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSubListV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSubListV2Params) operator() *operator { return &opForeachSubListV2 }
 
-func (p *ForeachSubListV2Params) encode(c *call) {
-	c.tensors(p.X1)
-	c.tensors(p.X2)
-	c.scalar(p.Alpha)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSubListV2Params) Operator() *Operator { return &opForeachSubListV2 }
+
+// Encode implements Params.
+func (p *ForeachSubListV2Params) Encode(c *Call) {
+	c.Tensors(p.X1)
+	c.Tensors(p.X2)
+	c.Scalar(p.Alpha)
+	c.Tensors(p.Out)
 }
 
 // ForeachSubScalarParams are the arguments of aclnnForeachSubScalar, in C order.
 type ForeachSubScalarParams struct {
 	X      []*Tensor
 	Scalar *Tensor
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachSubScalar = operator{
-	name:    "ForeachSubScalar",
-	symbol:  "aclnnForeachSubScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachSubScalar = Operator{
+	Name: "ForeachSubScalar", Symbol: "aclnnForeachSubScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachSubScalar launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) on st.
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
-	c := newCall(st, &opForeachSubScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSubScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSubScalarParams) operator() *operator { return &opForeachSubScalar }
 
-func (p *ForeachSubScalarParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensor(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSubScalarParams) Operator() *Operator { return &opForeachSubScalar }
+
+// Encode implements Params.
+func (p *ForeachSubScalarParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensor(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachSubScalarListParams are the arguments of aclnnForeachSubScalarList, in C order.
 type ForeachSubScalarListParams struct {
 	X       []*Tensor
 	Scalars []Scalar
-	Out     []*Tensor
+	Out     []*Tensor // output
 }
 
-var opForeachSubScalarList = operator{
-	name:    "ForeachSubScalarList",
-	symbol:  "aclnnForeachSubScalarList",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalars out",
+var opForeachSubScalarList = Operator{
+	Name: "ForeachSubScalarList", Symbol: "aclnnForeachSubScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalars out",
 }
 
 // ForeachSubScalarList launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) on st.
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
-	c := newCall(st, &opForeachSubScalarList)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSubScalarList)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSubScalarListParams) operator() *operator { return &opForeachSubScalarList }
 
-func (p *ForeachSubScalarListParams) encode(c *call) {
-	c.tensors(p.X)
-	c.scalars(p.Scalars)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSubScalarListParams) Operator() *Operator { return &opForeachSubScalarList }
+
+// Encode implements Params.
+func (p *ForeachSubScalarListParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalars(p.Scalars)
+	c.Tensors(p.Out)
 }
 
 // ForeachSubScalarV2Params are the arguments of aclnnForeachSubScalarV2, in C order.
 type ForeachSubScalarV2Params struct {
 	X      []*Tensor
 	Scalar Scalar
-	Out    []*Tensor
+	Out    []*Tensor // output
 }
 
-var opForeachSubScalarV2 = operator{
-	name:    "ForeachSubScalarV2",
-	symbol:  "aclnnForeachSubScalarV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scalar out",
+var opForeachSubScalarV2 = Operator{
+	Name: "ForeachSubScalarV2", Symbol: "aclnnForeachSubScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scalar out",
 }
 
 // ForeachSubScalarV2 launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
-	c := newCall(st, &opForeachSubScalarV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachSubScalarV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachSubScalarV2Params) operator() *operator { return &opForeachSubScalarV2 }
 
-func (p *ForeachSubScalarV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.scalar(p.Scalar)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachSubScalarV2Params) Operator() *Operator { return &opForeachSubScalarV2 }
+
+// Encode implements Params.
+func (p *ForeachSubScalarV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Scalar(p.Scalar)
+	c.Tensors(p.Out)
 }
 
 // ForeachTanParams are the arguments of aclnnForeachTan, in C order.
 type ForeachTanParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachTan = operator{
-	name:    "ForeachTan",
-	symbol:  "aclnnForeachTan",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachTan = Operator{
+	Name: "ForeachTan", Symbol: "aclnnForeachTan", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachTan launches aclnnForeachTan (libopapi, CANN 8.1.RC1) on st.
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
-	c := newCall(st, &opForeachTan)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachTan)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachTanParams) operator() *operator { return &opForeachTan }
 
-func (p *ForeachTanParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachTanParams) Operator() *Operator { return &opForeachTan }
+
+// Encode implements Params.
+func (p *ForeachTanParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachTanhParams are the arguments of aclnnForeachTanh, in C order.
 type ForeachTanhParams struct {
 	X   []*Tensor
-	Out []*Tensor
+	Out []*Tensor // output
 }
 
-var opForeachTanh = operator{
-	name:    "ForeachTanh",
-	symbol:  "aclnnForeachTanh",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x out",
+var opForeachTanh = Operator{
+	Name: "ForeachTanh", Symbol: "aclnnForeachTanh", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x out",
 }
 
 // ForeachTanh launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) on st.
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
-	c := newCall(st, &opForeachTanh)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachTanh)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachTanhParams) operator() *operator { return &opForeachTanh }
 
-func (p *ForeachTanhParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *ForeachTanhParams) Operator() *Operator { return &opForeachTanh }
+
+// Encode implements Params.
+func (p *ForeachTanhParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Out)
 }
 
 // ForeachZeroInplaceParams are the arguments of aclnnForeachZeroInplace, in C order.
@@ -1979,22 +1979,22 @@ type ForeachZeroInplaceParams struct {
 	X []*Tensor
 }
 
-var opForeachZeroInplace = operator{
-	name:    "ForeachZeroInplace",
-	symbol:  "aclnnForeachZeroInplace",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x",
+var opForeachZeroInplace = Operator{
+	Name: "ForeachZeroInplace", Symbol: "aclnnForeachZeroInplace", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x",
 }
 
 // ForeachZeroInplace launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) on st.
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
-	c := newCall(st, &opForeachZeroInplace)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opForeachZeroInplace)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ForeachZeroInplaceParams) operator() *operator { return &opForeachZeroInplace }
 
-func (p *ForeachZeroInplaceParams) encode(c *call) {
-	c.tensors(p.X)
+// Operator implements Params.
+func (p *ForeachZeroInplaceParams) Operator() *Operator { return &opForeachZeroInplace }
+
+// Encode implements Params.
+func (p *ForeachZeroInplaceParams) Encode(c *Call) {
+	c.Tensors(p.X)
 }

@@ -12,60 +12,60 @@ type BucketizeParams struct {
 	Boundaries *Tensor
 	OutInt32   bool
 	Right      bool
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opBucketize = operator{
-	name:    "Bucketize",
-	symbol:  "aclnnBucketize",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self boundaries outInt32 right out",
+var opBucketize = Operator{
+	Name: "Bucketize", Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
+	Params: "self boundaries outInt32 right out",
 }
 
 // Bucketize launches aclnnBucketize (libopapi, CANN 2026-08) on st.
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
-	c := newCall(st, &opBucketize)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBucketize)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BucketizeParams) operator() *operator { return &opBucketize }
 
-func (p *BucketizeParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Boundaries)
-	c.bool(p.OutInt32)
-	c.bool(p.Right)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BucketizeParams) Operator() *Operator { return &opBucketize }
+
+// Encode implements Params.
+func (p *BucketizeParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Boundaries)
+	c.Bool(p.OutInt32)
+	c.Bool(p.Right)
+	c.Tensor(p.Out)
 }
 
 // EmbeddingParams are the arguments of aclnnEmbedding, in C order.
 type EmbeddingParams struct {
 	Weight  *Tensor
 	Indices *Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opEmbedding = operator{
-	name:    "Embedding",
-	symbol:  "aclnnEmbedding",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "weight indices out",
+var opEmbedding = Operator{
+	Name: "Embedding", Symbol: "aclnnEmbedding", Library: "libopapi", Since: "8.1.RC1",
+	Params: "weight indices out",
 }
 
 // Embedding launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
-	c := newCall(st, &opEmbedding)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEmbedding)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EmbeddingParams) operator() *operator { return &opEmbedding }
 
-func (p *EmbeddingParams) encode(c *call) {
-	c.tensor(p.Weight)
-	c.tensor(p.Indices)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EmbeddingParams) Operator() *Operator { return &opEmbedding }
+
+// Encode implements Params.
+func (p *EmbeddingParams) Encode(c *Call) {
+	c.Tensor(p.Weight)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Out)
 }
 
 // EmbeddingBagParams are the arguments of aclnnEmbeddingBag, in C order.
@@ -79,42 +79,42 @@ type EmbeddingBagParams struct {
 	PerSampleWeights  *Tensor
 	IncludeLastOffset bool
 	PaddingIdx        int64
-	Output            *Tensor
-	Offset2bag        *Tensor
-	BagSize           *Tensor
-	MaxIndices        *Tensor
+	Output            *Tensor // output
+	Offset2bag        *Tensor // output
+	BagSize           *Tensor // output
+	MaxIndices        *Tensor // output
 }
 
-var opEmbeddingBag = operator{
-	name:    "EmbeddingBag",
-	symbol:  "aclnnEmbeddingBag",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
+var opEmbeddingBag = Operator{
+	Name: "EmbeddingBag", Symbol: "aclnnEmbeddingBag", Library: "libopapi", Since: "8.1.RC1",
+	Params: "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
 }
 
 // EmbeddingBag launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
-	c := newCall(st, &opEmbeddingBag)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEmbeddingBag)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EmbeddingBagParams) operator() *operator { return &opEmbeddingBag }
 
-func (p *EmbeddingBagParams) encode(c *call) {
-	c.tensor(p.Weight)
-	c.tensor(p.Indices)
-	c.tensor(p.Offsets)
-	c.bool(p.ScaleGradByFreq)
-	c.int64(p.Mode)
-	c.bool(p.Sparse)
-	c.tensor(p.PerSampleWeights)
-	c.bool(p.IncludeLastOffset)
-	c.int64(p.PaddingIdx)
-	c.tensor(p.Output)
-	c.tensor(p.Offset2bag)
-	c.tensor(p.BagSize)
-	c.tensor(p.MaxIndices)
+// Operator implements Params.
+func (p *EmbeddingBagParams) Operator() *Operator { return &opEmbeddingBag }
+
+// Encode implements Params.
+func (p *EmbeddingBagParams) Encode(c *Call) {
+	c.Tensor(p.Weight)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Offsets)
+	c.Bool(p.ScaleGradByFreq)
+	c.Int64(p.Mode)
+	c.Bool(p.Sparse)
+	c.Tensor(p.PerSampleWeights)
+	c.Bool(p.IncludeLastOffset)
+	c.Int64(p.PaddingIdx)
+	c.Tensor(p.Output)
+	c.Tensor(p.Offset2bag)
+	c.Tensor(p.BagSize)
+	c.Tensor(p.MaxIndices)
 }
 
 // EmbeddingDenseBackwardParams are the arguments of aclnnEmbeddingDenseBackward, in C order.
@@ -124,63 +124,63 @@ type EmbeddingDenseBackwardParams struct {
 	NumWeights      uint64
 	PaddingIdx      uint64
 	ScaleGradByFreq bool
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opEmbeddingDenseBackward = operator{
-	name:    "EmbeddingDenseBackward",
-	symbol:  "aclnnEmbeddingDenseBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "grad indices numWeights paddingIdx scaleGradByFreq out",
+var opEmbeddingDenseBackward = Operator{
+	Name: "EmbeddingDenseBackward", Symbol: "aclnnEmbeddingDenseBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "grad indices numWeights paddingIdx scaleGradByFreq out",
 }
 
 // EmbeddingDenseBackward launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
-	c := newCall(st, &opEmbeddingDenseBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEmbeddingDenseBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EmbeddingDenseBackwardParams) operator() *operator { return &opEmbeddingDenseBackward }
 
-func (p *EmbeddingDenseBackwardParams) encode(c *call) {
-	c.tensor(p.Grad)
-	c.tensor(p.Indices)
-	c.int64(int64(p.NumWeights))
-	c.int64(int64(p.PaddingIdx))
-	c.bool(p.ScaleGradByFreq)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EmbeddingDenseBackwardParams) Operator() *Operator { return &opEmbeddingDenseBackward }
+
+// Encode implements Params.
+func (p *EmbeddingDenseBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Grad)
+	c.Tensor(p.Indices)
+	c.Int64(int64(p.NumWeights))
+	c.Int64(int64(p.PaddingIdx))
+	c.Bool(p.ScaleGradByFreq)
+	c.Tensor(p.Out)
 }
 
 // EmbeddingRenormParams are the arguments of aclnnEmbeddingRenorm, in C order.
 type EmbeddingRenormParams struct {
-	SelfRef  *Tensor
+	SelfRef  *Tensor // read and written
 	Indices  *Tensor
 	MaxNorm  float64
 	NormType float64
 }
 
-var opEmbeddingRenorm = operator{
-	name:    "EmbeddingRenorm",
-	symbol:  "aclnnEmbeddingRenorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef indices maxNorm normType",
+var opEmbeddingRenorm = Operator{
+	Name: "EmbeddingRenorm", Symbol: "aclnnEmbeddingRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef indices maxNorm normType",
 }
 
 // EmbeddingRenorm launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
-	c := newCall(st, &opEmbeddingRenorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEmbeddingRenorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EmbeddingRenormParams) operator() *operator { return &opEmbeddingRenorm }
 
-func (p *EmbeddingRenormParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Indices)
-	c.float64(p.MaxNorm)
-	c.float64(p.NormType)
+// Operator implements Params.
+func (p *EmbeddingRenormParams) Operator() *Operator { return &opEmbeddingRenorm }
+
+// Encode implements Params.
+func (p *EmbeddingRenormParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Indices)
+	c.Float64(p.MaxNorm)
+	c.Float64(p.NormType)
 }
 
 // GatherParams are the arguments of aclnnGather, in C order.
@@ -188,30 +188,30 @@ type GatherParams struct {
 	Self  *Tensor
 	Dim   int64
 	Index *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGather = operator{
-	name:    "Gather",
-	symbol:  "aclnnGather",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index out",
+var opGather = Operator{
+	Name: "Gather", Symbol: "aclnnGather", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index out",
 }
 
 // Gather launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Gather(st *acl.Stream, p GatherParams) error {
-	c := newCall(st, &opGather)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGather)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GatherParams) operator() *operator { return &opGather }
 
-func (p *GatherParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GatherParams) Operator() *Operator { return &opGather }
+
+// Encode implements Params.
+func (p *GatherParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Out)
 }
 
 // GatherNdParams are the arguments of aclnnGatherNd, in C order.
@@ -219,30 +219,30 @@ type GatherNdParams struct {
 	Self                 *Tensor
 	Indices              *Tensor
 	NegativeIndexSupport bool
-	Out                  *Tensor
+	Out                  *Tensor // output
 }
 
-var opGatherNd = operator{
-	name:    "GatherNd",
-	symbol:  "aclnnGatherNd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self indices negativeIndexSupport out",
+var opGatherNd = Operator{
+	Name: "GatherNd", Symbol: "aclnnGatherNd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self indices negativeIndexSupport out",
 }
 
 // GatherNd launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
-	c := newCall(st, &opGatherNd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGatherNd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GatherNdParams) operator() *operator { return &opGatherNd }
 
-func (p *GatherNdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.bool(p.NegativeIndexSupport)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GatherNdParams) Operator() *Operator { return &opGatherNd }
+
+// Encode implements Params.
+func (p *GatherNdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Bool(p.NegativeIndexSupport)
+	c.Tensor(p.Out)
 }
 
 // GatherV2Params are the arguments of aclnnGatherV2, in C order.
@@ -250,30 +250,30 @@ type GatherV2Params struct {
 	Self  *Tensor
 	Dim   int64
 	Index *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opGatherV2 = operator{
-	name:    "GatherV2",
-	symbol:  "aclnnGatherV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index out",
+var opGatherV2 = Operator{
+	Name: "GatherV2", Symbol: "aclnnGatherV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index out",
 }
 
 // GatherV2 launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
-	c := newCall(st, &opGatherV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGatherV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GatherV2Params) operator() *operator { return &opGatherV2 }
 
-func (p *GatherV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GatherV2Params) Operator() *Operator { return &opGatherV2 }
+
+// Encode implements Params.
+func (p *GatherV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Out)
 }
 
 // GatherV3Params are the arguments of aclnnGatherV3, in C order.
@@ -283,61 +283,61 @@ type GatherV3Params struct {
 	Index     *Tensor
 	BatchDims int64
 	Mode      int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opGatherV3 = operator{
-	name:    "GatherV3",
-	symbol:  "aclnnGatherV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self dim index batchDims mode out",
+var opGatherV3 = Operator{
+	Name: "GatherV3", Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
+	Params: "self dim index batchDims mode out",
 }
 
 // GatherV3 launches aclnnGatherV3 (libopapi, CANN 2026-08) on st.
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
-	c := newCall(st, &opGatherV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGatherV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GatherV3Params) operator() *operator { return &opGatherV3 }
 
-func (p *GatherV3Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.int64(p.BatchDims)
-	c.int64(p.Mode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GatherV3Params) Operator() *Operator { return &opGatherV3 }
+
+// Encode implements Params.
+func (p *GatherV3Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Int64(p.BatchDims)
+	c.Int64(p.Mode)
+	c.Tensor(p.Out)
 }
 
 // IndexParams are the arguments of aclnnIndex, in C order.
 type IndexParams struct {
 	Self    *Tensor
 	Indices []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opIndex = operator{
-	name:    "Index",
-	symbol:  "aclnnIndex",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self indices out",
+var opIndex = Operator{
+	Name: "Index", Symbol: "aclnnIndex", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self indices out",
 }
 
 // Index launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Index(st *acl.Stream, p IndexParams) error {
-	c := newCall(st, &opIndex)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndex)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexParams) operator() *operator { return &opIndex }
 
-func (p *IndexParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensors(p.Indices)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexParams) Operator() *Operator { return &opIndex }
+
+// Encode implements Params.
+func (p *IndexParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensors(p.Indices)
+	c.Tensor(p.Out)
 }
 
 // IndexAddParams are the arguments of aclnnIndexAdd, in C order.
@@ -347,32 +347,32 @@ type IndexAddParams struct {
 	Index  *Tensor
 	Source *Tensor
 	Alpha  Scalar
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opIndexAdd = operator{
-	name:    "IndexAdd",
-	symbol:  "aclnnIndexAdd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index source alpha out",
+var opIndexAdd = Operator{
+	Name: "IndexAdd", Symbol: "aclnnIndexAdd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index source alpha out",
 }
 
 // IndexAdd launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
-	c := newCall(st, &opIndexAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexAddParams) operator() *operator { return &opIndexAdd }
 
-func (p *IndexAddParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Source)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexAddParams) Operator() *Operator { return &opIndexAdd }
+
+// Encode implements Params.
+func (p *IndexAddParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Source)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
 }
 
 // IndexAddV2Params are the arguments of aclnnIndexAddV2, in C order.
@@ -383,66 +383,66 @@ type IndexAddV2Params struct {
 	Source *Tensor
 	Alpha  Scalar
 	Mode   int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opIndexAddV2 = operator{
-	name:    "IndexAddV2",
-	symbol:  "aclnnIndexAddV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self dim index source alpha mode out",
+var opIndexAddV2 = Operator{
+	Name: "IndexAddV2", Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
+	Params: "self dim index source alpha mode out",
 }
 
 // IndexAddV2 launches aclnnIndexAddV2 (libopapi, CANN 2026-08) on st.
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
-	c := newCall(st, &opIndexAddV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexAddV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexAddV2Params) operator() *operator { return &opIndexAddV2 }
 
-func (p *IndexAddV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Source)
-	c.scalar(p.Alpha)
-	c.int64(p.Mode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexAddV2Params) Operator() *Operator { return &opIndexAddV2 }
+
+// Encode implements Params.
+func (p *IndexAddV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Source)
+	c.Scalar(p.Alpha)
+	c.Int64(p.Mode)
+	c.Tensor(p.Out)
 }
 
 // IndexCopyParams are the arguments of aclnnIndexCopy, in C order.
 type IndexCopyParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   *Tensor
 	Source  *Tensor
-	OutRef  *Tensor
+	OutRef  *Tensor // read and written
 }
 
-var opIndexCopy = operator{
-	name:    "IndexCopy",
-	symbol:  "aclnnIndexCopy",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef dim index source outRef",
+var opIndexCopy = Operator{
+	Name: "IndexCopy", Symbol: "aclnnIndexCopy", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef dim index source outRef",
 }
 
 // IndexCopy launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
-	c := newCall(st, &opIndexCopy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexCopy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexCopyParams) operator() *operator { return &opIndexCopy }
 
-func (p *IndexCopyParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Source)
-	c.tensor(p.OutRef)
+// Operator implements Params.
+func (p *IndexCopyParams) Operator() *Operator { return &opIndexCopy }
+
+// Encode implements Params.
+func (p *IndexCopyParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Source)
+	c.Tensor(p.OutRef)
 }
 
 // IndexFillParams are the arguments of aclnnIndexFill, in C order.
@@ -451,31 +451,31 @@ type IndexFillParams struct {
 	Dim   int64
 	Index *Tensor
 	Value Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opIndexFill = operator{
-	name:    "IndexFill",
-	symbol:  "aclnnIndexFill",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self dim index value out",
+var opIndexFill = Operator{
+	Name: "IndexFill", Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
+	Params: "self dim index value out",
 }
 
 // IndexFill launches aclnnIndexFill (libopapi, CANN 2026-08) on st.
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
-	c := newCall(st, &opIndexFill)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexFill)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexFillParams) operator() *operator { return &opIndexFill }
 
-func (p *IndexFillParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexFillParams) Operator() *Operator { return &opIndexFill }
+
+// Encode implements Params.
+func (p *IndexFillParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // IndexFillTensorParams are the arguments of aclnnIndexFillTensor, in C order.
@@ -484,64 +484,64 @@ type IndexFillTensorParams struct {
 	Dim   int64
 	Index []int64
 	Value Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opIndexFillTensor = operator{
-	name:    "IndexFillTensor",
-	symbol:  "aclnnIndexFillTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index value out",
+var opIndexFillTensor = Operator{
+	Name: "IndexFillTensor", Symbol: "aclnnIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index value out",
 }
 
 // IndexFillTensor launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
-	c := newCall(st, &opIndexFillTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexFillTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexFillTensorParams) operator() *operator { return &opIndexFillTensor }
 
-func (p *IndexFillTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.ints(p.Index)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexFillTensorParams) Operator() *Operator { return &opIndexFillTensor }
+
+// Encode implements Params.
+func (p *IndexFillTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Ints(p.Index)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // IndexPutImplParams are the arguments of aclnnIndexPutImpl, in C order.
 type IndexPutImplParams struct {
-	SelfRef    *Tensor
+	SelfRef    *Tensor // read and written
 	Indices    []*Tensor
 	Values     *Tensor
 	Accumulate bool
 	Unsafe     bool
 }
 
-var opIndexPutImpl = operator{
-	name:    "IndexPutImpl",
-	symbol:  "aclnnIndexPutImpl",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef indices values accumulate unsafe",
+var opIndexPutImpl = Operator{
+	Name: "IndexPutImpl", Symbol: "aclnnIndexPutImpl", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef indices values accumulate unsafe",
 }
 
 // IndexPutImpl launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
-	c := newCall(st, &opIndexPutImpl)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexPutImpl)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexPutImplParams) operator() *operator { return &opIndexPutImpl }
 
-func (p *IndexPutImplParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensors(p.Indices)
-	c.tensor(p.Values)
-	c.bool(p.Accumulate)
-	c.bool(p.Unsafe)
+// Operator implements Params.
+func (p *IndexPutImplParams) Operator() *Operator { return &opIndexPutImpl }
+
+// Encode implements Params.
+func (p *IndexPutImplParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensors(p.Indices)
+	c.Tensor(p.Values)
+	c.Bool(p.Accumulate)
+	c.Bool(p.Unsafe)
 }
 
 // IndexSelectParams are the arguments of aclnnIndexSelect, in C order.
@@ -549,308 +549,308 @@ type IndexSelectParams struct {
 	Self  *Tensor
 	Dim   int64
 	Index *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opIndexSelect = operator{
-	name:    "IndexSelect",
-	symbol:  "aclnnIndexSelect",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index out",
+var opIndexSelect = Operator{
+	Name: "IndexSelect", Symbol: "aclnnIndexSelect", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index out",
 }
 
 // IndexSelect launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
-	c := newCall(st, &opIndexSelect)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opIndexSelect)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *IndexSelectParams) operator() *operator { return &opIndexSelect }
 
-func (p *IndexSelectParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *IndexSelectParams) Operator() *Operator { return &opIndexSelect }
+
+// Encode implements Params.
+func (p *IndexSelectParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Out)
 }
 
 // InplaceFillDiagonalParams are the arguments of aclnnInplaceFillDiagonal, in C order.
 type InplaceFillDiagonalParams struct {
-	SelfRef   *Tensor
+	SelfRef   *Tensor // read and written
 	FillValue Scalar
 	Wrap      bool
 }
 
-var opInplaceFillDiagonal = operator{
-	name:    "InplaceFillDiagonal",
-	symbol:  "aclnnInplaceFillDiagonal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef fillValue wrap",
+var opInplaceFillDiagonal = Operator{
+	Name: "InplaceFillDiagonal", Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef fillValue wrap",
 }
 
 // InplaceFillDiagonal launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
-	c := newCall(st, &opInplaceFillDiagonal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFillDiagonal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFillDiagonalParams) operator() *operator { return &opInplaceFillDiagonal }
 
-func (p *InplaceFillDiagonalParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.FillValue)
-	c.bool(p.Wrap)
+// Operator implements Params.
+func (p *InplaceFillDiagonalParams) Operator() *Operator { return &opInplaceFillDiagonal }
+
+// Encode implements Params.
+func (p *InplaceFillDiagonalParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.FillValue)
+	c.Bool(p.Wrap)
 }
 
 // InplaceIndexCopyParams are the arguments of aclnnInplaceIndexCopy, in C order.
 type InplaceIndexCopyParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   *Tensor
 	Source  *Tensor
 }
 
-var opInplaceIndexCopy = operator{
-	name:    "InplaceIndexCopy",
-	symbol:  "aclnnInplaceIndexCopy",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef dim index source",
+var opInplaceIndexCopy = Operator{
+	Name: "InplaceIndexCopy", Symbol: "aclnnInplaceIndexCopy", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef dim index source",
 }
 
 // InplaceIndexCopy launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
-	c := newCall(st, &opInplaceIndexCopy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceIndexCopy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceIndexCopyParams) operator() *operator { return &opInplaceIndexCopy }
 
-func (p *InplaceIndexCopyParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Source)
+// Operator implements Params.
+func (p *InplaceIndexCopyParams) Operator() *Operator { return &opInplaceIndexCopy }
+
+// Encode implements Params.
+func (p *InplaceIndexCopyParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Source)
 }
 
 // InplaceIndexFillParams are the arguments of aclnnInplaceIndexFill, in C order.
 type InplaceIndexFillParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   *Tensor
 	Value   Scalar
 }
 
-var opInplaceIndexFill = operator{
-	name:    "InplaceIndexFill",
-	symbol:  "aclnnInplaceIndexFill",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef dim index value",
+var opInplaceIndexFill = Operator{
+	Name: "InplaceIndexFill", Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef dim index value",
 }
 
 // InplaceIndexFill launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) on st.
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
-	c := newCall(st, &opInplaceIndexFill)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceIndexFill)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceIndexFillParams) operator() *operator { return &opInplaceIndexFill }
 
-func (p *InplaceIndexFillParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceIndexFillParams) Operator() *Operator { return &opInplaceIndexFill }
+
+// Encode implements Params.
+func (p *InplaceIndexFillParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Scalar(p.Value)
 }
 
 // InplaceIndexFillTensorParams are the arguments of aclnnInplaceIndexFillTensor, in C order.
 type InplaceIndexFillTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   []int64
 	Value   Scalar
 }
 
-var opInplaceIndexFillTensor = operator{
-	name:    "InplaceIndexFillTensor",
-	symbol:  "aclnnInplaceIndexFillTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef dim index value",
+var opInplaceIndexFillTensor = Operator{
+	Name: "InplaceIndexFillTensor", Symbol: "aclnnInplaceIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef dim index value",
 }
 
 // InplaceIndexFillTensor launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
-	c := newCall(st, &opInplaceIndexFillTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceIndexFillTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceIndexFillTensorParams) operator() *operator { return &opInplaceIndexFillTensor }
 
-func (p *InplaceIndexFillTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.ints(p.Index)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceIndexFillTensorParams) Operator() *Operator { return &opInplaceIndexFillTensor }
+
+// Encode implements Params.
+func (p *InplaceIndexFillTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Ints(p.Index)
+	c.Scalar(p.Value)
 }
 
 // InplaceMaskedFillScalarParams are the arguments of aclnnInplaceMaskedFillScalar, in C order.
 type InplaceMaskedFillScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Mask    *Tensor
 	Value   Scalar
 }
 
-var opInplaceMaskedFillScalar = operator{
-	name:    "InplaceMaskedFillScalar",
-	symbol:  "aclnnInplaceMaskedFillScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef mask value",
+var opInplaceMaskedFillScalar = Operator{
+	Name: "InplaceMaskedFillScalar", Symbol: "aclnnInplaceMaskedFillScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef mask value",
 }
 
 // InplaceMaskedFillScalar launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
-	c := newCall(st, &opInplaceMaskedFillScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMaskedFillScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMaskedFillScalarParams) operator() *operator { return &opInplaceMaskedFillScalar }
 
-func (p *InplaceMaskedFillScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Mask)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceMaskedFillScalarParams) Operator() *Operator { return &opInplaceMaskedFillScalar }
+
+// Encode implements Params.
+func (p *InplaceMaskedFillScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Mask)
+	c.Scalar(p.Value)
 }
 
 // InplaceMaskedFillTensorParams are the arguments of aclnnInplaceMaskedFillTensor, in C order.
 type InplaceMaskedFillTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Mask    *Tensor
 	Value   *Tensor
 }
 
-var opInplaceMaskedFillTensor = operator{
-	name:    "InplaceMaskedFillTensor",
-	symbol:  "aclnnInplaceMaskedFillTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef mask value",
+var opInplaceMaskedFillTensor = Operator{
+	Name: "InplaceMaskedFillTensor", Symbol: "aclnnInplaceMaskedFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef mask value",
 }
 
 // InplaceMaskedFillTensor launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
-	c := newCall(st, &opInplaceMaskedFillTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMaskedFillTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMaskedFillTensorParams) operator() *operator { return &opInplaceMaskedFillTensor }
 
-func (p *InplaceMaskedFillTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Mask)
-	c.tensor(p.Value)
+// Operator implements Params.
+func (p *InplaceMaskedFillTensorParams) Operator() *Operator { return &opInplaceMaskedFillTensor }
+
+// Encode implements Params.
+func (p *InplaceMaskedFillTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Mask)
+	c.Tensor(p.Value)
 }
 
 // InplaceMaskedScatterParams are the arguments of aclnnInplaceMaskedScatter, in C order.
 type InplaceMaskedScatterParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Mask    *Tensor
 	Source  *Tensor
 }
 
-var opInplaceMaskedScatter = operator{
-	name:    "InplaceMaskedScatter",
-	symbol:  "aclnnInplaceMaskedScatter",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef mask source",
+var opInplaceMaskedScatter = Operator{
+	Name: "InplaceMaskedScatter", Symbol: "aclnnInplaceMaskedScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef mask source",
 }
 
 // InplaceMaskedScatter launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
-	c := newCall(st, &opInplaceMaskedScatter)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceMaskedScatter)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceMaskedScatterParams) operator() *operator { return &opInplaceMaskedScatter }
 
-func (p *InplaceMaskedScatterParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Mask)
-	c.tensor(p.Source)
+// Operator implements Params.
+func (p *InplaceMaskedScatterParams) Operator() *Operator { return &opInplaceMaskedScatter }
+
+// Encode implements Params.
+func (p *InplaceMaskedScatterParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Mask)
+	c.Tensor(p.Source)
 }
 
 // InplacePutParams are the arguments of aclnnInplacePut, in C order.
 type InplacePutParams struct {
-	SelfRef    *Tensor
+	SelfRef    *Tensor // read and written
 	Index      *Tensor
 	Source     *Tensor
 	Accumulate bool
 }
 
-var opInplacePut = operator{
-	name:    "InplacePut",
-	symbol:  "aclnnInplacePut",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef index source accumulate",
+var opInplacePut = Operator{
+	Name: "InplacePut", Symbol: "aclnnInplacePut", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef index source accumulate",
 }
 
 // InplacePut launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
-	c := newCall(st, &opInplacePut)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplacePut)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplacePutParams) operator() *operator { return &opInplacePut }
 
-func (p *InplacePutParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Index)
-	c.tensor(p.Source)
-	c.bool(p.Accumulate)
+// Operator implements Params.
+func (p *InplacePutParams) Operator() *Operator { return &opInplacePut }
+
+// Encode implements Params.
+func (p *InplacePutParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Index)
+	c.Tensor(p.Source)
+	c.Bool(p.Accumulate)
 }
 
 // InplaceScatterParams are the arguments of aclnnInplaceScatter, in C order.
 type InplaceScatterParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   *Tensor
 	Src     *Tensor
 	Reduce  int64
 }
 
-var opInplaceScatter = operator{
-	name:    "InplaceScatter",
-	symbol:  "aclnnInplaceScatter",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef dim index src reduce",
+var opInplaceScatter = Operator{
+	Name: "InplaceScatter", Symbol: "aclnnInplaceScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef dim index src reduce",
 }
 
 // InplaceScatter launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
-	c := newCall(st, &opInplaceScatter)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceScatter)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceScatterParams) operator() *operator { return &opInplaceScatter }
 
-func (p *InplaceScatterParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Src)
-	c.int64(p.Reduce)
+// Operator implements Params.
+func (p *InplaceScatterParams) Operator() *Operator { return &opInplaceScatter }
+
+// Encode implements Params.
+func (p *InplaceScatterParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Src)
+	c.Int64(p.Reduce)
 }
 
 // InplaceScatterReduceParams are the arguments of aclnnInplaceScatterReduce, in C order.
 type InplaceScatterReduceParams struct {
-	SelfRef     *Tensor
+	SelfRef     *Tensor // read and written
 	Dim         int64
 	Index       *Tensor
 	Src         *Tensor
@@ -858,29 +858,29 @@ type InplaceScatterReduceParams struct {
 	IncludeSelf bool
 }
 
-var opInplaceScatterReduce = operator{
-	name:    "InplaceScatterReduce",
-	symbol:  "aclnnInplaceScatterReduce",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef dim index src reduce includeSelf",
+var opInplaceScatterReduce = Operator{
+	Name: "InplaceScatterReduce", Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef dim index src reduce includeSelf",
 }
 
 // InplaceScatterReduce launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) on st.
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
-	c := newCall(st, &opInplaceScatterReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceScatterReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceScatterReduceParams) operator() *operator { return &opInplaceScatterReduce }
 
-func (p *InplaceScatterReduceParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Src)
-	c.int64(p.Reduce)
-	c.bool(p.IncludeSelf)
+// Operator implements Params.
+func (p *InplaceScatterReduceParams) Operator() *Operator { return &opInplaceScatterReduce }
+
+// Encode implements Params.
+func (p *InplaceScatterReduceParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Src)
+	c.Int64(p.Reduce)
+	c.Bool(p.IncludeSelf)
 }
 
 // InplaceScatterUpdateParams are the arguments of aclnnInplaceScatterUpdate, in C order.
@@ -891,60 +891,60 @@ type InplaceScatterUpdateParams struct {
 	Axis    int64
 }
 
-var opInplaceScatterUpdate = operator{
-	name:    "InplaceScatterUpdate",
-	symbol:  "aclnnInplaceScatterUpdate",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "data indices updates axis",
+var opInplaceScatterUpdate = Operator{
+	Name: "InplaceScatterUpdate", Symbol: "aclnnInplaceScatterUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Params: "data indices updates axis",
 }
 
 // InplaceScatterUpdate launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
-	c := newCall(st, &opInplaceScatterUpdate)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceScatterUpdate)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceScatterUpdateParams) operator() *operator { return &opInplaceScatterUpdate }
 
-func (p *InplaceScatterUpdateParams) encode(c *call) {
-	c.tensor(p.Data)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
-	c.int64(p.Axis)
+// Operator implements Params.
+func (p *InplaceScatterUpdateParams) Operator() *Operator { return &opInplaceScatterUpdate }
+
+// Encode implements Params.
+func (p *InplaceScatterUpdateParams) Encode(c *Call) {
+	c.Tensor(p.Data)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Int64(p.Axis)
 }
 
 // InplaceScatterValueParams are the arguments of aclnnInplaceScatterValue, in C order.
 type InplaceScatterValueParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Dim     int64
 	Index   *Tensor
 	Value   Scalar
 	Reduce  int64
 }
 
-var opInplaceScatterValue = operator{
-	name:    "InplaceScatterValue",
-	symbol:  "aclnnInplaceScatterValue",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef dim index value reduce",
+var opInplaceScatterValue = Operator{
+	Name: "InplaceScatterValue", Symbol: "aclnnInplaceScatterValue", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef dim index value reduce",
 }
 
 // InplaceScatterValue launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
-	c := newCall(st, &opInplaceScatterValue)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceScatterValue)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceScatterValueParams) operator() *operator { return &opInplaceScatterValue }
 
-func (p *InplaceScatterValueParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.scalar(p.Value)
-	c.int64(p.Reduce)
+// Operator implements Params.
+func (p *InplaceScatterValueParams) Operator() *Operator { return &opInplaceScatterValue }
+
+// Encode implements Params.
+func (p *InplaceScatterValueParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Scalar(p.Value)
+	c.Int64(p.Reduce)
 }
 
 // MaskedScaleParams are the arguments of aclnnMaskedScale, in C order.
@@ -952,113 +952,113 @@ type MaskedScaleParams struct {
 	Self  *Tensor
 	Mask  *Tensor
 	Scale float32
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opMaskedScale = operator{
-	name:    "MaskedScale",
-	symbol:  "aclnnMaskedScale",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self mask scale out",
+var opMaskedScale = Operator{
+	Name: "MaskedScale", Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
+	Params: "self mask scale out",
 }
 
 // MaskedScale launches aclnnMaskedScale (libopapi, CANN 2026-08) on st.
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
-	c := newCall(st, &opMaskedScale)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaskedScale)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaskedScaleParams) operator() *operator { return &opMaskedScale }
 
-func (p *MaskedScaleParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mask)
-	c.float32(p.Scale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaskedScaleParams) Operator() *Operator { return &opMaskedScale }
+
+// Encode implements Params.
+func (p *MaskedScaleParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mask)
+	c.Float32(p.Scale)
+	c.Tensor(p.Out)
 }
 
 // MaskedSelectParams are the arguments of aclnnMaskedSelect, in C order.
 type MaskedSelectParams struct {
 	Self *Tensor
 	Mask *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opMaskedSelect = operator{
-	name:    "MaskedSelect",
-	symbol:  "aclnnMaskedSelect",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mask out",
+var opMaskedSelect = Operator{
+	Name: "MaskedSelect", Symbol: "aclnnMaskedSelect", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mask out",
 }
 
 // MaskedSelect launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
-	c := newCall(st, &opMaskedSelect)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaskedSelect)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaskedSelectParams) operator() *operator { return &opMaskedSelect }
 
-func (p *MaskedSelectParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mask)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaskedSelectParams) Operator() *Operator { return &opMaskedSelect }
+
+// Encode implements Params.
+func (p *MaskedSelectParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mask)
+	c.Tensor(p.Out)
 }
 
 // NonzeroParams are the arguments of aclnnNonzero, in C order.
 type NonzeroParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opNonzero = operator{
-	name:    "Nonzero",
-	symbol:  "aclnnNonzero",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opNonzero = Operator{
+	Name: "Nonzero", Symbol: "aclnnNonzero", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Nonzero launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
-	c := newCall(st, &opNonzero)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNonzero)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NonzeroParams) operator() *operator { return &opNonzero }
 
-func (p *NonzeroParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NonzeroParams) Operator() *Operator { return &opNonzero }
+
+// Encode implements Params.
+func (p *NonzeroParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // NonzeroV2Params are the arguments of aclnnNonzeroV2, in C order.
 type NonzeroV2Params struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opNonzeroV2 = operator{
-	name:    "NonzeroV2",
-	symbol:  "aclnnNonzeroV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opNonzeroV2 = Operator{
+	Name: "NonzeroV2", Symbol: "aclnnNonzeroV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // NonzeroV2 launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
-	c := newCall(st, &opNonzeroV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNonzeroV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NonzeroV2Params) operator() *operator { return &opNonzeroV2 }
 
-func (p *NonzeroV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NonzeroV2Params) Operator() *Operator { return &opNonzeroV2 }
+
+// Encode implements Params.
+func (p *NonzeroV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // OneHotParams are the arguments of aclnnOneHot, in C order.
@@ -1068,32 +1068,32 @@ type OneHotParams struct {
 	OnValue    *Tensor
 	OffValue   *Tensor
 	Axis       int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opOneHot = operator{
-	name:    "OneHot",
-	symbol:  "aclnnOneHot",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self numClasses onValue offValue axis out",
+var opOneHot = Operator{
+	Name: "OneHot", Symbol: "aclnnOneHot", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self numClasses onValue offValue axis out",
 }
 
 // OneHot launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func OneHot(st *acl.Stream, p OneHotParams) error {
-	c := newCall(st, &opOneHot)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opOneHot)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *OneHotParams) operator() *operator { return &opOneHot }
 
-func (p *OneHotParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(int64(p.NumClasses))
-	c.tensor(p.OnValue)
-	c.tensor(p.OffValue)
-	c.int64(p.Axis)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *OneHotParams) Operator() *Operator { return &opOneHot }
+
+// Encode implements Params.
+func (p *OneHotParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(int64(p.NumClasses))
+	c.Tensor(p.OnValue)
+	c.Tensor(p.OffValue)
+	c.Int64(p.Axis)
+	c.Tensor(p.Out)
 }
 
 // SWhereParams are the arguments of aclnnSWhere, in C order.
@@ -1101,30 +1101,30 @@ type SWhereParams struct {
 	Condition *Tensor
 	Self      *Tensor
 	Other     *Tensor
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opSWhere = operator{
-	name:    "SWhere",
-	symbol:  "aclnnSWhere",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "condition self other out",
+var opSWhere = Operator{
+	Name: "SWhere", Symbol: "aclnnSWhere", Library: "libopapi", Since: "8.1.RC1",
+	Params: "condition self other out",
 }
 
 // SWhere launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SWhere(st *acl.Stream, p SWhereParams) error {
-	c := newCall(st, &opSWhere)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSWhere)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SWhereParams) operator() *operator { return &opSWhere }
 
-func (p *SWhereParams) encode(c *call) {
-	c.tensor(p.Condition)
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SWhereParams) Operator() *Operator { return &opSWhere }
+
+// Encode implements Params.
+func (p *SWhereParams) Encode(c *Call) {
+	c.Tensor(p.Condition)
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Tensor(p.Out)
 }
 
 // ScatterParams are the arguments of aclnnScatter, in C order.
@@ -1134,32 +1134,32 @@ type ScatterParams struct {
 	Index  *Tensor
 	Src    *Tensor
 	Reduce int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opScatter = operator{
-	name:    "Scatter",
-	symbol:  "aclnnScatter",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index src reduce out",
+var opScatter = Operator{
+	Name: "Scatter", Symbol: "aclnnScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index src reduce out",
 }
 
 // Scatter launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Scatter(st *acl.Stream, p ScatterParams) error {
-	c := newCall(st, &opScatter)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatter)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterParams) operator() *operator { return &opScatter }
 
-func (p *ScatterParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Src)
-	c.int64(p.Reduce)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ScatterParams) Operator() *Operator { return &opScatter }
+
+// Encode implements Params.
+func (p *ScatterParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Src)
+	c.Int64(p.Reduce)
+	c.Tensor(p.Out)
 }
 
 // ScatterAddParams are the arguments of aclnnScatterAdd, in C order.
@@ -1168,31 +1168,31 @@ type ScatterAddParams struct {
 	Dim   int64
 	Index *Tensor
 	Src   *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opScatterAdd = operator{
-	name:    "ScatterAdd",
-	symbol:  "aclnnScatterAdd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index src out",
+var opScatterAdd = Operator{
+	Name: "ScatterAdd", Symbol: "aclnnScatterAdd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index src out",
 }
 
 // ScatterAdd launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
-	c := newCall(st, &opScatterAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatterAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterAddParams) operator() *operator { return &opScatterAdd }
 
-func (p *ScatterAddParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Src)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ScatterAddParams) Operator() *Operator { return &opScatterAdd }
+
+// Encode implements Params.
+func (p *ScatterAddParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Src)
+	c.Tensor(p.Out)
 }
 
 // ScatterNdParams are the arguments of aclnnScatterNd, in C order.
@@ -1200,59 +1200,59 @@ type ScatterNdParams struct {
 	Data    *Tensor
 	Indices *Tensor
 	Updates *Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opScatterNd = operator{
-	name:    "ScatterNd",
-	symbol:  "aclnnScatterNd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "data indices updates out",
+var opScatterNd = Operator{
+	Name: "ScatterNd", Symbol: "aclnnScatterNd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "data indices updates out",
 }
 
 // ScatterNd launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
-	c := newCall(st, &opScatterNd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatterNd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterNdParams) operator() *operator { return &opScatterNd }
 
-func (p *ScatterNdParams) encode(c *call) {
-	c.tensor(p.Data)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ScatterNdParams) Operator() *Operator { return &opScatterNd }
+
+// Encode implements Params.
+func (p *ScatterNdParams) Encode(c *Call) {
+	c.Tensor(p.Data)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Tensor(p.Out)
 }
 
 // ScatterNdUpdateParams are the arguments of aclnnScatterNdUpdate, in C order.
 type ScatterNdUpdateParams struct {
-	VarRef  *Tensor
+	VarRef  *Tensor // read and written
 	Indices *Tensor
 	Updates *Tensor
 }
 
-var opScatterNdUpdate = operator{
-	name:    "ScatterNdUpdate",
-	symbol:  "aclnnScatterNdUpdate",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "varRef indices updates",
+var opScatterNdUpdate = Operator{
+	Name: "ScatterNdUpdate", Symbol: "aclnnScatterNdUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Params: "varRef indices updates",
 }
 
 // ScatterNdUpdate launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
-	c := newCall(st, &opScatterNdUpdate)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatterNdUpdate)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterNdUpdateParams) operator() *operator { return &opScatterNdUpdate }
 
-func (p *ScatterNdUpdateParams) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
+// Operator implements Params.
+func (p *ScatterNdUpdateParams) Operator() *Operator { return &opScatterNdUpdate }
+
+// Encode implements Params.
+func (p *ScatterNdUpdateParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
 }
 
 // ScatterReduceParams are the arguments of aclnnScatterReduce, in C order.
@@ -1263,33 +1263,33 @@ type ScatterReduceParams struct {
 	Src         *Tensor
 	Reduce      int64
 	IncludeSelf bool
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opScatterReduce = operator{
-	name:    "ScatterReduce",
-	symbol:  "aclnnScatterReduce",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self dim index src reduce includeSelf out",
+var opScatterReduce = Operator{
+	Name: "ScatterReduce", Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
+	Params: "self dim index src reduce includeSelf out",
 }
 
 // ScatterReduce launches aclnnScatterReduce (libopapi, CANN 2026-08) on st.
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
-	c := newCall(st, &opScatterReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatterReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterReduceParams) operator() *operator { return &opScatterReduce }
 
-func (p *ScatterReduceParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.tensor(p.Src)
-	c.int64(p.Reduce)
-	c.bool(p.IncludeSelf)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ScatterReduceParams) Operator() *Operator { return &opScatterReduce }
+
+// Encode implements Params.
+func (p *ScatterReduceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Tensor(p.Src)
+	c.Int64(p.Reduce)
+	c.Bool(p.IncludeSelf)
+	c.Tensor(p.Out)
 }
 
 // ScatterValueParams are the arguments of aclnnScatterValue, in C order.
@@ -1299,32 +1299,32 @@ type ScatterValueParams struct {
 	Index  *Tensor
 	Value  Scalar
 	Reduce int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opScatterValue = operator{
-	name:    "ScatterValue",
-	symbol:  "aclnnScatterValue",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim index value reduce out",
+var opScatterValue = Operator{
+	Name: "ScatterValue", Symbol: "aclnnScatterValue", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim index value reduce out",
 }
 
 // ScatterValue launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
-	c := newCall(st, &opScatterValue)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opScatterValue)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ScatterValueParams) operator() *operator { return &opScatterValue }
 
-func (p *ScatterValueParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.Index)
-	c.scalar(p.Value)
-	c.int64(p.Reduce)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ScatterValueParams) Operator() *Operator { return &opScatterValue }
+
+// Encode implements Params.
+func (p *ScatterValueParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.Index)
+	c.Scalar(p.Value)
+	c.Int64(p.Reduce)
+	c.Tensor(p.Out)
 }
 
 // SearchSortedParams are the arguments of aclnnSearchSorted, in C order.
@@ -1334,32 +1334,32 @@ type SearchSortedParams struct {
 	OutInt32       bool
 	Right          bool
 	Sorter         *Tensor
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opSearchSorted = operator{
-	name:    "SearchSorted",
-	symbol:  "aclnnSearchSorted",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "sortedSequence self outInt32 right sorter out",
+var opSearchSorted = Operator{
+	Name: "SearchSorted", Symbol: "aclnnSearchSorted", Library: "libopapi", Since: "8.1.RC1",
+	Params: "sortedSequence self outInt32 right sorter out",
 }
 
 // SearchSorted launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
-	c := newCall(st, &opSearchSorted)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSearchSorted)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SearchSortedParams) operator() *operator { return &opSearchSorted }
 
-func (p *SearchSortedParams) encode(c *call) {
-	c.tensor(p.SortedSequence)
-	c.tensor(p.Self)
-	c.bool(p.OutInt32)
-	c.bool(p.Right)
-	c.tensor(p.Sorter)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SearchSortedParams) Operator() *Operator { return &opSearchSorted }
+
+// Encode implements Params.
+func (p *SearchSortedParams) Encode(c *Call) {
+	c.Tensor(p.SortedSequence)
+	c.Tensor(p.Self)
+	c.Bool(p.OutInt32)
+	c.Bool(p.Right)
+	c.Tensor(p.Sorter)
+	c.Tensor(p.Out)
 }
 
 // SearchSortedsParams are the arguments of aclnnSearchSorteds, in C order.
@@ -1369,32 +1369,32 @@ type SearchSortedsParams struct {
 	OutInt32       bool
 	Right          bool
 	Sorter         *Tensor
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opSearchSorteds = operator{
-	name:    "SearchSorteds",
-	symbol:  "aclnnSearchSorteds",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "sortedSequence self outInt32 right sorter out",
+var opSearchSorteds = Operator{
+	Name: "SearchSorteds", Symbol: "aclnnSearchSorteds", Library: "libopapi", Since: "8.1.RC1",
+	Params: "sortedSequence self outInt32 right sorter out",
 }
 
 // SearchSorteds launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
-	c := newCall(st, &opSearchSorteds)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSearchSorteds)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SearchSortedsParams) operator() *operator { return &opSearchSorteds }
 
-func (p *SearchSortedsParams) encode(c *call) {
-	c.tensor(p.SortedSequence)
-	c.scalar(p.Self)
-	c.bool(p.OutInt32)
-	c.bool(p.Right)
-	c.tensor(p.Sorter)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SearchSortedsParams) Operator() *Operator { return &opSearchSorteds }
+
+// Encode implements Params.
+func (p *SearchSortedsParams) Encode(c *Call) {
+	c.Tensor(p.SortedSequence)
+	c.Scalar(p.Self)
+	c.Bool(p.OutInt32)
+	c.Bool(p.Right)
+	c.Tensor(p.Sorter)
+	c.Tensor(p.Out)
 }
 
 // SliceParams are the arguments of aclnnSlice, in C order.
@@ -1404,32 +1404,32 @@ type SliceParams struct {
 	Start int64
 	End   int64
 	Step  int64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSlice = operator{
-	name:    "Slice",
-	symbol:  "aclnnSlice",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim start end step out",
+var opSlice = Operator{
+	Name: "Slice", Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim start end step out",
 }
 
 // Slice launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Slice(st *acl.Stream, p SliceParams) error {
-	c := newCall(st, &opSlice)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSlice)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SliceParams) operator() *operator { return &opSlice }
 
-func (p *SliceParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.int64(p.Start)
-	c.int64(p.End)
-	c.int64(p.Step)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SliceParams) Operator() *Operator { return &opSlice }
+
+// Encode implements Params.
+func (p *SliceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Start)
+	c.Int64(p.End)
+	c.Int64(p.Step)
+	c.Tensor(p.Out)
 }
 
 // SliceV2Params are the arguments of aclnnSliceV2, in C order.
@@ -1439,32 +1439,32 @@ type SliceV2Params struct {
 	Ends   []int64
 	Axes   []int64
 	Steps  []int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opSliceV2 = operator{
-	name:    "SliceV2",
-	symbol:  "aclnnSliceV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self starts ends axes steps out",
+var opSliceV2 = Operator{
+	Name: "SliceV2", Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self starts ends axes steps out",
 }
 
 // SliceV2 launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
-	c := newCall(st, &opSliceV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSliceV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SliceV2Params) operator() *operator { return &opSliceV2 }
 
-func (p *SliceV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Starts)
-	c.ints(p.Ends)
-	c.ints(p.Axes)
-	c.ints(p.Steps)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SliceV2Params) Operator() *Operator { return &opSliceV2 }
+
+// Encode implements Params.
+func (p *SliceV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Starts)
+	c.Ints(p.Ends)
+	c.Ints(p.Axes)
+	c.Ints(p.Steps)
+	c.Tensor(p.Out)
 }
 
 // StridedSliceParams are the arguments of aclnnStridedSlice, in C order.
@@ -1478,41 +1478,41 @@ type StridedSliceParams struct {
 	EllipsisMask   int64
 	NewAxisMask    int64
 	ShrinkAxisMask int64
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opStridedSlice = operator{
-	name:    "StridedSlice",
-	symbol:  "aclnnStridedSlice",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
+var opStridedSlice = Operator{
+	Name: "StridedSlice", Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
+	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
 }
 
 // StridedSlice launches aclnnStridedSlice (libopapi, CANN 2026-08) on st.
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
-	c := newCall(st, &opStridedSlice)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStridedSlice)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StridedSliceParams) operator() *operator { return &opStridedSlice }
 
-func (p *StridedSliceParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Begin)
-	c.ints(p.End)
-	c.ints(p.Strides)
-	c.int64(p.BeginMask)
-	c.int64(p.EndMask)
-	c.int64(p.EllipsisMask)
-	c.int64(p.NewAxisMask)
-	c.int64(p.ShrinkAxisMask)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *StridedSliceParams) Operator() *Operator { return &opStridedSlice }
+
+// Encode implements Params.
+func (p *StridedSliceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Begin)
+	c.Ints(p.End)
+	c.Ints(p.Strides)
+	c.Int64(p.BeginMask)
+	c.Int64(p.EndMask)
+	c.Int64(p.EllipsisMask)
+	c.Int64(p.NewAxisMask)
+	c.Int64(p.ShrinkAxisMask)
+	c.Tensor(p.Out)
 }
 
 // StridedSliceAssignV2Params are the arguments of aclnnStridedSliceAssignV2, in C order.
 type StridedSliceAssignV2Params struct {
-	VarRef       *Tensor
+	VarRef       *Tensor // read and written
 	InputValue   *Tensor
 	Begin        []int64
 	End          []int64
@@ -1520,85 +1520,85 @@ type StridedSliceAssignV2Params struct {
 	AxesOptional []int64 // optional
 }
 
-var opStridedSliceAssignV2 = operator{
-	name:    "StridedSliceAssignV2",
-	symbol:  "aclnnStridedSliceAssignV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "varRef inputValue begin end strides axesOptional",
+var opStridedSliceAssignV2 = Operator{
+	Name: "StridedSliceAssignV2", Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "varRef inputValue begin end strides axesOptional",
 }
 
 // StridedSliceAssignV2 launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) on st.
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
-	c := newCall(st, &opStridedSliceAssignV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStridedSliceAssignV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StridedSliceAssignV2Params) operator() *operator { return &opStridedSliceAssignV2 }
 
-func (p *StridedSliceAssignV2Params) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.InputValue)
-	c.ints(p.Begin)
-	c.ints(p.End)
-	c.ints(p.Strides)
-	c.ints(p.AxesOptional)
+// Operator implements Params.
+func (p *StridedSliceAssignV2Params) Operator() *Operator { return &opStridedSliceAssignV2 }
+
+// Encode implements Params.
+func (p *StridedSliceAssignV2Params) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.InputValue)
+	c.Ints(p.Begin)
+	c.Ints(p.End)
+	c.Ints(p.Strides)
+	c.Ints(p.AxesOptional)
 }
 
 // TakeParams are the arguments of aclnnTake, in C order.
 type TakeParams struct {
 	Self  *Tensor
 	Index *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opTake = operator{
-	name:    "Take",
-	symbol:  "aclnnTake",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self index out",
+var opTake = Operator{
+	Name: "Take", Symbol: "aclnnTake", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self index out",
 }
 
 // Take launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Take(st *acl.Stream, p TakeParams) error {
-	c := newCall(st, &opTake)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTake)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TakeParams) operator() *operator { return &opTake }
 
-func (p *TakeParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Index)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TakeParams) Operator() *Operator { return &opTake }
+
+// Encode implements Params.
+func (p *TakeParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Index)
+	c.Tensor(p.Out)
 }
 
 // TfScatterAddParams are the arguments of aclnnTfScatterAdd, in C order.
 type TfScatterAddParams struct {
-	VarRef  *Tensor
+	VarRef  *Tensor // read and written
 	Indices *Tensor
 	Updates *Tensor
 }
 
-var opTfScatterAdd = operator{
-	name:    "TfScatterAdd",
-	symbol:  "aclnnTfScatterAdd",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "varRef indices updates",
+var opTfScatterAdd = Operator{
+	Name: "TfScatterAdd", Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
+	Params: "varRef indices updates",
 }
 
 // TfScatterAdd launches aclnnTfScatterAdd (libopapi, CANN 2026-08) on st.
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
-	c := newCall(st, &opTfScatterAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTfScatterAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TfScatterAddParams) operator() *operator { return &opTfScatterAdd }
 
-func (p *TfScatterAddParams) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
+// Operator implements Params.
+func (p *TfScatterAddParams) Operator() *Operator { return &opTfScatterAdd }
+
+// Encode implements Params.
+func (p *TfScatterAddParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
 }

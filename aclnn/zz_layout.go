@@ -11,117 +11,117 @@ type ArangeParams struct {
 	Start Scalar
 	End   Scalar
 	Step  Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opArange = operator{
-	name:    "Arange",
-	symbol:  "aclnnArange",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "start end step out",
+var opArange = Operator{
+	Name: "Arange", Symbol: "aclnnArange", Library: "libopapi", Since: "8.1.RC1",
+	Params: "start end step out",
 }
 
 // Arange launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Arange(st *acl.Stream, p ArangeParams) error {
-	c := newCall(st, &opArange)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opArange)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ArangeParams) operator() *operator { return &opArange }
 
-func (p *ArangeParams) encode(c *call) {
-	c.scalar(p.Start)
-	c.scalar(p.End)
-	c.scalar(p.Step)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ArangeParams) Operator() *Operator { return &opArange }
+
+// Encode implements Params.
+func (p *ArangeParams) Encode(c *Call) {
+	c.Scalar(p.Start)
+	c.Scalar(p.End)
+	c.Scalar(p.Step)
+	c.Tensor(p.Out)
 }
 
 // CastParams are the arguments of aclnnCast, in C order.
 type CastParams struct {
 	Self  *Tensor
 	Dtype DType
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCast = operator{
-	name:    "Cast",
-	symbol:  "aclnnCast",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dtype out",
+var opCast = Operator{
+	Name: "Cast", Symbol: "aclnnCast", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dtype out",
 }
 
 // Cast launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cast(st *acl.Stream, p CastParams) error {
-	c := newCall(st, &opCast)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCast)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CastParams) operator() *operator { return &opCast }
 
-func (p *CastParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CastParams) Operator() *Operator { return &opCast }
+
+// Encode implements Params.
+func (p *CastParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // CatParams are the arguments of aclnnCat, in C order.
 type CatParams struct {
 	Tensors []*Tensor
 	Dim     int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opCat = operator{
-	name:    "Cat",
-	symbol:  "aclnnCat",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors dim out",
+var opCat = Operator{
+	Name: "Cat", Symbol: "aclnnCat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors dim out",
 }
 
 // Cat launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cat(st *acl.Stream, p CatParams) error {
-	c := newCall(st, &opCat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CatParams) operator() *operator { return &opCat }
 
-func (p *CatParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CatParams) Operator() *Operator { return &opCat }
+
+// Encode implements Params.
+func (p *CatParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // ChannelShuffleParams are the arguments of aclnnChannelShuffle, in C order.
 type ChannelShuffleParams struct {
 	Self   *Tensor
 	Groups int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opChannelShuffle = operator{
-	name:    "ChannelShuffle",
-	symbol:  "aclnnChannelShuffle",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self groups out",
+var opChannelShuffle = Operator{
+	Name: "ChannelShuffle", Symbol: "aclnnChannelShuffle", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self groups out",
 }
 
 // ChannelShuffle launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
-	c := newCall(st, &opChannelShuffle)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChannelShuffle)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChannelShuffleParams) operator() *operator { return &opChannelShuffle }
 
-func (p *ChannelShuffleParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Groups)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ChannelShuffleParams) Operator() *Operator { return &opChannelShuffle }
+
+// Encode implements Params.
+func (p *ChannelShuffleParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Groups)
+	c.Tensor(p.Out)
 }
 
 // ChunkCatParams are the arguments of aclnnChunkCat, in C order.
@@ -129,59 +129,59 @@ type ChunkCatParams struct {
 	Tensors   []*Tensor
 	Dim       int64
 	NumChunks int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opChunkCat = operator{
-	name:    "ChunkCat",
-	symbol:  "aclnnChunkCat",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tensors dim numChunks out",
+var opChunkCat = Operator{
+	Name: "ChunkCat", Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
+	Params: "tensors dim numChunks out",
 }
 
 // ChunkCat launches aclnnChunkCat (libopapi, CANN 2026-08) on st.
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
-	c := newCall(st, &opChunkCat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkCat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkCatParams) operator() *operator { return &opChunkCat }
 
-func (p *ChunkCatParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.int64(p.Dim)
-	c.int64(p.NumChunks)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ChunkCatParams) Operator() *Operator { return &opChunkCat }
+
+// Encode implements Params.
+func (p *ChunkCatParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Int64(p.Dim)
+	c.Int64(p.NumChunks)
+	c.Tensor(p.Out)
 }
 
 // CircularPad2dParams are the arguments of aclnnCircularPad2d, in C order.
 type CircularPad2dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opCircularPad2d = operator{
-	name:    "CircularPad2d",
-	symbol:  "aclnnCircularPad2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opCircularPad2d = Operator{
+	Name: "CircularPad2d", Symbol: "aclnnCircularPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // CircularPad2d launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
-	c := newCall(st, &opCircularPad2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCircularPad2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CircularPad2dParams) operator() *operator { return &opCircularPad2d }
 
-func (p *CircularPad2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CircularPad2dParams) Operator() *Operator { return &opCircularPad2d }
+
+// Encode implements Params.
+func (p *CircularPad2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // CircularPad2dBackwardParams are the arguments of aclnnCircularPad2dBackward, in C order.
@@ -189,59 +189,59 @@ type CircularPad2dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opCircularPad2dBackward = operator{
-	name:    "CircularPad2dBackward",
-	symbol:  "aclnnCircularPad2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opCircularPad2dBackward = Operator{
+	Name: "CircularPad2dBackward", Symbol: "aclnnCircularPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // CircularPad2dBackward launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
-	c := newCall(st, &opCircularPad2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCircularPad2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CircularPad2dBackwardParams) operator() *operator { return &opCircularPad2dBackward }
 
-func (p *CircularPad2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *CircularPad2dBackwardParams) Operator() *Operator { return &opCircularPad2dBackward }
+
+// Encode implements Params.
+func (p *CircularPad2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // CircularPad3dParams are the arguments of aclnnCircularPad3d, in C order.
 type CircularPad3dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opCircularPad3d = operator{
-	name:    "CircularPad3d",
-	symbol:  "aclnnCircularPad3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opCircularPad3d = Operator{
+	Name: "CircularPad3d", Symbol: "aclnnCircularPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // CircularPad3d launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
-	c := newCall(st, &opCircularPad3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCircularPad3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CircularPad3dParams) operator() *operator { return &opCircularPad3d }
 
-func (p *CircularPad3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CircularPad3dParams) Operator() *Operator { return &opCircularPad3d }
+
+// Encode implements Params.
+func (p *CircularPad3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // CircularPad3dBackwardParams are the arguments of aclnnCircularPad3dBackward, in C order.
@@ -249,59 +249,59 @@ type CircularPad3dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opCircularPad3dBackward = operator{
-	name:    "CircularPad3dBackward",
-	symbol:  "aclnnCircularPad3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opCircularPad3dBackward = Operator{
+	Name: "CircularPad3dBackward", Symbol: "aclnnCircularPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // CircularPad3dBackward launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
-	c := newCall(st, &opCircularPad3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCircularPad3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CircularPad3dBackwardParams) operator() *operator { return &opCircularPad3dBackward }
 
-func (p *CircularPad3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *CircularPad3dBackwardParams) Operator() *Operator { return &opCircularPad3dBackward }
+
+// Encode implements Params.
+func (p *CircularPad3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // ComplexParams are the arguments of aclnnComplex, in C order.
 type ComplexParams struct {
 	Real *Tensor
 	Imag *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opComplex = operator{
-	name:    "Complex",
-	symbol:  "aclnnComplex",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "real imag out",
+var opComplex = Operator{
+	Name: "Complex", Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
+	Params: "real imag out",
 }
 
 // Complex launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Complex(st *acl.Stream, p ComplexParams) error {
-	c := newCall(st, &opComplex)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opComplex)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ComplexParams) operator() *operator { return &opComplex }
 
-func (p *ComplexParams) encode(c *call) {
-	c.tensor(p.Real)
-	c.tensor(p.Imag)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ComplexParams) Operator() *Operator { return &opComplex }
+
+// Encode implements Params.
+func (p *ComplexParams) Encode(c *Call) {
+	c.Tensor(p.Real)
+	c.Tensor(p.Imag)
+	c.Tensor(p.Out)
 }
 
 // ConfusionTransposeParams are the arguments of aclnnConfusionTranspose, in C order.
@@ -310,31 +310,31 @@ type ConfusionTransposeParams struct {
 	Perm           []int64
 	Shape          []int64
 	TransposeFirst bool
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opConfusionTranspose = operator{
-	name:    "ConfusionTranspose",
-	symbol:  "aclnnConfusionTranspose",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x perm shape transpose_first out",
+var opConfusionTranspose = Operator{
+	Name: "ConfusionTranspose", Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
+	Params: "x perm shape transpose_first out",
 }
 
 // ConfusionTranspose launches aclnnConfusionTranspose (libopapi, CANN 2026-08) on st.
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
-	c := newCall(st, &opConfusionTranspose)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConfusionTranspose)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConfusionTransposeParams) operator() *operator { return &opConfusionTranspose }
 
-func (p *ConfusionTransposeParams) encode(c *call) {
-	c.tensor(p.X)
-	c.ints(p.Perm)
-	c.ints(p.Shape)
-	c.bool(p.TransposeFirst)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ConfusionTransposeParams) Operator() *Operator { return &opConfusionTranspose }
+
+// Encode implements Params.
+func (p *ConfusionTransposeParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Ints(p.Perm)
+	c.Ints(p.Shape)
+	c.Bool(p.TransposeFirst)
+	c.Tensor(p.Out)
 }
 
 // ConstantPadNdParams are the arguments of aclnnConstantPadNd, in C order.
@@ -342,30 +342,30 @@ type ConstantPadNdParams struct {
 	Self  *Tensor
 	Pad   []int64
 	Value Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opConstantPadNd = operator{
-	name:    "ConstantPadNd",
-	symbol:  "aclnnConstantPadNd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self pad value out",
+var opConstantPadNd = Operator{
+	Name: "ConstantPadNd", Symbol: "aclnnConstantPadNd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self pad value out",
 }
 
 // ConstantPadNd launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
-	c := newCall(st, &opConstantPadNd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConstantPadNd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConstantPadNdParams) operator() *operator { return &opConstantPadNd }
 
-func (p *ConstantPadNdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Pad)
-	c.scalar(p.Value)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ConstantPadNdParams) Operator() *Operator { return &opConstantPadNd }
+
+// Encode implements Params.
+func (p *ConstantPadNdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Pad)
+	c.Scalar(p.Value)
+	c.Tensor(p.Out)
 }
 
 // DataFormatDimMapParams are the arguments of aclnnDataFormatDimMap, in C order.
@@ -376,274 +376,274 @@ type DataFormatDimMapParams struct {
 	Y         *Tensor
 }
 
-var opDataFormatDimMap = operator{
-	name:    "DataFormatDimMap",
-	symbol:  "aclnnDataFormatDimMap",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x srcFormat dstFormat y",
+var opDataFormatDimMap = Operator{
+	Name: "DataFormatDimMap", Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
+	Params: "x srcFormat dstFormat y",
 }
 
 // DataFormatDimMap launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) on st.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
-	c := newCall(st, &opDataFormatDimMap)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDataFormatDimMap)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DataFormatDimMapParams) operator() *operator { return &opDataFormatDimMap }
 
-func (p *DataFormatDimMapParams) encode(c *call) {
-	c.tensor(p.X)
-	c.str(p.SrcFormat)
-	c.str(p.DstFormat)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *DataFormatDimMapParams) Operator() *Operator { return &opDataFormatDimMap }
+
+// Encode implements Params.
+func (p *DataFormatDimMapParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Str(p.SrcFormat)
+	c.Str(p.DstFormat)
+	c.Tensor(p.Y)
 }
 
 // ExpandParams are the arguments of aclnnExpand, in C order.
 type ExpandParams struct {
 	Self *Tensor
 	Size []int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opExpand = operator{
-	name:    "Expand",
-	symbol:  "aclnnExpand",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self size out",
+var opExpand = Operator{
+	Name: "Expand", Symbol: "aclnnExpand", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self size out",
 }
 
 // Expand launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Expand(st *acl.Stream, p ExpandParams) error {
-	c := newCall(st, &opExpand)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExpand)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ExpandParams) operator() *operator { return &opExpand }
 
-func (p *ExpandParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Size)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ExpandParams) Operator() *Operator { return &opExpand }
+
+// Encode implements Params.
+func (p *ExpandParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Size)
+	c.Tensor(p.Out)
 }
 
 // EyeParams are the arguments of aclnnEye, in C order.
 type EyeParams struct {
 	N   int64
 	M   int64
-	Out *Tensor
+	Out *Tensor // output
 }
 
-var opEye = operator{
-	name:    "Eye",
-	symbol:  "aclnnEye",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "n m out",
+var opEye = Operator{
+	Name: "Eye", Symbol: "aclnnEye", Library: "libopapi", Since: "8.1.RC1",
+	Params: "n m out",
 }
 
 // Eye launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Eye(st *acl.Stream, p EyeParams) error {
-	c := newCall(st, &opEye)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEye)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EyeParams) operator() *operator { return &opEye }
 
-func (p *EyeParams) encode(c *call) {
-	c.int64(p.N)
-	c.int64(p.M)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *EyeParams) Operator() *Operator { return &opEye }
+
+// Encode implements Params.
+func (p *EyeParams) Encode(c *Call) {
+	c.Int64(p.N)
+	c.Int64(p.M)
+	c.Tensor(p.Out)
 }
 
 // FlattenParams are the arguments of aclnnFlatten, in C order.
 type FlattenParams struct {
 	Self *Tensor
 	Axis int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opFlatten = operator{
-	name:    "Flatten",
-	symbol:  "aclnnFlatten",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self axis out",
+var opFlatten = Operator{
+	Name: "Flatten", Symbol: "aclnnFlatten", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self axis out",
 }
 
 // Flatten launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Flatten(st *acl.Stream, p FlattenParams) error {
-	c := newCall(st, &opFlatten)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlatten)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlattenParams) operator() *operator { return &opFlatten }
 
-func (p *FlattenParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Axis)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FlattenParams) Operator() *Operator { return &opFlatten }
+
+// Encode implements Params.
+func (p *FlattenParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Axis)
+	c.Tensor(p.Out)
 }
 
 // FlipParams are the arguments of aclnnFlip, in C order.
 type FlipParams struct {
 	Self *Tensor
 	Dims []int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opFlip = operator{
-	name:    "Flip",
-	symbol:  "aclnnFlip",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dims out",
+var opFlip = Operator{
+	Name: "Flip", Symbol: "aclnnFlip", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dims out",
 }
 
 // Flip launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Flip(st *acl.Stream, p FlipParams) error {
-	c := newCall(st, &opFlip)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlip)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlipParams) operator() *operator { return &opFlip }
 
-func (p *FlipParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dims)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FlipParams) Operator() *Operator { return &opFlip }
+
+// Encode implements Params.
+func (p *FlipParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dims)
+	c.Tensor(p.Out)
 }
 
 // InplaceCopyParams are the arguments of aclnnInplaceCopy, in C order.
 type InplaceCopyParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Src     *Tensor
 }
 
-var opInplaceCopy = operator{
-	name:    "InplaceCopy",
-	symbol:  "aclnnInplaceCopy",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef src",
+var opInplaceCopy = Operator{
+	Name: "InplaceCopy", Symbol: "aclnnInplaceCopy", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef src",
 }
 
 // InplaceCopy launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
-	c := newCall(st, &opInplaceCopy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCopy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCopyParams) operator() *operator { return &opInplaceCopy }
 
-func (p *InplaceCopyParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Src)
+// Operator implements Params.
+func (p *InplaceCopyParams) Operator() *Operator { return &opInplaceCopy }
+
+// Encode implements Params.
+func (p *InplaceCopyParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Src)
 }
 
 // InplaceFillScalarParams are the arguments of aclnnInplaceFillScalar, in C order.
 type InplaceFillScalarParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Value   Scalar
 }
 
-var opInplaceFillScalar = operator{
-	name:    "InplaceFillScalar",
-	symbol:  "aclnnInplaceFillScalar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef value",
+var opInplaceFillScalar = Operator{
+	Name: "InplaceFillScalar", Symbol: "aclnnInplaceFillScalar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef value",
 }
 
 // InplaceFillScalar launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
-	c := newCall(st, &opInplaceFillScalar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFillScalar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFillScalarParams) operator() *operator { return &opInplaceFillScalar }
 
-func (p *InplaceFillScalarParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Value)
+// Operator implements Params.
+func (p *InplaceFillScalarParams) Operator() *Operator { return &opInplaceFillScalar }
+
+// Encode implements Params.
+func (p *InplaceFillScalarParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Value)
 }
 
 // InplaceFillTensorParams are the arguments of aclnnInplaceFillTensor, in C order.
 type InplaceFillTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Value   *Tensor
 }
 
-var opInplaceFillTensor = operator{
-	name:    "InplaceFillTensor",
-	symbol:  "aclnnInplaceFillTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef value",
+var opInplaceFillTensor = Operator{
+	Name: "InplaceFillTensor", Symbol: "aclnnInplaceFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef value",
 }
 
 // InplaceFillTensor launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
-	c := newCall(st, &opInplaceFillTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceFillTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceFillTensorParams) operator() *operator { return &opInplaceFillTensor }
 
-func (p *InplaceFillTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Value)
+// Operator implements Params.
+func (p *InplaceFillTensorParams) Operator() *Operator { return &opInplaceFillTensor }
+
+// Encode implements Params.
+func (p *InplaceFillTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Value)
 }
 
 // InplaceOneParams are the arguments of aclnnInplaceOne, in C order.
 type InplaceOneParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceOne = operator{
-	name:    "InplaceOne",
-	symbol:  "aclnnInplaceOne",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceOne = Operator{
+	Name: "InplaceOne", Symbol: "aclnnInplaceOne", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceOne launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
-	c := newCall(st, &opInplaceOne)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceOne)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceOneParams) operator() *operator { return &opInplaceOne }
 
-func (p *InplaceOneParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceOneParams) Operator() *Operator { return &opInplaceOne }
+
+// Encode implements Params.
+func (p *InplaceOneParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // InplaceZeroParams are the arguments of aclnnInplaceZero, in C order.
 type InplaceZeroParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 }
 
-var opInplaceZero = operator{
-	name:    "InplaceZero",
-	symbol:  "aclnnInplaceZero",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef",
+var opInplaceZero = Operator{
+	Name: "InplaceZero", Symbol: "aclnnInplaceZero", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef",
 }
 
 // InplaceZero launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
-	c := newCall(st, &opInplaceZero)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceZero)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceZeroParams) operator() *operator { return &opInplaceZero }
 
-func (p *InplaceZeroParams) encode(c *call) {
-	c.tensor(p.SelfRef)
+// Operator implements Params.
+func (p *InplaceZeroParams) Operator() *Operator { return &opInplaceZero }
+
+// Encode implements Params.
+func (p *InplaceZeroParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
 }
 
 // LinspaceParams are the arguments of aclnnLinspace, in C order.
@@ -651,30 +651,30 @@ type LinspaceParams struct {
 	Start Scalar
 	End   Scalar
 	Steps int64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLinspace = operator{
-	name:    "Linspace",
-	symbol:  "aclnnLinspace",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "start end steps out",
+var opLinspace = Operator{
+	Name: "Linspace", Symbol: "aclnnLinspace", Library: "libopapi", Since: "8.1.RC1",
+	Params: "start end steps out",
 }
 
 // Linspace launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Linspace(st *acl.Stream, p LinspaceParams) error {
-	c := newCall(st, &opLinspace)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLinspace)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LinspaceParams) operator() *operator { return &opLinspace }
 
-func (p *LinspaceParams) encode(c *call) {
-	c.scalar(p.Start)
-	c.scalar(p.End)
-	c.int64(p.Steps)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LinspaceParams) Operator() *Operator { return &opLinspace }
+
+// Encode implements Params.
+func (p *LinspaceParams) Encode(c *Call) {
+	c.Scalar(p.Start)
+	c.Scalar(p.End)
+	c.Int64(p.Steps)
+	c.Tensor(p.Out)
 }
 
 // LogSpaceParams are the arguments of aclnnLogSpace, in C order.
@@ -686,84 +686,84 @@ type LogSpaceParams struct {
 	Result *Tensor
 }
 
-var opLogSpace = operator{
-	name:    "LogSpace",
-	symbol:  "aclnnLogSpace",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "start end steps base result",
+var opLogSpace = Operator{
+	Name: "LogSpace", Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
+	Params: "start end steps base result",
 }
 
 // LogSpace launches aclnnLogSpace (libopapi, CANN 2026-08) on st.
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
-	c := newCall(st, &opLogSpace)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSpace)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSpaceParams) operator() *operator { return &opLogSpace }
 
-func (p *LogSpaceParams) encode(c *call) {
-	c.scalar(p.Start)
-	c.scalar(p.End)
-	c.int64(p.Steps)
-	c.float64(p.Base)
-	c.tensor(p.Result)
+// Operator implements Params.
+func (p *LogSpaceParams) Operator() *Operator { return &opLogSpace }
+
+// Encode implements Params.
+func (p *LogSpaceParams) Encode(c *Call) {
+	c.Scalar(p.Start)
+	c.Scalar(p.End)
+	c.Int64(p.Steps)
+	c.Float64(p.Base)
+	c.Tensor(p.Result)
 }
 
 // NpuFormatCastParams are the arguments of aclnnNpuFormatCast, in C order.
 type NpuFormatCastParams struct {
 	SrcTensor *Tensor
-	DstTensor *Tensor
+	DstTensor *Tensor // output
 }
 
-var opNpuFormatCast = operator{
-	name:    "NpuFormatCast",
-	symbol:  "aclnnNpuFormatCast",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "srcTensor dstTensor",
+var opNpuFormatCast = Operator{
+	Name: "NpuFormatCast", Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
+	Params: "srcTensor dstTensor",
 }
 
 // NpuFormatCast launches aclnnNpuFormatCast (libopapi, CANN 2026-08) on st.
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
-	c := newCall(st, &opNpuFormatCast)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNpuFormatCast)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NpuFormatCastParams) operator() *operator { return &opNpuFormatCast }
 
-func (p *NpuFormatCastParams) encode(c *call) {
-	c.tensor(p.SrcTensor)
-	c.tensor(p.DstTensor)
+// Operator implements Params.
+func (p *NpuFormatCastParams) Operator() *Operator { return &opNpuFormatCast }
+
+// Encode implements Params.
+func (p *NpuFormatCastParams) Encode(c *Call) {
+	c.Tensor(p.SrcTensor)
+	c.Tensor(p.DstTensor)
 }
 
 // PermuteParams are the arguments of aclnnPermute, in C order.
 type PermuteParams struct {
 	Self *Tensor
 	Dims []int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opPermute = operator{
-	name:    "Permute",
-	symbol:  "aclnnPermute",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dims out",
+var opPermute = Operator{
+	Name: "Permute", Symbol: "aclnnPermute", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dims out",
 }
 
 // Permute launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Permute(st *acl.Stream, p PermuteParams) error {
-	c := newCall(st, &opPermute)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPermute)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PermuteParams) operator() *operator { return &opPermute }
 
-func (p *PermuteParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dims)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PermuteParams) Operator() *Operator { return &opPermute }
+
+// Encode implements Params.
+func (p *PermuteParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dims)
+	c.Tensor(p.Out)
 }
 
 // RangeParams are the arguments of aclnnRange, in C order.
@@ -771,86 +771,86 @@ type RangeParams struct {
 	Start Scalar
 	End   Scalar
 	Step  Scalar
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opRange = operator{
-	name:    "Range",
-	symbol:  "aclnnRange",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "start end step out",
+var opRange = Operator{
+	Name: "Range", Symbol: "aclnnRange", Library: "libopapi", Since: "8.1.RC1",
+	Params: "start end step out",
 }
 
 // Range launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Range(st *acl.Stream, p RangeParams) error {
-	c := newCall(st, &opRange)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRange)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RangeParams) operator() *operator { return &opRange }
 
-func (p *RangeParams) encode(c *call) {
-	c.scalar(p.Start)
-	c.scalar(p.End)
-	c.scalar(p.Step)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RangeParams) Operator() *Operator { return &opRange }
+
+// Encode implements Params.
+func (p *RangeParams) Encode(c *Call) {
+	c.Scalar(p.Start)
+	c.Scalar(p.End)
+	c.Scalar(p.Step)
+	c.Tensor(p.Out)
 }
 
 // RealParams are the arguments of aclnnReal, in C order.
 type RealParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opReal = operator{
-	name:    "Real",
-	symbol:  "aclnnReal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opReal = Operator{
+	Name: "Real", Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Real launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Real(st *acl.Stream, p RealParams) error {
-	c := newCall(st, &opReal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RealParams) operator() *operator { return &opReal }
 
-func (p *RealParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RealParams) Operator() *Operator { return &opReal }
+
+// Encode implements Params.
+func (p *RealParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ReflectionPad1dParams are the arguments of aclnnReflectionPad1d, in C order.
 type ReflectionPad1dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReflectionPad1d = operator{
-	name:    "ReflectionPad1d",
-	symbol:  "aclnnReflectionPad1d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReflectionPad1d = Operator{
+	Name: "ReflectionPad1d", Symbol: "aclnnReflectionPad1d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReflectionPad1d launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
-	c := newCall(st, &opReflectionPad1d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad1d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad1dParams) operator() *operator { return &opReflectionPad1d }
 
-func (p *ReflectionPad1dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReflectionPad1dParams) Operator() *Operator { return &opReflectionPad1d }
+
+// Encode implements Params.
+func (p *ReflectionPad1dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReflectionPad1dBackwardParams are the arguments of aclnnReflectionPad1dBackward, in C order.
@@ -858,59 +858,59 @@ type ReflectionPad1dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReflectionPad1dBackward = operator{
-	name:    "ReflectionPad1dBackward",
-	symbol:  "aclnnReflectionPad1dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReflectionPad1dBackward = Operator{
+	Name: "ReflectionPad1dBackward", Symbol: "aclnnReflectionPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReflectionPad1dBackward launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
-	c := newCall(st, &opReflectionPad1dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad1dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad1dBackwardParams) operator() *operator { return &opReflectionPad1dBackward }
 
-func (p *ReflectionPad1dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReflectionPad1dBackwardParams) Operator() *Operator { return &opReflectionPad1dBackward }
+
+// Encode implements Params.
+func (p *ReflectionPad1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // ReflectionPad2dParams are the arguments of aclnnReflectionPad2d, in C order.
 type ReflectionPad2dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReflectionPad2d = operator{
-	name:    "ReflectionPad2d",
-	symbol:  "aclnnReflectionPad2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReflectionPad2d = Operator{
+	Name: "ReflectionPad2d", Symbol: "aclnnReflectionPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReflectionPad2d launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
-	c := newCall(st, &opReflectionPad2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad2dParams) operator() *operator { return &opReflectionPad2d }
 
-func (p *ReflectionPad2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReflectionPad2dParams) Operator() *Operator { return &opReflectionPad2d }
+
+// Encode implements Params.
+func (p *ReflectionPad2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReflectionPad2dBackwardParams are the arguments of aclnnReflectionPad2dBackward, in C order.
@@ -918,59 +918,59 @@ type ReflectionPad2dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReflectionPad2dBackward = operator{
-	name:    "ReflectionPad2dBackward",
-	symbol:  "aclnnReflectionPad2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReflectionPad2dBackward = Operator{
+	Name: "ReflectionPad2dBackward", Symbol: "aclnnReflectionPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReflectionPad2dBackward launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
-	c := newCall(st, &opReflectionPad2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad2dBackwardParams) operator() *operator { return &opReflectionPad2dBackward }
 
-func (p *ReflectionPad2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReflectionPad2dBackwardParams) Operator() *Operator { return &opReflectionPad2dBackward }
+
+// Encode implements Params.
+func (p *ReflectionPad2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // ReflectionPad3dParams are the arguments of aclnnReflectionPad3d, in C order.
 type ReflectionPad3dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReflectionPad3d = operator{
-	name:    "ReflectionPad3d",
-	symbol:  "aclnnReflectionPad3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReflectionPad3d = Operator{
+	Name: "ReflectionPad3d", Symbol: "aclnnReflectionPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReflectionPad3d launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
-	c := newCall(st, &opReflectionPad3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad3dParams) operator() *operator { return &opReflectionPad3d }
 
-func (p *ReflectionPad3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReflectionPad3dParams) Operator() *Operator { return &opReflectionPad3d }
+
+// Encode implements Params.
+func (p *ReflectionPad3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReflectionPad3dBackwardParams are the arguments of aclnnReflectionPad3dBackward, in C order.
@@ -978,59 +978,59 @@ type ReflectionPad3dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReflectionPad3dBackward = operator{
-	name:    "ReflectionPad3dBackward",
-	symbol:  "aclnnReflectionPad3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReflectionPad3dBackward = Operator{
+	Name: "ReflectionPad3dBackward", Symbol: "aclnnReflectionPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReflectionPad3dBackward launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
-	c := newCall(st, &opReflectionPad3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReflectionPad3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReflectionPad3dBackwardParams) operator() *operator { return &opReflectionPad3dBackward }
 
-func (p *ReflectionPad3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReflectionPad3dBackwardParams) Operator() *Operator { return &opReflectionPad3dBackward }
+
+// Encode implements Params.
+func (p *ReflectionPad3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // RepeatParams are the arguments of aclnnRepeat, in C order.
 type RepeatParams struct {
 	Self    *Tensor
 	Repeats []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opRepeat = operator{
-	name:    "Repeat",
-	symbol:  "aclnnRepeat",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self repeats out",
+var opRepeat = Operator{
+	Name: "Repeat", Symbol: "aclnnRepeat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats out",
 }
 
 // Repeat launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Repeat(st *acl.Stream, p RepeatParams) error {
-	c := newCall(st, &opRepeat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatParams) operator() *operator { return &opRepeat }
 
-func (p *RepeatParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Repeats)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatParams) Operator() *Operator { return &opRepeat }
+
+// Encode implements Params.
+func (p *RepeatParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Repeats)
+	c.Tensor(p.Out)
 }
 
 // RepeatInterleaveParams are the arguments of aclnnRepeatInterleave, in C order.
@@ -1038,30 +1038,30 @@ type RepeatInterleaveParams struct {
 	Self       *Tensor
 	Repeats    *Tensor
 	OutputSize int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opRepeatInterleave = operator{
-	name:    "RepeatInterleave",
-	symbol:  "aclnnRepeatInterleave",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self repeats outputSize out",
+var opRepeatInterleave = Operator{
+	Name: "RepeatInterleave", Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats outputSize out",
 }
 
 // RepeatInterleave launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
-	c := newCall(st, &opRepeatInterleave)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeatInterleave)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatInterleaveParams) operator() *operator { return &opRepeatInterleave }
 
-func (p *RepeatInterleaveParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Repeats)
-	c.int64(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatInterleaveParams) Operator() *Operator { return &opRepeatInterleave }
+
+// Encode implements Params.
+func (p *RepeatInterleaveParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // RepeatInterleaveIntParams are the arguments of aclnnRepeatInterleaveInt, in C order.
@@ -1069,30 +1069,30 @@ type RepeatInterleaveIntParams struct {
 	Self       *Tensor
 	Repeats    int64
 	OutputSize int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opRepeatInterleaveInt = operator{
-	name:    "RepeatInterleaveInt",
-	symbol:  "aclnnRepeatInterleaveInt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self repeats outputSize out",
+var opRepeatInterleaveInt = Operator{
+	Name: "RepeatInterleaveInt", Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats outputSize out",
 }
 
 // RepeatInterleaveInt launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
-	c := newCall(st, &opRepeatInterleaveInt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeatInterleaveInt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatInterleaveIntParams) operator() *operator { return &opRepeatInterleaveInt }
 
-func (p *RepeatInterleaveIntParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Repeats)
-	c.int64(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatInterleaveIntParams) Operator() *Operator { return &opRepeatInterleaveInt }
+
+// Encode implements Params.
+func (p *RepeatInterleaveIntParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // RepeatInterleaveIntWithDimParams are the arguments of aclnnRepeatInterleaveIntWithDim, in C order.
@@ -1101,60 +1101,60 @@ type RepeatInterleaveIntWithDimParams struct {
 	Repeats    int64
 	Dim        int64
 	OutputSize int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opRepeatInterleaveIntWithDim = operator{
-	name:    "RepeatInterleaveIntWithDim",
-	symbol:  "aclnnRepeatInterleaveIntWithDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self repeats dim outputSize out",
+var opRepeatInterleaveIntWithDim = Operator{
+	Name: "RepeatInterleaveIntWithDim", Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats dim outputSize out",
 }
 
 // RepeatInterleaveIntWithDim launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
-	c := newCall(st, &opRepeatInterleaveIntWithDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeatInterleaveIntWithDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatInterleaveIntWithDimParams) operator() *operator { return &opRepeatInterleaveIntWithDim }
 
-func (p *RepeatInterleaveIntWithDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Repeats)
-	c.int64(p.Dim)
-	c.int64(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatInterleaveIntWithDimParams) Operator() *Operator { return &opRepeatInterleaveIntWithDim }
+
+// Encode implements Params.
+func (p *RepeatInterleaveIntWithDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Repeats)
+	c.Int64(p.Dim)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // RepeatInterleaveTensorParams are the arguments of aclnnRepeatInterleaveTensor, in C order.
 type RepeatInterleaveTensorParams struct {
 	Repeats    *Tensor
 	OutputSize int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opRepeatInterleaveTensor = operator{
-	name:    "RepeatInterleaveTensor",
-	symbol:  "aclnnRepeatInterleaveTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "repeats outputSize out",
+var opRepeatInterleaveTensor = Operator{
+	Name: "RepeatInterleaveTensor", Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "repeats outputSize out",
 }
 
 // RepeatInterleaveTensor launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
-	c := newCall(st, &opRepeatInterleaveTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeatInterleaveTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatInterleaveTensorParams) operator() *operator { return &opRepeatInterleaveTensor }
 
-func (p *RepeatInterleaveTensorParams) encode(c *call) {
-	c.tensor(p.Repeats)
-	c.int64(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatInterleaveTensorParams) Operator() *Operator { return &opRepeatInterleaveTensor }
+
+// Encode implements Params.
+func (p *RepeatInterleaveTensorParams) Encode(c *Call) {
+	c.Tensor(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // RepeatInterleaveWithDimParams are the arguments of aclnnRepeatInterleaveWithDim, in C order.
@@ -1163,60 +1163,60 @@ type RepeatInterleaveWithDimParams struct {
 	Repeats    *Tensor
 	Dim        int64
 	OutputSize int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opRepeatInterleaveWithDim = operator{
-	name:    "RepeatInterleaveWithDim",
-	symbol:  "aclnnRepeatInterleaveWithDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self repeats dim outputSize out",
+var opRepeatInterleaveWithDim = Operator{
+	Name: "RepeatInterleaveWithDim", Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats dim outputSize out",
 }
 
 // RepeatInterleaveWithDim launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
-	c := newCall(st, &opRepeatInterleaveWithDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRepeatInterleaveWithDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RepeatInterleaveWithDimParams) operator() *operator { return &opRepeatInterleaveWithDim }
 
-func (p *RepeatInterleaveWithDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Repeats)
-	c.int64(p.Dim)
-	c.int64(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RepeatInterleaveWithDimParams) Operator() *Operator { return &opRepeatInterleaveWithDim }
+
+// Encode implements Params.
+func (p *RepeatInterleaveWithDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Repeats)
+	c.Int64(p.Dim)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // ReplicationPad1dParams are the arguments of aclnnReplicationPad1d, in C order.
 type ReplicationPad1dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReplicationPad1d = operator{
-	name:    "ReplicationPad1d",
-	symbol:  "aclnnReplicationPad1d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReplicationPad1d = Operator{
+	Name: "ReplicationPad1d", Symbol: "aclnnReplicationPad1d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReplicationPad1d launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
-	c := newCall(st, &opReplicationPad1d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad1d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad1dParams) operator() *operator { return &opReplicationPad1d }
 
-func (p *ReplicationPad1dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReplicationPad1dParams) Operator() *Operator { return &opReplicationPad1d }
+
+// Encode implements Params.
+func (p *ReplicationPad1dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReplicationPad1dBackwardParams are the arguments of aclnnReplicationPad1dBackward, in C order.
@@ -1224,59 +1224,59 @@ type ReplicationPad1dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReplicationPad1dBackward = operator{
-	name:    "ReplicationPad1dBackward",
-	symbol:  "aclnnReplicationPad1dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReplicationPad1dBackward = Operator{
+	Name: "ReplicationPad1dBackward", Symbol: "aclnnReplicationPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReplicationPad1dBackward launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
-	c := newCall(st, &opReplicationPad1dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad1dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad1dBackwardParams) operator() *operator { return &opReplicationPad1dBackward }
 
-func (p *ReplicationPad1dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReplicationPad1dBackwardParams) Operator() *Operator { return &opReplicationPad1dBackward }
+
+// Encode implements Params.
+func (p *ReplicationPad1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // ReplicationPad2dParams are the arguments of aclnnReplicationPad2d, in C order.
 type ReplicationPad2dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReplicationPad2d = operator{
-	name:    "ReplicationPad2d",
-	symbol:  "aclnnReplicationPad2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReplicationPad2d = Operator{
+	Name: "ReplicationPad2d", Symbol: "aclnnReplicationPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReplicationPad2d launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
-	c := newCall(st, &opReplicationPad2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad2dParams) operator() *operator { return &opReplicationPad2d }
 
-func (p *ReplicationPad2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReplicationPad2dParams) Operator() *Operator { return &opReplicationPad2d }
+
+// Encode implements Params.
+func (p *ReplicationPad2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReplicationPad2dBackwardParams are the arguments of aclnnReplicationPad2dBackward, in C order.
@@ -1284,59 +1284,59 @@ type ReplicationPad2dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReplicationPad2dBackward = operator{
-	name:    "ReplicationPad2dBackward",
-	symbol:  "aclnnReplicationPad2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReplicationPad2dBackward = Operator{
+	Name: "ReplicationPad2dBackward", Symbol: "aclnnReplicationPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReplicationPad2dBackward launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
-	c := newCall(st, &opReplicationPad2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad2dBackwardParams) operator() *operator { return &opReplicationPad2dBackward }
 
-func (p *ReplicationPad2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReplicationPad2dBackwardParams) Operator() *Operator { return &opReplicationPad2dBackward }
+
+// Encode implements Params.
+func (p *ReplicationPad2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // ReplicationPad3dParams are the arguments of aclnnReplicationPad3d, in C order.
 type ReplicationPad3dParams struct {
 	Self    *Tensor
 	Padding []int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReplicationPad3d = operator{
-	name:    "ReplicationPad3d",
-	symbol:  "aclnnReplicationPad3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self padding out",
+var opReplicationPad3d = Operator{
+	Name: "ReplicationPad3d", Symbol: "aclnnReplicationPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self padding out",
 }
 
 // ReplicationPad3d launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
-	c := newCall(st, &opReplicationPad3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad3dParams) operator() *operator { return &opReplicationPad3d }
 
-func (p *ReplicationPad3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReplicationPad3dParams) Operator() *Operator { return &opReplicationPad3d }
+
+// Encode implements Params.
+func (p *ReplicationPad3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }
 
 // ReplicationPad3dBackwardParams are the arguments of aclnnReplicationPad3dBackward, in C order.
@@ -1344,30 +1344,30 @@ type ReplicationPad3dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Padding    []int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opReplicationPad3dBackward = operator{
-	name:    "ReplicationPad3dBackward",
-	symbol:  "aclnnReplicationPad3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self padding gradInput",
+var opReplicationPad3dBackward = Operator{
+	Name: "ReplicationPad3dBackward", Symbol: "aclnnReplicationPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self padding gradInput",
 }
 
 // ReplicationPad3dBackward launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
-	c := newCall(st, &opReplicationPad3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReplicationPad3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReplicationPad3dBackwardParams) operator() *operator { return &opReplicationPad3dBackward }
 
-func (p *ReplicationPad3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.Padding)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ReplicationPad3dBackwardParams) Operator() *Operator { return &opReplicationPad3dBackward }
+
+// Encode implements Params.
+func (p *ReplicationPad3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.Padding)
+	c.Tensor(p.GradInput)
 }
 
 // RollParams are the arguments of aclnnRoll, in C order.
@@ -1375,59 +1375,59 @@ type RollParams struct {
 	X      *Tensor
 	Shifts []int64
 	Dims   []int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opRoll = operator{
-	name:    "Roll",
-	symbol:  "aclnnRoll",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x shifts dims out",
+var opRoll = Operator{
+	Name: "Roll", Symbol: "aclnnRoll", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x shifts dims out",
 }
 
 // Roll launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Roll(st *acl.Stream, p RollParams) error {
-	c := newCall(st, &opRoll)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRoll)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RollParams) operator() *operator { return &opRoll }
 
-func (p *RollParams) encode(c *call) {
-	c.tensor(p.X)
-	c.ints(p.Shifts)
-	c.ints(p.Dims)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RollParams) Operator() *Operator { return &opRoll }
+
+// Encode implements Params.
+func (p *RollParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Ints(p.Shifts)
+	c.Ints(p.Dims)
+	c.Tensor(p.Out)
 }
 
 // SignBitsPackParams are the arguments of aclnnSignBitsPack, in C order.
 type SignBitsPackParams struct {
 	Self *Tensor
 	Size int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opSignBitsPack = operator{
-	name:    "SignBitsPack",
-	symbol:  "aclnnSignBitsPack",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self size out",
+var opSignBitsPack = Operator{
+	Name: "SignBitsPack", Symbol: "aclnnSignBitsPack", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self size out",
 }
 
 // SignBitsPack launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
-	c := newCall(st, &opSignBitsPack)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSignBitsPack)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SignBitsPackParams) operator() *operator { return &opSignBitsPack }
 
-func (p *SignBitsPackParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Size)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SignBitsPackParams) Operator() *Operator { return &opSignBitsPack }
+
+// Encode implements Params.
+func (p *SignBitsPackParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Size)
+	c.Tensor(p.Out)
 }
 
 // SignBitsUnpackParams are the arguments of aclnnSignBitsUnpack, in C order.
@@ -1435,30 +1435,30 @@ type SignBitsUnpackParams struct {
 	Self  *Tensor
 	Size  int64
 	Dtype DType
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opSignBitsUnpack = operator{
-	name:    "SignBitsUnpack",
-	symbol:  "aclnnSignBitsUnpack",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self size dtype out",
+var opSignBitsUnpack = Operator{
+	Name: "SignBitsUnpack", Symbol: "aclnnSignBitsUnpack", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self size dtype out",
 }
 
 // SignBitsUnpack launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
-	c := newCall(st, &opSignBitsUnpack)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSignBitsUnpack)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SignBitsUnpackParams) operator() *operator { return &opSignBitsUnpack }
 
-func (p *SignBitsUnpackParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Size)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SignBitsUnpackParams) Operator() *Operator { return &opSignBitsUnpack }
+
+// Encode implements Params.
+func (p *SignBitsUnpackParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Size)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // SplitTensorParams are the arguments of aclnnSplitTensor, in C order.
@@ -1466,30 +1466,30 @@ type SplitTensorParams struct {
 	Self          *Tensor
 	SplitSections uint64
 	Dim           int64
-	Out           []*Tensor
+	Out           []*Tensor // output
 }
 
-var opSplitTensor = operator{
-	name:    "SplitTensor",
-	symbol:  "aclnnSplitTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self splitSections dim out",
+var opSplitTensor = Operator{
+	Name: "SplitTensor", Symbol: "aclnnSplitTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self splitSections dim out",
 }
 
 // SplitTensor launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
-	c := newCall(st, &opSplitTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSplitTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SplitTensorParams) operator() *operator { return &opSplitTensor }
 
-func (p *SplitTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(int64(p.SplitSections))
-	c.int64(p.Dim)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *SplitTensorParams) Operator() *Operator { return &opSplitTensor }
+
+// Encode implements Params.
+func (p *SplitTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(int64(p.SplitSections))
+	c.Int64(p.Dim)
+	c.Tensors(p.Out)
 }
 
 // SplitWithSizeParams are the arguments of aclnnSplitWithSize, in C order.
@@ -1497,59 +1497,59 @@ type SplitWithSizeParams struct {
 	Self      *Tensor
 	SplitSize []int64
 	Dim       int64
-	Out       []*Tensor
+	Out       []*Tensor // output
 }
 
-var opSplitWithSize = operator{
-	name:    "SplitWithSize",
-	symbol:  "aclnnSplitWithSize",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self splitSize dim out",
+var opSplitWithSize = Operator{
+	Name: "SplitWithSize", Symbol: "aclnnSplitWithSize", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self splitSize dim out",
 }
 
 // SplitWithSize launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
-	c := newCall(st, &opSplitWithSize)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSplitWithSize)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SplitWithSizeParams) operator() *operator { return &opSplitWithSize }
 
-func (p *SplitWithSizeParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.SplitSize)
-	c.int64(p.Dim)
-	c.tensors(p.Out)
+// Operator implements Params.
+func (p *SplitWithSizeParams) Operator() *Operator { return &opSplitWithSize }
+
+// Encode implements Params.
+func (p *SplitWithSizeParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.SplitSize)
+	c.Int64(p.Dim)
+	c.Tensors(p.Out)
 }
 
 // StackParams are the arguments of aclnnStack, in C order.
 type StackParams struct {
 	Tensors []*Tensor
 	Dim     int64
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opStack = operator{
-	name:    "Stack",
-	symbol:  "aclnnStack",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors dim out",
+var opStack = Operator{
+	Name: "Stack", Symbol: "aclnnStack", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors dim out",
 }
 
 // Stack launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Stack(st *acl.Stream, p StackParams) error {
-	c := newCall(st, &opStack)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStack)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StackParams) operator() *operator { return &opStack }
 
-func (p *StackParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *StackParams) Operator() *Operator { return &opStack }
+
+// Encode implements Params.
+func (p *StackParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // ViewCopyParams are the arguments of aclnnViewCopy, in C order.
@@ -1565,30 +1565,30 @@ type ViewCopyParams struct {
 	DstOut           *Tensor
 }
 
-var opViewCopy = operator{
-	name:    "ViewCopy",
-	symbol:  "aclnnViewCopy",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
+var opViewCopy = Operator{
+	Name: "ViewCopy", Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
+	Params: "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
 }
 
 // ViewCopy launches aclnnViewCopy (libopapi, CANN 2026-08) on st.
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
-	c := newCall(st, &opViewCopy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opViewCopy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ViewCopyParams) operator() *operator { return &opViewCopy }
 
-func (p *ViewCopyParams) encode(c *call) {
-	c.tensor(p.Dst)
-	c.tensor(p.DstSize)
-	c.tensor(p.DstStride)
-	c.tensor(p.DstStorageOffset)
-	c.tensor(p.Src)
-	c.tensor(p.SrcSize)
-	c.tensor(p.SrcStride)
-	c.tensor(p.SrcStorageOffset)
-	c.tensor(p.DstOut)
+// Operator implements Params.
+func (p *ViewCopyParams) Operator() *Operator { return &opViewCopy }
+
+// Encode implements Params.
+func (p *ViewCopyParams) Encode(c *Call) {
+	c.Tensor(p.Dst)
+	c.Tensor(p.DstSize)
+	c.Tensor(p.DstStride)
+	c.Tensor(p.DstStorageOffset)
+	c.Tensor(p.Src)
+	c.Tensor(p.SrcSize)
+	c.Tensor(p.SrcStride)
+	c.Tensor(p.SrcStorageOffset)
+	c.Tensor(p.DstOut)
 }

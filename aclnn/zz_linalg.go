@@ -12,31 +12,31 @@ type CdistParams struct {
 	X2          *Tensor
 	P           float32
 	ComputeMode int64
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opCdist = operator{
-	name:    "Cdist",
-	symbol:  "aclnnCdist",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 p compute_mode out",
+var opCdist = Operator{
+	Name: "Cdist", Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 p compute_mode out",
 }
 
 // Cdist launches aclnnCdist (libopapi, CANN 2026-08) on st.
 func Cdist(st *acl.Stream, p CdistParams) error {
-	c := newCall(st, &opCdist)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCdist)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CdistParams) operator() *operator { return &opCdist }
 
-func (p *CdistParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.float32(p.P)
-	c.int64(p.ComputeMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CdistParams) Operator() *Operator { return &opCdist }
+
+// Encode implements Params.
+func (p *CdistParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Float32(p.P)
+	c.Int64(p.ComputeMode)
+	c.Tensor(p.Out)
 }
 
 // CdistBackwardParams are the arguments of aclnnCdistBackward, in C order.
@@ -46,32 +46,32 @@ type CdistBackwardParams struct {
 	X2    *Tensor
 	Cdist *Tensor
 	P     float32
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCdistBackward = operator{
-	name:    "CdistBackward",
-	symbol:  "aclnnCdistBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "grad x1 x2 cdist p out",
+var opCdistBackward = Operator{
+	Name: "CdistBackward", Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
+	Params: "grad x1 x2 cdist p out",
 }
 
 // CdistBackward launches aclnnCdistBackward (libopapi, CANN 2026-08) on st.
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
-	c := newCall(st, &opCdistBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCdistBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CdistBackwardParams) operator() *operator { return &opCdistBackward }
 
-func (p *CdistBackwardParams) encode(c *call) {
-	c.tensor(p.Grad)
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Cdist)
-	c.float32(p.P)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CdistBackwardParams) Operator() *Operator { return &opCdistBackward }
+
+// Encode implements Params.
+func (p *CdistBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Grad)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Cdist)
+	c.Float32(p.P)
+	c.Tensor(p.Out)
 }
 
 // ChamferDistanceBackwardParams are the arguments of aclnnChamferDistanceBackward, in C order.
@@ -82,203 +82,203 @@ type ChamferDistanceBackwardParams struct {
 	Idx2      *Tensor
 	GradDist1 *Tensor
 	GradDist2 *Tensor
-	GradXyz1  *Tensor
-	GradXyz2  *Tensor
+	GradXyz1  *Tensor // output
+	GradXyz2  *Tensor // output
 }
 
-var opChamferDistanceBackward = operator{
-	name:    "ChamferDistanceBackward",
-	symbol:  "aclnnChamferDistanceBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
+var opChamferDistanceBackward = Operator{
+	Name: "ChamferDistanceBackward", Symbol: "aclnnChamferDistanceBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
 }
 
 // ChamferDistanceBackward launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
-	c := newCall(st, &opChamferDistanceBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChamferDistanceBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChamferDistanceBackwardParams) operator() *operator { return &opChamferDistanceBackward }
 
-func (p *ChamferDistanceBackwardParams) encode(c *call) {
-	c.tensor(p.Xyz1)
-	c.tensor(p.Xyz2)
-	c.tensor(p.Idx1)
-	c.tensor(p.Idx2)
-	c.tensor(p.GradDist1)
-	c.tensor(p.GradDist2)
-	c.tensor(p.GradXyz1)
-	c.tensor(p.GradXyz2)
+// Operator implements Params.
+func (p *ChamferDistanceBackwardParams) Operator() *Operator { return &opChamferDistanceBackward }
+
+// Encode implements Params.
+func (p *ChamferDistanceBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Xyz1)
+	c.Tensor(p.Xyz2)
+	c.Tensor(p.Idx1)
+	c.Tensor(p.Idx2)
+	c.Tensor(p.GradDist1)
+	c.Tensor(p.GradDist2)
+	c.Tensor(p.GradXyz1)
+	c.Tensor(p.GradXyz2)
 }
 
 // DiagParams are the arguments of aclnnDiag, in C order.
 type DiagParams struct {
 	Self     *Tensor
 	Diagonal int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opDiag = operator{
-	name:    "Diag",
-	symbol:  "aclnnDiag",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self diagonal out",
+var opDiag = Operator{
+	Name: "Diag", Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
 }
 
 // Diag launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Diag(st *acl.Stream, p DiagParams) error {
-	c := newCall(st, &opDiag)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDiag)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DiagParams) operator() *operator { return &opDiag }
 
-func (p *DiagParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Diagonal)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DiagParams) Operator() *Operator { return &opDiag }
+
+// Encode implements Params.
+func (p *DiagParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
 }
 
 // DiagFlatParams are the arguments of aclnnDiagFlat, in C order.
 type DiagFlatParams struct {
 	Self     *Tensor
 	Diagonal int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opDiagFlat = operator{
-	name:    "DiagFlat",
-	symbol:  "aclnnDiagFlat",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self diagonal out",
+var opDiagFlat = Operator{
+	Name: "DiagFlat", Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
 }
 
 // DiagFlat launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
-	c := newCall(st, &opDiagFlat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDiagFlat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DiagFlatParams) operator() *operator { return &opDiagFlat }
 
-func (p *DiagFlatParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Diagonal)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DiagFlatParams) Operator() *Operator { return &opDiagFlat }
+
+// Encode implements Params.
+func (p *DiagFlatParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
 }
 
 // InplaceTrilParams are the arguments of aclnnInplaceTril, in C order.
 type InplaceTrilParams struct {
-	SelfRef  *Tensor
+	SelfRef  *Tensor // read and written
 	Diagonal int64
 }
 
-var opInplaceTril = operator{
-	name:    "InplaceTril",
-	symbol:  "aclnnInplaceTril",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef diagonal",
+var opInplaceTril = Operator{
+	Name: "InplaceTril", Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef diagonal",
 }
 
 // InplaceTril launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
-	c := newCall(st, &opInplaceTril)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceTril)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceTrilParams) operator() *operator { return &opInplaceTril }
 
-func (p *InplaceTrilParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Diagonal)
+// Operator implements Params.
+func (p *InplaceTrilParams) Operator() *Operator { return &opInplaceTril }
+
+// Encode implements Params.
+func (p *InplaceTrilParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Diagonal)
 }
 
 // InplaceTriuParams are the arguments of aclnnInplaceTriu, in C order.
 type InplaceTriuParams struct {
-	SelfRef  *Tensor
+	SelfRef  *Tensor // read and written
 	Diagonal int64
 }
 
-var opInplaceTriu = operator{
-	name:    "InplaceTriu",
-	symbol:  "aclnnInplaceTriu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef diagonal",
+var opInplaceTriu = Operator{
+	Name: "InplaceTriu", Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef diagonal",
 }
 
 // InplaceTriu launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
-	c := newCall(st, &opInplaceTriu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceTriu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceTriuParams) operator() *operator { return &opInplaceTriu }
 
-func (p *InplaceTriuParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Diagonal)
+// Operator implements Params.
+func (p *InplaceTriuParams) Operator() *Operator { return &opInplaceTriu }
+
+// Encode implements Params.
+func (p *InplaceTriuParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Diagonal)
 }
 
 // InverseParams are the arguments of aclnnInverse, in C order.
 type InverseParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opInverse = operator{
-	name:    "Inverse",
-	symbol:  "aclnnInverse",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opInverse = Operator{
+	Name: "Inverse", Symbol: "aclnnInverse", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Inverse launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Inverse(st *acl.Stream, p InverseParams) error {
-	c := newCall(st, &opInverse)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInverse)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InverseParams) operator() *operator { return &opInverse }
 
-func (p *InverseParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *InverseParams) Operator() *Operator { return &opInverse }
+
+// Encode implements Params.
+func (p *InverseParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // LinalgCholeskyParams are the arguments of aclnnLinalgCholesky, in C order.
 type LinalgCholeskyParams struct {
 	Self  *Tensor
 	Upper bool
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLinalgCholesky = operator{
-	name:    "LinalgCholesky",
-	symbol:  "aclnnLinalgCholesky",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self upper out",
+var opLinalgCholesky = Operator{
+	Name: "LinalgCholesky", Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
+	Params: "self upper out",
 }
 
 // LinalgCholesky launches aclnnLinalgCholesky (libopapi, CANN 2026-08) on st.
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
-	c := newCall(st, &opLinalgCholesky)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLinalgCholesky)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LinalgCholeskyParams) operator() *operator { return &opLinalgCholesky }
 
-func (p *LinalgCholeskyParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Upper)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LinalgCholeskyParams) Operator() *Operator { return &opLinalgCholesky }
+
+// Encode implements Params.
+func (p *LinalgCholeskyParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Upper)
+	c.Tensor(p.Out)
 }
 
 // LinalgCrossParams are the arguments of aclnnLinalgCross, in C order.
@@ -286,61 +286,61 @@ type LinalgCrossParams struct {
 	Self  *Tensor
 	Other *Tensor
 	Dim   int64
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opLinalgCross = operator{
-	name:    "LinalgCross",
-	symbol:  "aclnnLinalgCross",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self other dim out",
+var opLinalgCross = Operator{
+	Name: "LinalgCross", Symbol: "aclnnLinalgCross", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other dim out",
 }
 
 // LinalgCross launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
-	c := newCall(st, &opLinalgCross)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLinalgCross)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LinalgCrossParams) operator() *operator { return &opLinalgCross }
 
-func (p *LinalgCrossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Other)
-	c.int64(p.Dim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LinalgCrossParams) Operator() *Operator { return &opLinalgCross }
+
+// Encode implements Params.
+func (p *LinalgCrossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Int64(p.Dim)
+	c.Tensor(p.Out)
 }
 
 // LinalgQrParams are the arguments of aclnnLinalgQr, in C order.
 type LinalgQrParams struct {
 	Self *Tensor
 	Mode int64
-	Q    *Tensor
-	R    *Tensor
+	Q    *Tensor // output
+	R    *Tensor // output
 }
 
-var opLinalgQr = operator{
-	name:    "LinalgQr",
-	symbol:  "aclnnLinalgQr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mode Q R",
+var opLinalgQr = Operator{
+	Name: "LinalgQr", Symbol: "aclnnLinalgQr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mode Q R",
 }
 
 // LinalgQr launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
-	c := newCall(st, &opLinalgQr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLinalgQr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LinalgQrParams) operator() *operator { return &opLinalgQr }
 
-func (p *LinalgQrParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Mode)
-	c.tensor(p.Q)
-	c.tensor(p.R)
+// Operator implements Params.
+func (p *LinalgQrParams) Operator() *Operator { return &opLinalgQr }
+
+// Encode implements Params.
+func (p *LinalgQrParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Mode)
+	c.Tensor(p.Q)
+	c.Tensor(p.R)
 }
 
 // LinalgVectorNormParams are the arguments of aclnnLinalgVectorNorm, in C order.
@@ -350,148 +350,148 @@ type LinalgVectorNormParams struct {
 	Dims     []int64
 	KeepDims bool
 	Dtype    DType
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opLinalgVectorNorm = operator{
-	name:    "LinalgVectorNorm",
-	symbol:  "aclnnLinalgVectorNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self ord dims keepDims dtype out",
+var opLinalgVectorNorm = Operator{
+	Name: "LinalgVectorNorm", Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self ord dims keepDims dtype out",
 }
 
 // LinalgVectorNorm launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
-	c := newCall(st, &opLinalgVectorNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLinalgVectorNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LinalgVectorNormParams) operator() *operator { return &opLinalgVectorNorm }
 
-func (p *LinalgVectorNormParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Ord)
-	c.ints(p.Dims)
-	c.bool(p.KeepDims)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LinalgVectorNormParams) Operator() *Operator { return &opLinalgVectorNorm }
+
+// Encode implements Params.
+func (p *LinalgVectorNormParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Ord)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // LogdetParams are the arguments of aclnnLogdet, in C order.
 type LogdetParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opLogdet = operator{
-	name:    "Logdet",
-	symbol:  "aclnnLogdet",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opLogdet = Operator{
+	Name: "Logdet", Symbol: "aclnnLogdet", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Logdet launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Logdet(st *acl.Stream, p LogdetParams) error {
-	c := newCall(st, &opLogdet)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogdet)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogdetParams) operator() *operator { return &opLogdet }
 
-func (p *LogdetParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogdetParams) Operator() *Operator { return &opLogdet }
+
+// Encode implements Params.
+func (p *LogdetParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // PdistParams are the arguments of aclnnPdist, in C order.
 type PdistParams struct {
 	Self *Tensor
 	P    float32
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opPdist = operator{
-	name:    "Pdist",
-	symbol:  "aclnnPdist",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self p out",
+var opPdist = Operator{
+	Name: "Pdist", Symbol: "aclnnPdist", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self p out",
 }
 
 // Pdist launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Pdist(st *acl.Stream, p PdistParams) error {
-	c := newCall(st, &opPdist)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPdist)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PdistParams) operator() *operator { return &opPdist }
 
-func (p *PdistParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.float32(p.P)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PdistParams) Operator() *Operator { return &opPdist }
+
+// Encode implements Params.
+func (p *PdistParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Float32(p.P)
+	c.Tensor(p.Out)
 }
 
 // PdistForwardParams are the arguments of aclnnPdistForward, in C order.
 type PdistForwardParams struct {
 	Self    *Tensor
 	PScalar Scalar
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opPdistForward = operator{
-	name:    "PdistForward",
-	symbol:  "aclnnPdistForward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self pScalar out",
+var opPdistForward = Operator{
+	Name: "PdistForward", Symbol: "aclnnPdistForward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self pScalar out",
 }
 
 // PdistForward launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
-	c := newCall(st, &opPdistForward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPdistForward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PdistForwardParams) operator() *operator { return &opPdistForward }
 
-func (p *PdistForwardParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.PScalar)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PdistForwardParams) Operator() *Operator { return &opPdistForward }
+
+// Encode implements Params.
+func (p *PdistForwardParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.PScalar)
+	c.Tensor(p.Out)
 }
 
 // QrParams are the arguments of aclnnQr, in C order.
 type QrParams struct {
 	Self *Tensor
 	Some bool
-	Q    *Tensor
-	R    *Tensor
+	Q    *Tensor // output
+	R    *Tensor // output
 }
 
-var opQr = operator{
-	name:    "Qr",
-	symbol:  "aclnnQr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self some Q R",
+var opQr = Operator{
+	Name: "Qr", Symbol: "aclnnQr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self some Q R",
 }
 
 // Qr launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Qr(st *acl.Stream, p QrParams) error {
-	c := newCall(st, &opQr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QrParams) operator() *operator { return &opQr }
 
-func (p *QrParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Some)
-	c.tensor(p.Q)
-	c.tensor(p.R)
+// Operator implements Params.
+func (p *QrParams) Operator() *Operator { return &opQr }
+
+// Encode implements Params.
+func (p *QrParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Some)
+	c.Tensor(p.Q)
+	c.Tensor(p.R)
 }
 
 // Rfft1DParams are the arguments of aclRfft1D, in C order.
@@ -500,67 +500,67 @@ type Rfft1DParams struct {
 	N    int64
 	Dim  int64
 	Norm int64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opRfft1D = operator{
-	name:    "Rfft1D",
-	symbol:  "aclRfft1D",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self n dim norm out",
+var opRfft1D = Operator{
+	Name: "Rfft1D", Symbol: "aclRfft1D", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self n dim norm out",
 }
 
 // Rfft1D launches aclRfft1D (libopapi, CANN 8.1.RC1) on st.
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
-	c := newCall(st, &opRfft1D)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRfft1D)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Rfft1DParams) operator() *operator { return &opRfft1D }
 
-func (p *Rfft1DParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.N)
-	c.int64(p.Dim)
-	c.int64(p.Norm)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *Rfft1DParams) Operator() *Operator { return &opRfft1D }
+
+// Encode implements Params.
+func (p *Rfft1DParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.N)
+	c.Int64(p.Dim)
+	c.Int64(p.Norm)
+	c.Tensor(p.Out)
 }
 
 // SlogdetParams are the arguments of aclnnSlogdet, in C order.
 type SlogdetParams struct {
 	Self    *Tensor
-	SignOut *Tensor
-	LogOut  *Tensor
+	SignOut *Tensor // output
+	LogOut  *Tensor // output
 }
 
-var opSlogdet = operator{
-	name:    "Slogdet",
-	symbol:  "aclnnSlogdet",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self signOut logOut",
+var opSlogdet = Operator{
+	Name: "Slogdet", Symbol: "aclnnSlogdet", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self signOut logOut",
 }
 
 // Slogdet launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
-	c := newCall(st, &opSlogdet)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSlogdet)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SlogdetParams) operator() *operator { return &opSlogdet }
 
-func (p *SlogdetParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.SignOut)
-	c.tensor(p.LogOut)
+// Operator implements Params.
+func (p *SlogdetParams) Operator() *Operator { return &opSlogdet }
+
+// Encode implements Params.
+func (p *SlogdetParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.SignOut)
+	c.Tensor(p.LogOut)
 }
 
 // StftParams are the arguments of aclStft, in C order.
 type StftParams struct {
 	Self           *Tensor
 	WindowOptional *Tensor // optional
-	Out            *Tensor
+	Out            *Tensor // output
 	NFft           int64
 	HopLength      int64
 	WinLength      int64
@@ -569,32 +569,32 @@ type StftParams struct {
 	ReturnComplex  bool
 }
 
-var opStft = operator{
-	name:    "Stft",
-	symbol:  "aclStft",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
+var opStft = Operator{
+	Name: "Stft", Symbol: "aclStft", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
 }
 
 // Stft launches aclStft (libopapi, CANN 8.1.RC1) on st.
 func Stft(st *acl.Stream, p StftParams) error {
-	c := newCall(st, &opStft)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStft)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StftParams) operator() *operator { return &opStft }
 
-func (p *StftParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.WindowOptional)
-	c.tensor(p.Out)
-	c.int64(p.NFft)
-	c.int64(p.HopLength)
-	c.int64(p.WinLength)
-	c.bool(p.Normalized)
-	c.bool(p.Onesided)
-	c.bool(p.ReturnComplex)
+// Operator implements Params.
+func (p *StftParams) Operator() *Operator { return &opStft }
+
+// Encode implements Params.
+func (p *StftParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.WindowOptional)
+	c.Tensor(p.Out)
+	c.Int64(p.NFft)
+	c.Int64(p.HopLength)
+	c.Int64(p.WinLength)
+	c.Bool(p.Normalized)
+	c.Bool(p.Onesided)
+	c.Bool(p.ReturnComplex)
 }
 
 // SvdParams are the arguments of aclnnSvd, in C order.
@@ -602,61 +602,61 @@ type SvdParams struct {
 	Input        *Tensor
 	FullMatrices bool
 	ComputeUV    bool
-	Sigma        *Tensor
-	U            *Tensor
-	V            *Tensor
+	Sigma        *Tensor // output
+	U            *Tensor // output
+	V            *Tensor // output
 }
 
-var opSvd = operator{
-	name:    "Svd",
-	symbol:  "aclnnSvd",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input fullMatrices computeUV sigma u v",
+var opSvd = Operator{
+	Name: "Svd", Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
+	Params: "input fullMatrices computeUV sigma u v",
 }
 
 // Svd launches aclnnSvd (libopapi, CANN 2026-08) on st.
 func Svd(st *acl.Stream, p SvdParams) error {
-	c := newCall(st, &opSvd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSvd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SvdParams) operator() *operator { return &opSvd }
 
-func (p *SvdParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.bool(p.FullMatrices)
-	c.bool(p.ComputeUV)
-	c.tensor(p.Sigma)
-	c.tensor(p.U)
-	c.tensor(p.V)
+// Operator implements Params.
+func (p *SvdParams) Operator() *Operator { return &opSvd }
+
+// Encode implements Params.
+func (p *SvdParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Bool(p.FullMatrices)
+	c.Bool(p.ComputeUV)
+	c.Tensor(p.Sigma)
+	c.Tensor(p.U)
+	c.Tensor(p.V)
 }
 
 // TraceParams are the arguments of aclnnTrace, in C order.
 type TraceParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opTrace = operator{
-	name:    "Trace",
-	symbol:  "aclnnTrace",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opTrace = Operator{
+	Name: "Trace", Symbol: "aclnnTrace", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Trace launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Trace(st *acl.Stream, p TraceParams) error {
-	c := newCall(st, &opTrace)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTrace)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TraceParams) operator() *operator { return &opTrace }
 
-func (p *TraceParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TraceParams) Operator() *Operator { return &opTrace }
+
+// Encode implements Params.
+func (p *TraceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // TriangularSolveParams are the arguments of aclnnTriangularSolve, in C order.
@@ -666,92 +666,92 @@ type TriangularSolveParams struct {
 	Upper         bool
 	Transpose     bool
 	Unitriangular bool
-	XOut          *Tensor
-	MOut          *Tensor
+	XOut          *Tensor // output
+	MOut          *Tensor // output
 }
 
-var opTriangularSolve = operator{
-	name:    "TriangularSolve",
-	symbol:  "aclnnTriangularSolve",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self A upper transpose unitriangular xOut mOut",
+var opTriangularSolve = Operator{
+	Name: "TriangularSolve", Symbol: "aclnnTriangularSolve", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self A upper transpose unitriangular xOut mOut",
 }
 
 // TriangularSolve launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
-	c := newCall(st, &opTriangularSolve)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTriangularSolve)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TriangularSolveParams) operator() *operator { return &opTriangularSolve }
 
-func (p *TriangularSolveParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.A)
-	c.bool(p.Upper)
-	c.bool(p.Transpose)
-	c.bool(p.Unitriangular)
-	c.tensor(p.XOut)
-	c.tensor(p.MOut)
+// Operator implements Params.
+func (p *TriangularSolveParams) Operator() *Operator { return &opTriangularSolve }
+
+// Encode implements Params.
+func (p *TriangularSolveParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.A)
+	c.Bool(p.Upper)
+	c.Bool(p.Transpose)
+	c.Bool(p.Unitriangular)
+	c.Tensor(p.XOut)
+	c.Tensor(p.MOut)
 }
 
 // TrilParams are the arguments of aclnnTril, in C order.
 type TrilParams struct {
 	Self     *Tensor
 	Diagonal int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opTril = operator{
-	name:    "Tril",
-	symbol:  "aclnnTril",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self diagonal out",
+var opTril = Operator{
+	Name: "Tril", Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
 }
 
 // Tril launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Tril(st *acl.Stream, p TrilParams) error {
-	c := newCall(st, &opTril)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTril)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TrilParams) operator() *operator { return &opTril }
 
-func (p *TrilParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Diagonal)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TrilParams) Operator() *Operator { return &opTril }
+
+// Encode implements Params.
+func (p *TrilParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
 }
 
 // TriuParams are the arguments of aclnnTriu, in C order.
 type TriuParams struct {
 	Self     *Tensor
 	Diagonal int64
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opTriu = operator{
-	name:    "Triu",
-	symbol:  "aclnnTriu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self diagonal out",
+var opTriu = Operator{
+	Name: "Triu", Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
 }
 
 // Triu launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Triu(st *acl.Stream, p TriuParams) error {
-	c := newCall(st, &opTriu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTriu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TriuParams) operator() *operator { return &opTriu }
 
-func (p *TriuParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Diagonal)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TriuParams) Operator() *Operator { return &opTriu }
+
+// Encode implements Params.
+func (p *TriuParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
 }
 
 // UpsampleTrilinear3dParams are the arguments of aclnnUpsampleTrilinear3d, in C order.
@@ -762,72 +762,72 @@ type UpsampleTrilinear3dParams struct {
 	ScalesD      float64
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleTrilinear3d = operator{
-	name:    "UpsampleTrilinear3d",
-	symbol:  "aclnnUpsampleTrilinear3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize alignCorners scalesD scalesH scalesW out",
+var opUpsampleTrilinear3d = Operator{
+	Name: "UpsampleTrilinear3d", Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
 }
 
 // UpsampleTrilinear3d launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
-	c := newCall(st, &opUpsampleTrilinear3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleTrilinear3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleTrilinear3dParams) operator() *operator { return &opUpsampleTrilinear3d }
 
-func (p *UpsampleTrilinear3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleTrilinear3dParams) Operator() *Operator { return &opUpsampleTrilinear3d }
+
+// Encode implements Params.
+func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
 type UpsampleTrilinear3dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesD      float64
 	ScalesH      float64
 	ScalesW      float64
-	GradInput    *Tensor
+	GradInput    *Tensor // output
 }
 
-var opUpsampleTrilinear3dBackward = operator{
-	name:    "UpsampleTrilinear3dBackward",
-	symbol:  "aclnnUpsampleTrilinear3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
+var opUpsampleTrilinear3dBackward = Operator{
+	Name: "UpsampleTrilinear3dBackward", Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
 }
 
 // UpsampleTrilinear3dBackward launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
-	c := newCall(st, &opUpsampleTrilinear3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleTrilinear3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleTrilinear3dBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleTrilinear3dBackwardParams) Operator() *Operator {
 	return &opUpsampleTrilinear3dBackward
 }
 
-func (p *UpsampleTrilinear3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.GradInput)
+// Encode implements Params.
+func (p *UpsampleTrilinear3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
 }

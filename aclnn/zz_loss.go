@@ -12,31 +12,31 @@ type BinaryCrossEntropyParams struct {
 	Target    *Tensor
 	Weight    *Tensor
 	Reduction int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opBinaryCrossEntropy = operator{
-	name:    "BinaryCrossEntropy",
-	symbol:  "aclnnBinaryCrossEntropy",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target weight reduction out",
+var opBinaryCrossEntropy = Operator{
+	Name: "BinaryCrossEntropy", Symbol: "aclnnBinaryCrossEntropy", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target weight reduction out",
 }
 
 // BinaryCrossEntropy launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
-	c := newCall(st, &opBinaryCrossEntropy)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBinaryCrossEntropy)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BinaryCrossEntropyParams) operator() *operator { return &opBinaryCrossEntropy }
 
-func (p *BinaryCrossEntropyParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.Weight)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BinaryCrossEntropyParams) Operator() *Operator { return &opBinaryCrossEntropy }
+
+// Encode implements Params.
+func (p *BinaryCrossEntropyParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.Weight)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyBackwardParams are the arguments of aclnnBinaryCrossEntropyBackward, in C order.
@@ -46,32 +46,32 @@ type BinaryCrossEntropyBackwardParams struct {
 	Target         *Tensor
 	WeightOptional *Tensor // optional
 	Reduction      int64
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opBinaryCrossEntropyBackward = operator{
-	name:    "BinaryCrossEntropyBackward",
-	symbol:  "aclnnBinaryCrossEntropyBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target weightOptional reduction out",
+var opBinaryCrossEntropyBackward = Operator{
+	Name: "BinaryCrossEntropyBackward", Symbol: "aclnnBinaryCrossEntropyBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target weightOptional reduction out",
 }
 
 // BinaryCrossEntropyBackward launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
-	c := newCall(st, &opBinaryCrossEntropyBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBinaryCrossEntropyBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BinaryCrossEntropyBackwardParams) operator() *operator { return &opBinaryCrossEntropyBackward }
 
-func (p *BinaryCrossEntropyBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BinaryCrossEntropyBackwardParams) Operator() *Operator { return &opBinaryCrossEntropyBackward }
+
+// Encode implements Params.
+func (p *BinaryCrossEntropyBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsParams are the arguments of aclnnBinaryCrossEntropyWithLogits, in C order.
@@ -81,34 +81,34 @@ type BinaryCrossEntropyWithLogitsParams struct {
 	WeightOptional    *Tensor // optional
 	PosWeightOptional *Tensor // optional
 	Reduction         int64
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opBinaryCrossEntropyWithLogits = operator{
-	name:    "BinaryCrossEntropyWithLogits",
-	symbol:  "aclnnBinaryCrossEntropyWithLogits",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target weightOptional posWeightOptional reduction out",
+var opBinaryCrossEntropyWithLogits = Operator{
+	Name: "BinaryCrossEntropyWithLogits", Symbol: "aclnnBinaryCrossEntropyWithLogits", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target weightOptional posWeightOptional reduction out",
 }
 
 // BinaryCrossEntropyWithLogits launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
-	c := newCall(st, &opBinaryCrossEntropyWithLogits)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBinaryCrossEntropyWithLogits)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BinaryCrossEntropyWithLogitsParams) operator() *operator {
+
+// Operator implements Params.
+func (p *BinaryCrossEntropyWithLogitsParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogits
 }
 
-func (p *BinaryCrossEntropyWithLogitsParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.PosWeightOptional)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *BinaryCrossEntropyWithLogitsParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.PosWeightOptional)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsBackward, in C order.
@@ -119,35 +119,35 @@ type BinaryCrossEntropyWithLogitsBackwardParams struct {
 	WeightOptional    *Tensor // optional
 	PosWeightOptional *Tensor // optional
 	Reduction         int64
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opBinaryCrossEntropyWithLogitsBackward = operator{
-	name:    "BinaryCrossEntropyWithLogitsBackward",
-	symbol:  "aclnnBinaryCrossEntropyWithLogitsBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target weightOptional posWeightOptional reduction out",
+var opBinaryCrossEntropyWithLogitsBackward = Operator{
+	Name: "BinaryCrossEntropyWithLogitsBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target weightOptional posWeightOptional reduction out",
 }
 
 // BinaryCrossEntropyWithLogitsBackward launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
-	c := newCall(st, &opBinaryCrossEntropyWithLogitsBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBinaryCrossEntropyWithLogitsBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BinaryCrossEntropyWithLogitsBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *BinaryCrossEntropyWithLogitsBackwardParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogitsBackward
 }
 
-func (p *BinaryCrossEntropyWithLogitsBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.PosWeightOptional)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *BinaryCrossEntropyWithLogitsBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.PosWeightOptional)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsTargetBackward, in C order.
@@ -158,35 +158,35 @@ type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
 	WeightOptional    *Tensor // optional
 	PosWeightOptional *Tensor // optional
 	Reduction         int64
-	GradTarget        *Tensor
+	GradTarget        *Tensor // output
 }
 
-var opBinaryCrossEntropyWithLogitsTargetBackward = operator{
-	name:    "BinaryCrossEntropyWithLogitsTargetBackward",
-	symbol:  "aclnnBinaryCrossEntropyWithLogitsTargetBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
+var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
+	Name: "BinaryCrossEntropyWithLogitsTargetBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsTargetBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackward launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
-	c := newCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogitsTargetBackward
 }
 
-func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.PosWeightOptional)
-	c.int64(p.Reduction)
-	c.tensor(p.GradTarget)
+// Encode implements Params.
+func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.PosWeightOptional)
+	c.Int64(p.Reduction)
+	c.Tensor(p.GradTarget)
 }
 
 // CrossEntropyLossParams are the arguments of aclnnCrossEntropyLoss, in C order.
@@ -199,41 +199,41 @@ type CrossEntropyLossParams struct {
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
 	ReturnZloss            bool
-	LossOut                *Tensor
-	LogProbOut             *Tensor
-	ZlossOut               *Tensor
-	LseForZlossOut         *Tensor
+	LossOut                *Tensor // output
+	LogProbOut             *Tensor // output
+	ZlossOut               *Tensor // output
+	LseForZlossOut         *Tensor // output
 }
 
-var opCrossEntropyLoss = operator{
-	name:    "CrossEntropyLoss",
-	symbol:  "aclnnCrossEntropyLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
+var opCrossEntropyLoss = Operator{
+	Name: "CrossEntropyLoss", Symbol: "aclnnCrossEntropyLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
 }
 
 // CrossEntropyLoss launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) on st.
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
-	c := newCall(st, &opCrossEntropyLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCrossEntropyLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CrossEntropyLossParams) operator() *operator { return &opCrossEntropyLoss }
 
-func (p *CrossEntropyLossParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.optStr(p.ReductionOptional)
-	c.int64(p.IgnoreIndex)
-	c.float64(p.LabelSmoothing)
-	c.float64(p.LseSquareScaleForZloss)
-	c.bool(p.ReturnZloss)
-	c.tensor(p.LossOut)
-	c.tensor(p.LogProbOut)
-	c.tensor(p.ZlossOut)
-	c.tensor(p.LseForZlossOut)
+// Operator implements Params.
+func (p *CrossEntropyLossParams) Operator() *Operator { return &opCrossEntropyLoss }
+
+// Encode implements Params.
+func (p *CrossEntropyLossParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.OptStr(p.ReductionOptional)
+	c.Int64(p.IgnoreIndex)
+	c.Float64(p.LabelSmoothing)
+	c.Float64(p.LseSquareScaleForZloss)
+	c.Bool(p.ReturnZloss)
+	c.Tensor(p.LossOut)
+	c.Tensor(p.LogProbOut)
+	c.Tensor(p.ZlossOut)
+	c.Tensor(p.LseForZlossOut)
 }
 
 // CrossEntropyLossGradParams are the arguments of aclnnCrossEntropyLossGrad, in C order.
@@ -248,37 +248,37 @@ type CrossEntropyLossGradParams struct {
 	IgnoreIndex            int64
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
-	Out                    *Tensor
+	Out                    *Tensor // output
 }
 
-var opCrossEntropyLossGrad = operator{
-	name:    "CrossEntropyLossGrad",
-	symbol:  "aclnnCrossEntropyLossGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
+var opCrossEntropyLossGrad = Operator{
+	Name: "CrossEntropyLossGrad", Symbol: "aclnnCrossEntropyLossGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
 }
 
 // CrossEntropyLossGrad launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) on st.
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
-	c := newCall(st, &opCrossEntropyLossGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCrossEntropyLossGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CrossEntropyLossGradParams) operator() *operator { return &opCrossEntropyLossGrad }
 
-func (p *CrossEntropyLossGradParams) encode(c *call) {
-	c.tensor(p.GradLoss)
-	c.tensor(p.LogProb)
-	c.tensor(p.Target)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.GradZlossOptional)
-	c.tensor(p.LseForZlossOptional)
-	c.optStr(p.ReductionOptional)
-	c.int64(p.IgnoreIndex)
-	c.float64(p.LabelSmoothing)
-	c.float64(p.LseSquareScaleForZloss)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CrossEntropyLossGradParams) Operator() *Operator { return &opCrossEntropyLossGrad }
+
+// Encode implements Params.
+func (p *CrossEntropyLossGradParams) Encode(c *Call) {
+	c.Tensor(p.GradLoss)
+	c.Tensor(p.LogProb)
+	c.Tensor(p.Target)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.GradZlossOptional)
+	c.Tensor(p.LseForZlossOptional)
+	c.OptStr(p.ReductionOptional)
+	c.Int64(p.IgnoreIndex)
+	c.Float64(p.LabelSmoothing)
+	c.Float64(p.LseSquareScaleForZloss)
+	c.Tensor(p.Out)
 }
 
 // CtcLossParams are the arguments of aclnnCtcLoss, in C order.
@@ -289,40 +289,40 @@ type CtcLossParams struct {
 	Targetlengths       []int64
 	Blank               int64
 	ZeroInfinity        bool
-	NegLogLikelihoodOut *Tensor
-	LogAlphaOut         *Tensor
+	NegLogLikelihoodOut *Tensor // output
+	LogAlphaOut         *Tensor // output
 }
 
-var opCtcLoss = operator{
-	name:    "CtcLoss",
-	symbol:  "aclnnCtcLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
+var opCtcLoss = Operator{
+	Name: "CtcLoss", Symbol: "aclnnCtcLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
 }
 
 // CtcLoss launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
-	c := newCall(st, &opCtcLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCtcLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CtcLossParams) operator() *operator { return &opCtcLoss }
 
-func (p *CtcLossParams) encode(c *call) {
-	c.tensor(p.LogProbs)
-	c.tensor(p.Targets)
-	c.ints(p.InputLengths)
-	c.ints(p.Targetlengths)
-	c.int64(p.Blank)
-	c.bool(p.ZeroInfinity)
-	c.tensor(p.NegLogLikelihoodOut)
-	c.tensor(p.LogAlphaOut)
+// Operator implements Params.
+func (p *CtcLossParams) Operator() *Operator { return &opCtcLoss }
+
+// Encode implements Params.
+func (p *CtcLossParams) Encode(c *Call) {
+	c.Tensor(p.LogProbs)
+	c.Tensor(p.Targets)
+	c.Ints(p.InputLengths)
+	c.Ints(p.Targetlengths)
+	c.Int64(p.Blank)
+	c.Bool(p.ZeroInfinity)
+	c.Tensor(p.NegLogLikelihoodOut)
+	c.Tensor(p.LogAlphaOut)
 }
 
 // CtcLossBackwardParams are the arguments of aclnnCtcLossBackward, in C order.
 type CtcLossBackwardParams struct {
-	GradOut          *Tensor
+	GradOut          *Tensor // output
 	LogProbs         *Tensor
 	Targets          *Tensor
 	InputLengths     []int64
@@ -331,36 +331,36 @@ type CtcLossBackwardParams struct {
 	LogAlpha         *Tensor
 	Blank            int64
 	ZeroInfinity     bool
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opCtcLossBackward = operator{
-	name:    "CtcLossBackward",
-	symbol:  "aclnnCtcLossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
+var opCtcLossBackward = Operator{
+	Name: "CtcLossBackward", Symbol: "aclnnCtcLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
 }
 
 // CtcLossBackward launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
-	c := newCall(st, &opCtcLossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCtcLossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CtcLossBackwardParams) operator() *operator { return &opCtcLossBackward }
 
-func (p *CtcLossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.LogProbs)
-	c.tensor(p.Targets)
-	c.ints(p.InputLengths)
-	c.ints(p.TargetLengths)
-	c.tensor(p.NegLogLikelihood)
-	c.tensor(p.LogAlpha)
-	c.int64(p.Blank)
-	c.bool(p.ZeroInfinity)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CtcLossBackwardParams) Operator() *Operator { return &opCtcLossBackward }
+
+// Encode implements Params.
+func (p *CtcLossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.LogProbs)
+	c.Tensor(p.Targets)
+	c.Ints(p.InputLengths)
+	c.Ints(p.TargetLengths)
+	c.Tensor(p.NegLogLikelihood)
+	c.Tensor(p.LogAlpha)
+	c.Int64(p.Blank)
+	c.Bool(p.ZeroInfinity)
+	c.Tensor(p.Out)
 }
 
 // FusedCrossEntropyLossWithMaxSumParams are the arguments of aclnnFusedCrossEntropyLossWithMaxSum, in C order.
@@ -372,38 +372,38 @@ type FusedCrossEntropyLossWithMaxSumParams struct {
 	InputOptional               *Tensor // optional
 	WeightOptional              *Tensor // optional
 	VocabParallelLogitsOptional *Tensor // optional
-	LossOut                     *Tensor
-	SoftMaxOutOptional          *Tensor // optional
+	LossOut                     *Tensor // output
+	SoftMaxOutOptional          *Tensor // optional output
 }
 
-var opFusedCrossEntropyLossWithMaxSum = operator{
-	name:    "FusedCrossEntropyLossWithMaxSum",
-	symbol:  "aclnnFusedCrossEntropyLossWithMaxSum",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
+var opFusedCrossEntropyLossWithMaxSum = Operator{
+	Name: "FusedCrossEntropyLossWithMaxSum", Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
+	Params: "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
 }
 
 // FusedCrossEntropyLossWithMaxSum launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) on st.
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
-	c := newCall(st, &opFusedCrossEntropyLossWithMaxSum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedCrossEntropyLossWithMaxSum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedCrossEntropyLossWithMaxSumParams) operator() *operator {
+
+// Operator implements Params.
+func (p *FusedCrossEntropyLossWithMaxSumParams) Operator() *Operator {
 	return &opFusedCrossEntropyLossWithMaxSum
 }
 
-func (p *FusedCrossEntropyLossWithMaxSumParams) encode(c *call) {
-	c.tensor(p.LogitsMax)
-	c.tensor(p.SumExpLogits)
-	c.tensor(p.PredictedLogits)
-	c.float32(p.LabelSmoothing)
-	c.tensor(p.InputOptional)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.VocabParallelLogitsOptional)
-	c.tensor(p.LossOut)
-	c.tensor(p.SoftMaxOutOptional)
+// Encode implements Params.
+func (p *FusedCrossEntropyLossWithMaxSumParams) Encode(c *Call) {
+	c.Tensor(p.LogitsMax)
+	c.Tensor(p.SumExpLogits)
+	c.Tensor(p.PredictedLogits)
+	c.Float32(p.LabelSmoothing)
+	c.Tensor(p.InputOptional)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.VocabParallelLogitsOptional)
+	c.Tensor(p.LossOut)
+	c.Tensor(p.SoftMaxOutOptional)
 }
 
 // FusedLinearCrossEntropyLossGradParams are the arguments of aclnnFusedLinearCrossEntropyLossGrad, in C order.
@@ -417,40 +417,40 @@ type FusedLinearCrossEntropyLossGradParams struct {
 	LogitsMaxOptional    *Tensor // optional
 	SumExpLogitsOptional *Tensor // optional
 	SoftmaxOptional      *Tensor // optional
-	InputGradOut         *Tensor
-	WeightGradOut        *Tensor
+	InputGradOut         *Tensor // output
+	WeightGradOut        *Tensor // output
 }
 
-var opFusedLinearCrossEntropyLossGrad = operator{
-	name:    "FusedLinearCrossEntropyLossGrad",
-	symbol:  "aclnnFusedLinearCrossEntropyLossGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
+var opFusedLinearCrossEntropyLossGrad = Operator{
+	Name: "FusedLinearCrossEntropyLossGrad", Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
+	Params: "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
 }
 
 // FusedLinearCrossEntropyLossGrad launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) on st.
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
-	c := newCall(st, &opFusedLinearCrossEntropyLossGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedLinearCrossEntropyLossGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedLinearCrossEntropyLossGradParams) operator() *operator {
+
+// Operator implements Params.
+func (p *FusedLinearCrossEntropyLossGradParams) Operator() *Operator {
 	return &opFusedLinearCrossEntropyLossGrad
 }
 
-func (p *FusedLinearCrossEntropyLossGradParams) encode(c *call) {
-	c.tensor(p.Grad)
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.TargetMask)
-	c.tensor(p.MaskedTarget)
-	c.float32(p.LabelSmoothing)
-	c.tensor(p.LogitsMaxOptional)
-	c.tensor(p.SumExpLogitsOptional)
-	c.tensor(p.SoftmaxOptional)
-	c.tensor(p.InputGradOut)
-	c.tensor(p.WeightGradOut)
+// Encode implements Params.
+func (p *FusedLinearCrossEntropyLossGradParams) Encode(c *Call) {
+	c.Tensor(p.Grad)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.TargetMask)
+	c.Tensor(p.MaskedTarget)
+	c.Float32(p.LabelSmoothing)
+	c.Tensor(p.LogitsMaxOptional)
+	c.Tensor(p.SumExpLogitsOptional)
+	c.Tensor(p.SoftmaxOptional)
+	c.Tensor(p.InputGradOut)
+	c.Tensor(p.WeightGradOut)
 }
 
 // FusedLinearOnlineMaxSumParams are the arguments of aclnnFusedLinearOnlineMaxSum, in C order.
@@ -460,42 +460,42 @@ type FusedLinearOnlineMaxSumParams struct {
 	Target                         *Tensor
 	VocabStartIndex                int64
 	VocabEndIndex                  int64
-	LogitsMaxLocalOut              *Tensor
-	SumExpLogitsLocalOut           *Tensor
-	PredictedLogitsLocalOut        *Tensor
-	TargetMaskOut                  *Tensor
-	MaskedTargetOut                *Tensor
-	VocabParallelLogitsOutOptional *Tensor // optional
+	LogitsMaxLocalOut              *Tensor // output
+	SumExpLogitsLocalOut           *Tensor // output
+	PredictedLogitsLocalOut        *Tensor // output
+	TargetMaskOut                  *Tensor // output
+	MaskedTargetOut                *Tensor // output
+	VocabParallelLogitsOutOptional *Tensor // optional output
 }
 
-var opFusedLinearOnlineMaxSum = operator{
-	name:    "FusedLinearOnlineMaxSum",
-	symbol:  "aclnnFusedLinearOnlineMaxSum",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
+var opFusedLinearOnlineMaxSum = Operator{
+	Name: "FusedLinearOnlineMaxSum", Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
+	Params: "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
 }
 
 // FusedLinearOnlineMaxSum launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) on st.
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
-	c := newCall(st, &opFusedLinearOnlineMaxSum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedLinearOnlineMaxSum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedLinearOnlineMaxSumParams) operator() *operator { return &opFusedLinearOnlineMaxSum }
 
-func (p *FusedLinearOnlineMaxSumParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Target)
-	c.int64(p.VocabStartIndex)
-	c.int64(p.VocabEndIndex)
-	c.tensor(p.LogitsMaxLocalOut)
-	c.tensor(p.SumExpLogitsLocalOut)
-	c.tensor(p.PredictedLogitsLocalOut)
-	c.tensor(p.TargetMaskOut)
-	c.tensor(p.MaskedTargetOut)
-	c.tensor(p.VocabParallelLogitsOutOptional)
+// Operator implements Params.
+func (p *FusedLinearOnlineMaxSumParams) Operator() *Operator { return &opFusedLinearOnlineMaxSum }
+
+// Encode implements Params.
+func (p *FusedLinearOnlineMaxSumParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Target)
+	c.Int64(p.VocabStartIndex)
+	c.Int64(p.VocabEndIndex)
+	c.Tensor(p.LogitsMaxLocalOut)
+	c.Tensor(p.SumExpLogitsLocalOut)
+	c.Tensor(p.PredictedLogitsLocalOut)
+	c.Tensor(p.TargetMaskOut)
+	c.Tensor(p.MaskedTargetOut)
+	c.Tensor(p.VocabParallelLogitsOutOptional)
 }
 
 // KlDivParams are the arguments of aclnnKlDiv, in C order.
@@ -504,31 +504,31 @@ type KlDivParams struct {
 	Target    *Tensor
 	Reduction int64
 	LogTarget bool
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opKlDiv = operator{
-	name:    "KlDiv",
-	symbol:  "aclnnKlDiv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction logTarget out",
+var opKlDiv = Operator{
+	Name: "KlDiv", Symbol: "aclnnKlDiv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction logTarget out",
 }
 
 // KlDiv launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func KlDiv(st *acl.Stream, p KlDivParams) error {
-	c := newCall(st, &opKlDiv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opKlDiv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *KlDivParams) operator() *operator { return &opKlDiv }
 
-func (p *KlDivParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.bool(p.LogTarget)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *KlDivParams) Operator() *Operator { return &opKlDiv }
+
+// Encode implements Params.
+func (p *KlDivParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Bool(p.LogTarget)
+	c.Tensor(p.Out)
 }
 
 // KlDivBackwardParams are the arguments of aclnnKlDivBackward, in C order.
@@ -538,32 +538,32 @@ type KlDivBackwardParams struct {
 	Target     *Tensor
 	Reduction  int64
 	LogTarget  bool
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opKlDivBackward = operator{
-	name:    "KlDivBackward",
-	symbol:  "aclnnKlDivBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target reduction logTarget out",
+var opKlDivBackward = Operator{
+	Name: "KlDivBackward", Symbol: "aclnnKlDivBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target reduction logTarget out",
 }
 
 // KlDivBackward launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
-	c := newCall(st, &opKlDivBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opKlDivBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *KlDivBackwardParams) operator() *operator { return &opKlDivBackward }
 
-func (p *KlDivBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.bool(p.LogTarget)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *KlDivBackwardParams) Operator() *Operator { return &opKlDivBackward }
+
+// Encode implements Params.
+func (p *KlDivBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Bool(p.LogTarget)
+	c.Tensor(p.Out)
 }
 
 // KlDivTargetBackwardParams are the arguments of aclnnKlDivTargetBackward, in C order.
@@ -573,32 +573,32 @@ type KlDivTargetBackwardParams struct {
 	Target     *Tensor
 	Reduction  int64
 	LogTarget  bool
-	GradTarget *Tensor
+	GradTarget *Tensor // output
 }
 
-var opKlDivTargetBackward = operator{
-	name:    "KlDivTargetBackward",
-	symbol:  "aclnnKlDivTargetBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput self target reduction logTarget gradTarget",
+var opKlDivTargetBackward = Operator{
+	Name: "KlDivTargetBackward", Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput self target reduction logTarget gradTarget",
 }
 
 // KlDivTargetBackward launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) on st.
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
-	c := newCall(st, &opKlDivTargetBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opKlDivTargetBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *KlDivTargetBackwardParams) operator() *operator { return &opKlDivTargetBackward }
 
-func (p *KlDivTargetBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.bool(p.LogTarget)
-	c.tensor(p.GradTarget)
+// Operator implements Params.
+func (p *KlDivTargetBackwardParams) Operator() *Operator { return &opKlDivTargetBackward }
+
+// Encode implements Params.
+func (p *KlDivTargetBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Bool(p.LogTarget)
+	c.Tensor(p.GradTarget)
 }
 
 // L1LossParams are the arguments of aclnnL1Loss, in C order.
@@ -606,30 +606,30 @@ type L1LossParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opL1Loss = operator{
-	name:    "L1Loss",
-	symbol:  "aclnnL1Loss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction out",
+var opL1Loss = Operator{
+	Name: "L1Loss", Symbol: "aclnnL1Loss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction out",
 }
 
 // L1Loss launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func L1Loss(st *acl.Stream, p L1LossParams) error {
-	c := newCall(st, &opL1Loss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opL1Loss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *L1LossParams) operator() *operator { return &opL1Loss }
 
-func (p *L1LossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *L1LossParams) Operator() *Operator { return &opL1Loss }
+
+// Encode implements Params.
+func (p *L1LossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // L1LossBackwardParams are the arguments of aclnnL1LossBackward, in C order.
@@ -638,31 +638,31 @@ type L1LossBackwardParams struct {
 	Self       *Tensor
 	Target     *Tensor
 	Reduction  int64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opL1LossBackward = operator{
-	name:    "L1LossBackward",
-	symbol:  "aclnnL1LossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target reduction gradInput",
+var opL1LossBackward = Operator{
+	Name: "L1LossBackward", Symbol: "aclnnL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target reduction gradInput",
 }
 
 // L1LossBackward launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
-	c := newCall(st, &opL1LossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opL1LossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *L1LossBackwardParams) operator() *operator { return &opL1LossBackward }
 
-func (p *L1LossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *L1LossBackwardParams) Operator() *Operator { return &opL1LossBackward }
+
+// Encode implements Params.
+func (p *L1LossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.GradInput)
 }
 
 // MseLossParams are the arguments of aclnnMseLoss, in C order.
@@ -670,30 +670,30 @@ type MseLossParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opMseLoss = operator{
-	name:    "MseLoss",
-	symbol:  "aclnnMseLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction out",
+var opMseLoss = Operator{
+	Name: "MseLoss", Symbol: "aclnnMseLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction out",
 }
 
 // MseLoss launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MseLoss(st *acl.Stream, p MseLossParams) error {
-	c := newCall(st, &opMseLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMseLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MseLossParams) operator() *operator { return &opMseLoss }
 
-func (p *MseLossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MseLossParams) Operator() *Operator { return &opMseLoss }
+
+// Encode implements Params.
+func (p *MseLossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // MseLossBackwardParams are the arguments of aclnnMseLossBackward, in C order.
@@ -702,31 +702,31 @@ type MseLossBackwardParams struct {
 	Self       *Tensor
 	Target     *Tensor
 	Reduction  int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opMseLossBackward = operator{
-	name:    "MseLossBackward",
-	symbol:  "aclnnMseLossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target reduction out",
+var opMseLossBackward = Operator{
+	Name: "MseLossBackward", Symbol: "aclnnMseLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target reduction out",
 }
 
 // MseLossBackward launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
-	c := newCall(st, &opMseLossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMseLossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MseLossBackwardParams) operator() *operator { return &opMseLossBackward }
 
-func (p *MseLossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MseLossBackwardParams) Operator() *Operator { return &opMseLossBackward }
+
+// Encode implements Params.
+func (p *MseLossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // MseLossOutParams are the arguments of aclnnMseLossOut, in C order.
@@ -734,30 +734,30 @@ type MseLossOutParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opMseLossOut = operator{
-	name:    "MseLossOut",
-	symbol:  "aclnnMseLossOut",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction out",
+var opMseLossOut = Operator{
+	Name: "MseLossOut", Symbol: "aclnnMseLossOut", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction out",
 }
 
 // MseLossOut launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
-	c := newCall(st, &opMseLossOut)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMseLossOut)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MseLossOutParams) operator() *operator { return &opMseLossOut }
 
-func (p *MseLossOutParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MseLossOutParams) Operator() *Operator { return &opMseLossOut }
+
+// Encode implements Params.
+func (p *MseLossOutParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // MultilabelMarginLossParams are the arguments of aclnnMultilabelMarginLoss, in C order.
@@ -765,32 +765,32 @@ type MultilabelMarginLossParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
-	Out       *Tensor
-	IsTarget  *Tensor
+	Out       *Tensor // output
+	IsTarget  *Tensor // output
 }
 
-var opMultilabelMarginLoss = operator{
-	name:    "MultilabelMarginLoss",
-	symbol:  "aclnnMultilabelMarginLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction out isTarget",
+var opMultilabelMarginLoss = Operator{
+	Name: "MultilabelMarginLoss", Symbol: "aclnnMultilabelMarginLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction out isTarget",
 }
 
 // MultilabelMarginLoss launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
-	c := newCall(st, &opMultilabelMarginLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMultilabelMarginLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MultilabelMarginLossParams) operator() *operator { return &opMultilabelMarginLoss }
 
-func (p *MultilabelMarginLossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
-	c.tensor(p.IsTarget)
+// Operator implements Params.
+func (p *MultilabelMarginLossParams) Operator() *Operator { return &opMultilabelMarginLoss }
+
+// Encode implements Params.
+func (p *MultilabelMarginLossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
+	c.Tensor(p.IsTarget)
 }
 
 // NLLLossParams are the arguments of aclnnNLLLoss, in C order.
@@ -800,34 +800,34 @@ type NLLLossParams struct {
 	Weight         *Tensor
 	Reduction      int64
 	IgnoreIndex    int64
-	Out            *Tensor
-	TotalWeightOut *Tensor
+	Out            *Tensor // output
+	TotalWeightOut *Tensor // output
 }
 
-var opNLLLoss = operator{
-	name:    "NLLLoss",
-	symbol:  "aclnnNLLLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target weight reduction ignoreIndex out totalWeightOut",
+var opNLLLoss = Operator{
+	Name: "NLLLoss", Symbol: "aclnnNLLLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 }
 
 // NLLLoss launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
-	c := newCall(st, &opNLLLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNLLLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NLLLossParams) operator() *operator { return &opNLLLoss }
 
-func (p *NLLLossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.Weight)
-	c.int64(p.Reduction)
-	c.int64(p.IgnoreIndex)
-	c.tensor(p.Out)
-	c.tensor(p.TotalWeightOut)
+// Operator implements Params.
+func (p *NLLLossParams) Operator() *Operator { return &opNLLLoss }
+
+// Encode implements Params.
+func (p *NLLLossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.Weight)
+	c.Int64(p.Reduction)
+	c.Int64(p.IgnoreIndex)
+	c.Tensor(p.Out)
+	c.Tensor(p.TotalWeightOut)
 }
 
 // NLLLoss2dParams are the arguments of aclnnNLLLoss2d, in C order.
@@ -837,34 +837,34 @@ type NLLLoss2dParams struct {
 	Weight         *Tensor
 	Reduction      int64
 	IgnoreIndex    int64
-	Out            *Tensor
-	TotalWeightOut *Tensor
+	Out            *Tensor // output
+	TotalWeightOut *Tensor // output
 }
 
-var opNLLLoss2d = operator{
-	name:    "NLLLoss2d",
-	symbol:  "aclnnNLLLoss2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target weight reduction ignoreIndex out totalWeightOut",
+var opNLLLoss2d = Operator{
+	Name: "NLLLoss2d", Symbol: "aclnnNLLLoss2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 }
 
 // NLLLoss2d launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
-	c := newCall(st, &opNLLLoss2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNLLLoss2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NLLLoss2dParams) operator() *operator { return &opNLLLoss2d }
 
-func (p *NLLLoss2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.Weight)
-	c.int64(p.Reduction)
-	c.int64(p.IgnoreIndex)
-	c.tensor(p.Out)
-	c.tensor(p.TotalWeightOut)
+// Operator implements Params.
+func (p *NLLLoss2dParams) Operator() *Operator { return &opNLLLoss2d }
+
+// Encode implements Params.
+func (p *NLLLoss2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.Weight)
+	c.Int64(p.Reduction)
+	c.Int64(p.IgnoreIndex)
+	c.Tensor(p.Out)
+	c.Tensor(p.TotalWeightOut)
 }
 
 // NLLLoss2dBackwardParams are the arguments of aclnnNLLLoss2dBackward, in C order.
@@ -876,34 +876,34 @@ type NLLLoss2dBackwardParams struct {
 	Reduction   int64
 	IgnoreIndex int64
 	TotalWeight *Tensor
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opNLLLoss2dBackward = operator{
-	name:    "NLLLoss2dBackward",
-	symbol:  "aclnnNLLLoss2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target weight reduction ignoreIndex totalWeight out",
+var opNLLLoss2dBackward = Operator{
+	Name: "NLLLoss2dBackward", Symbol: "aclnnNLLLoss2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 }
 
 // NLLLoss2dBackward launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
-	c := newCall(st, &opNLLLoss2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNLLLoss2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NLLLoss2dBackwardParams) operator() *operator { return &opNLLLoss2dBackward }
 
-func (p *NLLLoss2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.Weight)
-	c.int64(p.Reduction)
-	c.int64(p.IgnoreIndex)
-	c.tensor(p.TotalWeight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NLLLoss2dBackwardParams) Operator() *Operator { return &opNLLLoss2dBackward }
+
+// Encode implements Params.
+func (p *NLLLoss2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.Weight)
+	c.Int64(p.Reduction)
+	c.Int64(p.IgnoreIndex)
+	c.Tensor(p.TotalWeight)
+	c.Tensor(p.Out)
 }
 
 // NLLLossBackwardParams are the arguments of aclnnNLLLossBackward, in C order.
@@ -915,34 +915,34 @@ type NLLLossBackwardParams struct {
 	Reduction   int64
 	IgnoreIndex int64
 	TotalWeight *Tensor
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opNLLLossBackward = operator{
-	name:    "NLLLossBackward",
-	symbol:  "aclnnNLLLossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target weight reduction ignoreIndex totalWeight out",
+var opNLLLossBackward = Operator{
+	Name: "NLLLossBackward", Symbol: "aclnnNLLLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 }
 
 // NLLLossBackward launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
-	c := newCall(st, &opNLLLossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNLLLossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NLLLossBackwardParams) operator() *operator { return &opNLLLossBackward }
 
-func (p *NLLLossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.tensor(p.Weight)
-	c.int64(p.Reduction)
-	c.int64(p.IgnoreIndex)
-	c.tensor(p.TotalWeight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NLLLossBackwardParams) Operator() *Operator { return &opNLLLossBackward }
+
+// Encode implements Params.
+func (p *NLLLossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Tensor(p.Weight)
+	c.Int64(p.Reduction)
+	c.Int64(p.IgnoreIndex)
+	c.Tensor(p.TotalWeight)
+	c.Tensor(p.Out)
 }
 
 // SmoothL1LossParams are the arguments of aclnnSmoothL1Loss, in C order.
@@ -951,66 +951,66 @@ type SmoothL1LossParams struct {
 	Target    *Tensor
 	Reduction int64
 	Beta      float32
-	Result    *Tensor
+	Result    *Tensor // output
 }
 
-var opSmoothL1Loss = operator{
-	name:    "SmoothL1Loss",
-	symbol:  "aclnnSmoothL1Loss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction beta result",
+var opSmoothL1Loss = Operator{
+	Name: "SmoothL1Loss", Symbol: "aclnnSmoothL1Loss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction beta result",
 }
 
 // SmoothL1Loss launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
-	c := newCall(st, &opSmoothL1Loss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSmoothL1Loss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SmoothL1LossParams) operator() *operator { return &opSmoothL1Loss }
 
-func (p *SmoothL1LossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.float32(p.Beta)
-	c.tensor(p.Result)
+// Operator implements Params.
+func (p *SmoothL1LossParams) Operator() *Operator { return &opSmoothL1Loss }
+
+// Encode implements Params.
+func (p *SmoothL1LossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Float32(p.Beta)
+	c.Tensor(p.Result)
 }
 
 // SmoothL1LossBackwardParams are the arguments of aclnnSmoothL1LossBackward, in C order.
 type SmoothL1LossBackwardParams struct {
-	GradOut   *Tensor
+	GradOut   *Tensor // output
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
 	Beta      float32
-	GradInput *Tensor
+	GradInput *Tensor // output
 }
 
-var opSmoothL1LossBackward = operator{
-	name:    "SmoothL1LossBackward",
-	symbol:  "aclnnSmoothL1LossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut self target reduction beta gradInput",
+var opSmoothL1LossBackward = Operator{
+	Name: "SmoothL1LossBackward", Symbol: "aclnnSmoothL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut self target reduction beta gradInput",
 }
 
 // SmoothL1LossBackward launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
-	c := newCall(st, &opSmoothL1LossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSmoothL1LossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SmoothL1LossBackwardParams) operator() *operator { return &opSmoothL1LossBackward }
 
-func (p *SmoothL1LossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.float32(p.Beta)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *SmoothL1LossBackwardParams) Operator() *Operator { return &opSmoothL1LossBackward }
+
+// Encode implements Params.
+func (p *SmoothL1LossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Float32(p.Beta)
+	c.Tensor(p.GradInput)
 }
 
 // SoftMarginLossParams are the arguments of aclnnSoftMarginLoss, in C order.
@@ -1018,30 +1018,30 @@ type SoftMarginLossParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opSoftMarginLoss = operator{
-	name:    "SoftMarginLoss",
-	symbol:  "aclnnSoftMarginLoss",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self target reduction out",
+var opSoftMarginLoss = Operator{
+	Name: "SoftMarginLoss", Symbol: "aclnnSoftMarginLoss", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self target reduction out",
 }
 
 // SoftMarginLoss launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
-	c := newCall(st, &opSoftMarginLoss)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftMarginLoss)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftMarginLossParams) operator() *operator { return &opSoftMarginLoss }
 
-func (p *SoftMarginLossParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftMarginLossParams) Operator() *Operator { return &opSoftMarginLoss }
+
+// Encode implements Params.
+func (p *SoftMarginLossParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // SoftMarginLossBackwardParams are the arguments of aclnnSoftMarginLossBackward, in C order.
@@ -1050,62 +1050,62 @@ type SoftMarginLossBackwardParams struct {
 	Self       *Tensor
 	Target     *Tensor
 	Reduction  int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opSoftMarginLossBackward = operator{
-	name:    "SoftMarginLossBackward",
-	symbol:  "aclnnSoftMarginLossBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self target reduction out",
+var opSoftMarginLossBackward = Operator{
+	Name: "SoftMarginLossBackward", Symbol: "aclnnSoftMarginLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self target reduction out",
 }
 
 // SoftMarginLossBackward launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
-	c := newCall(st, &opSoftMarginLossBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftMarginLossBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftMarginLossBackwardParams) operator() *operator { return &opSoftMarginLossBackward }
 
-func (p *SoftMarginLossBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Target)
-	c.int64(p.Reduction)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SoftMarginLossBackwardParams) Operator() *Operator { return &opSoftMarginLossBackward }
+
+// Encode implements Params.
+func (p *SoftMarginLossBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Target)
+	c.Int64(p.Reduction)
+	c.Tensor(p.Out)
 }
 
 // SoftmaxCrossEntropyWithLogitsParams are the arguments of aclnnSoftmaxCrossEntropyWithLogits, in C order.
 type SoftmaxCrossEntropyWithLogitsParams struct {
 	Features *Tensor
 	Labels   *Tensor
-	Loss     *Tensor
-	Backprop *Tensor
+	Loss     *Tensor // output
+	Backprop *Tensor // output
 }
 
-var opSoftmaxCrossEntropyWithLogits = operator{
-	name:    "SoftmaxCrossEntropyWithLogits",
-	symbol:  "aclnnSoftmaxCrossEntropyWithLogits",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "features labels loss backprop",
+var opSoftmaxCrossEntropyWithLogits = Operator{
+	Name: "SoftmaxCrossEntropyWithLogits", Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
+	Params: "features labels loss backprop",
 }
 
 // SoftmaxCrossEntropyWithLogits launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) on st.
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
-	c := newCall(st, &opSoftmaxCrossEntropyWithLogits)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSoftmaxCrossEntropyWithLogits)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SoftmaxCrossEntropyWithLogitsParams) operator() *operator {
+
+// Operator implements Params.
+func (p *SoftmaxCrossEntropyWithLogitsParams) Operator() *Operator {
 	return &opSoftmaxCrossEntropyWithLogits
 }
 
-func (p *SoftmaxCrossEntropyWithLogitsParams) encode(c *call) {
-	c.tensor(p.Features)
-	c.tensor(p.Labels)
-	c.tensor(p.Loss)
-	c.tensor(p.Backprop)
+// Encode implements Params.
+func (p *SoftmaxCrossEntropyWithLogitsParams) Encode(c *Call) {
+	c.Tensor(p.Features)
+	c.Tensor(p.Labels)
+	c.Tensor(p.Loss)
+	c.Tensor(p.Backprop)
 }

@@ -17,36 +17,36 @@ type AddLoraParams struct {
 	Scale           float64
 	YOffset         int64
 	YSliceSize      int64
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opAddLora = operator{
-	name:    "AddLora",
-	symbol:  "aclnnAddLora",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
+var opAddLora = Operator{
+	Name: "AddLora", Symbol: "aclnnAddLora", Library: "libopapi", Since: "8.1.RC1",
+	Params: "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
 }
 
 // AddLora launches aclnnAddLora (libopapi, CANN 8.1.RC1) on st.
 func AddLora(st *acl.Stream, p AddLoraParams) error {
-	c := newCall(st, &opAddLora)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddLora)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddLoraParams) operator() *operator { return &opAddLora }
 
-func (p *AddLoraParams) encode(c *call) {
-	c.tensor(p.Y)
-	c.tensor(p.X)
-	c.tensor(p.WeightB)
-	c.tensor(p.Indices)
-	c.tensor(p.WeightAOptional)
-	c.int64(p.LayerIdx)
-	c.float64(p.Scale)
-	c.int64(p.YOffset)
-	c.int64(p.YSliceSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddLoraParams) Operator() *Operator { return &opAddLora }
+
+// Encode implements Params.
+func (p *AddLoraParams) Encode(c *Call) {
+	c.Tensor(p.Y)
+	c.Tensor(p.X)
+	c.Tensor(p.WeightB)
+	c.Tensor(p.Indices)
+	c.Tensor(p.WeightAOptional)
+	c.Int64(p.LayerIdx)
+	c.Float64(p.Scale)
+	c.Int64(p.YOffset)
+	c.Int64(p.YSliceSize)
+	c.Tensor(p.Out)
 }
 
 // AddMatMatElementsParams are the arguments of aclnnAddMatMatElements, in C order.
@@ -56,32 +56,32 @@ type AddMatMatElementsParams struct {
 	C     *Tensor
 	Alpha Scalar
 	Beta  Scalar
-	COut  *Tensor
+	COut  *Tensor // output
 }
 
-var opAddMatMatElements = operator{
-	name:    "AddMatMatElements",
-	symbol:  "aclnnAddMatMatElements",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "a b c alpha beta cOut",
+var opAddMatMatElements = Operator{
+	Name: "AddMatMatElements", Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
+	Params: "a b c alpha beta cOut",
 }
 
 // AddMatMatElements launches aclnnAddMatMatElements (libopapi, CANN 2026-08) on st.
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
-	c := newCall(st, &opAddMatMatElements)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddMatMatElements)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddMatMatElementsParams) operator() *operator { return &opAddMatMatElements }
 
-func (p *AddMatMatElementsParams) encode(c *call) {
-	c.tensor(p.A)
-	c.tensor(p.B)
-	c.tensor(p.C)
-	c.scalar(p.Alpha)
-	c.scalar(p.Beta)
-	c.tensor(p.COut)
+// Operator implements Params.
+func (p *AddMatMatElementsParams) Operator() *Operator { return &opAddMatMatElements }
+
+// Encode implements Params.
+func (p *AddMatMatElementsParams) Encode(c *Call) {
+	c.Tensor(p.A)
+	c.Tensor(p.B)
+	c.Tensor(p.C)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Beta)
+	c.Tensor(p.COut)
 }
 
 // AddMatMatElementsPlusParams are the arguments of aclnnAddMatMatElementsPlus, in C order.
@@ -91,32 +91,32 @@ type AddMatMatElementsPlusParams struct {
 	B     *Tensor
 	Beta  *Tensor
 	Alpha *Tensor
-	COut  *Tensor
+	COut  *Tensor // output
 }
 
-var opAddMatMatElementsPlus = operator{
-	name:    "AddMatMatElementsPlus",
-	symbol:  "aclnnAddMatMatElementsPlus",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "c a b beta alpha cOut",
+var opAddMatMatElementsPlus = Operator{
+	Name: "AddMatMatElementsPlus", Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
+	Params: "c a b beta alpha cOut",
 }
 
 // AddMatMatElementsPlus launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) on st.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
-	c := newCall(st, &opAddMatMatElementsPlus)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddMatMatElementsPlus)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddMatMatElementsPlusParams) operator() *operator { return &opAddMatMatElementsPlus }
 
-func (p *AddMatMatElementsPlusParams) encode(c *call) {
-	c.tensor(p.C)
-	c.tensor(p.A)
-	c.tensor(p.B)
-	c.tensor(p.Beta)
-	c.tensor(p.Alpha)
-	c.tensor(p.COut)
+// Operator implements Params.
+func (p *AddMatMatElementsPlusParams) Operator() *Operator { return &opAddMatMatElementsPlus }
+
+// Encode implements Params.
+func (p *AddMatMatElementsPlusParams) Encode(c *Call) {
+	c.Tensor(p.C)
+	c.Tensor(p.A)
+	c.Tensor(p.B)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.COut)
 }
 
 // AddbmmParams are the arguments of aclnnAddbmm, in C order.
@@ -126,34 +126,34 @@ type AddbmmParams struct {
 	Batch2       *Tensor
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opAddbmm = operator{
-	name:    "Addbmm",
-	symbol:  "aclnnAddbmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self batch1 batch2 beta alpha out cubeMathType",
+var opAddbmm = Operator{
+	Name: "Addbmm", Symbol: "aclnnAddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self batch1 batch2 beta alpha out cubeMathType",
 }
 
 // Addbmm launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
-	c := newCall(st, &opAddbmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddbmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddbmmParams) operator() *operator { return &opAddbmm }
 
-func (p *AddbmmParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Batch1)
-	c.tensor(p.Batch2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *AddbmmParams) Operator() *Operator { return &opAddbmm }
+
+// Encode implements Params.
+func (p *AddbmmParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Batch1)
+	c.Tensor(p.Batch2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // AddmmParams are the arguments of aclnnAddmm, in C order.
@@ -163,34 +163,34 @@ type AddmmParams struct {
 	Mat2         *Tensor
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opAddmm = operator{
-	name:    "Addmm",
-	symbol:  "aclnnAddmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mat1 mat2 beta alpha out cubeMathType",
+var opAddmm = Operator{
+	Name: "Addmm", Symbol: "aclnnAddmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mat1 mat2 beta alpha out cubeMathType",
 }
 
 // Addmm launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addmm(st *acl.Stream, p AddmmParams) error {
-	c := newCall(st, &opAddmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddmmParams) operator() *operator { return &opAddmm }
 
-func (p *AddmmParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat1)
-	c.tensor(p.Mat2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *AddmmParams) Operator() *Operator { return &opAddmm }
+
+// Encode implements Params.
+func (p *AddmmParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat1)
+	c.Tensor(p.Mat2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // AddmmWeightNzParams are the arguments of aclnnAddmmWeightNz, in C order.
@@ -200,34 +200,34 @@ type AddmmWeightNzParams struct {
 	Mat2         *Tensor
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opAddmmWeightNz = operator{
-	name:    "AddmmWeightNz",
-	symbol:  "aclnnAddmmWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self mat1 mat2 beta alpha out cubeMathType",
+var opAddmmWeightNz = Operator{
+	Name: "AddmmWeightNz", Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "self mat1 mat2 beta alpha out cubeMathType",
 }
 
 // AddmmWeightNz launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) on st.
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
-	c := newCall(st, &opAddmmWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddmmWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddmmWeightNzParams) operator() *operator { return &opAddmmWeightNz }
 
-func (p *AddmmWeightNzParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat1)
-	c.tensor(p.Mat2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *AddmmWeightNzParams) Operator() *Operator { return &opAddmmWeightNz }
+
+// Encode implements Params.
+func (p *AddmmWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat1)
+	c.Tensor(p.Mat2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // AddmvParams are the arguments of aclnnAddmv, in C order.
@@ -237,34 +237,34 @@ type AddmvParams struct {
 	Vec          *Tensor
 	Alpha        Scalar
 	Beta         Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opAddmv = operator{
-	name:    "Addmv",
-	symbol:  "aclnnAddmv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mat vec alpha beta out cubeMathType",
+var opAddmv = Operator{
+	Name: "Addmv", Symbol: "aclnnAddmv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mat vec alpha beta out cubeMathType",
 }
 
 // Addmv launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addmv(st *acl.Stream, p AddmvParams) error {
-	c := newCall(st, &opAddmv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddmv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddmvParams) operator() *operator { return &opAddmv }
 
-func (p *AddmvParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat)
-	c.tensor(p.Vec)
-	c.scalar(p.Alpha)
-	c.scalar(p.Beta)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *AddmvParams) Operator() *Operator { return &opAddmv }
+
+// Encode implements Params.
+func (p *AddmvParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat)
+	c.Tensor(p.Vec)
+	c.Scalar(p.Alpha)
+	c.Scalar(p.Beta)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // AddrParams are the arguments of aclnnAddr, in C order.
@@ -272,34 +272,34 @@ type AddrParams struct {
 	Self          *Tensor
 	Vec1          *Tensor
 	Vec2          *Tensor
-	BetaOptional  Scalar // optional
-	AlphaOptional Scalar // optional
-	Out           *Tensor
+	BetaOptional  Scalar  // optional
+	AlphaOptional Scalar  // optional
+	Out           *Tensor // output
 }
 
-var opAddr = operator{
-	name:    "Addr",
-	symbol:  "aclnnAddr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self vec1 vec2 betaOptional alphaOptional out",
+var opAddr = Operator{
+	Name: "Addr", Symbol: "aclnnAddr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self vec1 vec2 betaOptional alphaOptional out",
 }
 
 // Addr launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Addr(st *acl.Stream, p AddrParams) error {
-	c := newCall(st, &opAddr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddrParams) operator() *operator { return &opAddr }
 
-func (p *AddrParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Vec1)
-	c.tensor(p.Vec2)
-	c.scalar(p.BetaOptional)
-	c.scalar(p.AlphaOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddrParams) Operator() *Operator { return &opAddr }
+
+// Encode implements Params.
+func (p *AddrParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Vec1)
+	c.Tensor(p.Vec2)
+	c.Scalar(p.BetaOptional)
+	c.Scalar(p.AlphaOptional)
+	c.Tensor(p.Out)
 }
 
 // AddrV2Params are the arguments of aclnnAddrV2, in C order.
@@ -307,34 +307,34 @@ type AddrV2Params struct {
 	Self          *Tensor
 	Vec1          *Tensor
 	Vec2          *Tensor
-	BetaOptional  Scalar // optional
-	AlphaOptional Scalar // optional
-	Out           *Tensor
+	BetaOptional  Scalar  // optional
+	AlphaOptional Scalar  // optional
+	Out           *Tensor // output
 }
 
-var opAddrV2 = operator{
-	name:    "AddrV2",
-	symbol:  "aclnnAddrV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self vec1 vec2 betaOptional alphaOptional out",
+var opAddrV2 = Operator{
+	Name: "AddrV2", Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
+	Params: "self vec1 vec2 betaOptional alphaOptional out",
 }
 
 // AddrV2 launches aclnnAddrV2 (libopapi, CANN 2026-08) on st.
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
-	c := newCall(st, &opAddrV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddrV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddrV2Params) operator() *operator { return &opAddrV2 }
 
-func (p *AddrV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Vec1)
-	c.tensor(p.Vec2)
-	c.scalar(p.BetaOptional)
-	c.scalar(p.AlphaOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AddrV2Params) Operator() *Operator { return &opAddrV2 }
+
+// Encode implements Params.
+func (p *AddrV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Vec1)
+	c.Tensor(p.Vec2)
+	c.Scalar(p.BetaOptional)
+	c.Scalar(p.AlphaOptional)
+	c.Tensor(p.Out)
 }
 
 // BaddbmmParams are the arguments of aclnnBaddbmm, in C order.
@@ -344,123 +344,123 @@ type BaddbmmParams struct {
 	Batch2       *Tensor
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opBaddbmm = operator{
-	name:    "Baddbmm",
-	symbol:  "aclnnBaddbmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self batch1 batch2 beta alpha out cubeMathType",
+var opBaddbmm = Operator{
+	Name: "Baddbmm", Symbol: "aclnnBaddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self batch1 batch2 beta alpha out cubeMathType",
 }
 
 // Baddbmm launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
-	c := newCall(st, &opBaddbmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBaddbmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BaddbmmParams) operator() *operator { return &opBaddbmm }
 
-func (p *BaddbmmParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Batch1)
-	c.tensor(p.Batch2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *BaddbmmParams) Operator() *Operator { return &opBaddbmm }
+
+// Encode implements Params.
+func (p *BaddbmmParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Batch1)
+	c.Tensor(p.Batch2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // BatchMatMulParams are the arguments of aclnnBatchMatMul, in C order.
 type BatchMatMulParams struct {
 	Self         *Tensor
 	Mat2         *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opBatchMatMul = operator{
-	name:    "BatchMatMul",
-	symbol:  "aclnnBatchMatMul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mat2 out cubeMathType",
+var opBatchMatMul = Operator{
+	Name: "BatchMatMul", Symbol: "aclnnBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mat2 out cubeMathType",
 }
 
 // BatchMatMul launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
-	c := newCall(st, &opBatchMatMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchMatMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchMatMulParams) operator() *operator { return &opBatchMatMul }
 
-func (p *BatchMatMulParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat2)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *BatchMatMulParams) Operator() *Operator { return &opBatchMatMul }
+
+// Encode implements Params.
+func (p *BatchMatMulParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat2)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // DotParams are the arguments of aclnnDot, in C order.
 type DotParams struct {
 	Self   *Tensor
 	Tensor *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opDot = operator{
-	name:    "Dot",
-	symbol:  "aclnnDot",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self tensor out",
+var opDot = Operator{
+	Name: "Dot", Symbol: "aclnnDot", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self tensor out",
 }
 
 // Dot launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Dot(st *acl.Stream, p DotParams) error {
-	c := newCall(st, &opDot)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDot)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DotParams) operator() *operator { return &opDot }
 
-func (p *DotParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Tensor)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DotParams) Operator() *Operator { return &opDot }
+
+// Encode implements Params.
+func (p *DotParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Tensor)
+	c.Tensor(p.Out)
 }
 
 // EinsumParams are the arguments of aclnnEinsum, in C order.
 type EinsumParams struct {
 	Tensors  []*Tensor
 	Equation string
-	Output   *Tensor
+	Output   *Tensor // output
 }
 
-var opEinsum = operator{
-	name:    "Einsum",
-	symbol:  "aclnnEinsum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors equation output",
+var opEinsum = Operator{
+	Name: "Einsum", Symbol: "aclnnEinsum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors equation output",
 }
 
 // Einsum launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Einsum(st *acl.Stream, p EinsumParams) error {
-	c := newCall(st, &opEinsum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opEinsum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *EinsumParams) operator() *operator { return &opEinsum }
 
-func (p *EinsumParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.str(p.Equation)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *EinsumParams) Operator() *Operator { return &opEinsum }
+
+// Encode implements Params.
+func (p *EinsumParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Str(p.Equation)
+	c.Tensor(p.Output)
 }
 
 // FFNParams are the arguments of aclnnFFN, in C order.
@@ -484,40 +484,40 @@ type FFNParams struct {
 	Y                *Tensor
 }
 
-var opFFN = operator{
-	name:    "FFN",
-	symbol:  "aclnnFFN",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
+var opFFN = Operator{
+	Name: "FFN", Symbol: "aclnnFFN", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
 }
 
 // FFN launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FFN(st *acl.Stream, p FFNParams) error {
-	c := newCall(st, &opFFN)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFFN)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FFNParams) operator() *operator { return &opFFN }
 
-func (p *FFNParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight1)
-	c.tensor(p.Weight2)
-	c.ints(p.ExpertTokens)
-	c.tensor(p.Bias1)
-	c.tensor(p.Bias2)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.AntiquantScale1)
-	c.tensor(p.AntiquantScale2)
-	c.tensor(p.AntiquantOffset1)
-	c.tensor(p.AntiquantOffset2)
-	c.str(p.Activation)
-	c.int64(p.InnerPrecise)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FFNParams) Operator() *Operator { return &opFFN }
+
+// Encode implements Params.
+func (p *FFNParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight1)
+	c.Tensor(p.Weight2)
+	c.Ints(p.ExpertTokens)
+	c.Tensor(p.Bias1)
+	c.Tensor(p.Bias2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.AntiquantScale1)
+	c.Tensor(p.AntiquantScale2)
+	c.Tensor(p.AntiquantOffset1)
+	c.Tensor(p.AntiquantOffset2)
+	c.Str(p.Activation)
+	c.Int64(p.InnerPrecise)
+	c.Tensor(p.Y)
 }
 
 // FFNV2Params are the arguments of aclnnFFNV2, in C order.
@@ -542,41 +542,41 @@ type FFNV2Params struct {
 	Y                *Tensor
 }
 
-var opFFNV2 = operator{
-	name:    "FFNV2",
-	symbol:  "aclnnFFNV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
+var opFFNV2 = Operator{
+	Name: "FFNV2", Symbol: "aclnnFFNV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
 }
 
 // FFNV2 launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
-	c := newCall(st, &opFFNV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFFNV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FFNV2Params) operator() *operator { return &opFFNV2 }
 
-func (p *FFNV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight1)
-	c.tensor(p.Weight2)
-	c.ints(p.ExpertTokens)
-	c.tensor(p.Bias1)
-	c.tensor(p.Bias2)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.DeqScale1)
-	c.tensor(p.DeqScale2)
-	c.tensor(p.AntiquantScale1)
-	c.tensor(p.AntiquantScale2)
-	c.tensor(p.AntiquantOffset1)
-	c.tensor(p.AntiquantOffset2)
-	c.str(p.Activation)
-	c.int64(p.InnerPrecise)
-	c.bool(p.TokensIndexFlag)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FFNV2Params) Operator() *Operator { return &opFFNV2 }
+
+// Encode implements Params.
+func (p *FFNV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight1)
+	c.Tensor(p.Weight2)
+	c.Ints(p.ExpertTokens)
+	c.Tensor(p.Bias1)
+	c.Tensor(p.Bias2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.DeqScale1)
+	c.Tensor(p.DeqScale2)
+	c.Tensor(p.AntiquantScale1)
+	c.Tensor(p.AntiquantScale2)
+	c.Tensor(p.AntiquantOffset1)
+	c.Tensor(p.AntiquantOffset2)
+	c.Str(p.Activation)
+	c.Int64(p.InnerPrecise)
+	c.Bool(p.TokensIndexFlag)
+	c.Tensor(p.Y)
 }
 
 // FFNV3Params are the arguments of aclnnFFNV3, in C order.
@@ -601,41 +601,41 @@ type FFNV3Params struct {
 	Y                        *Tensor
 }
 
-var opFFNV3 = operator{
-	name:    "FFNV3",
-	symbol:  "aclnnFFNV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
+var opFFNV3 = Operator{
+	Name: "FFNV3", Symbol: "aclnnFFNV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
 }
 
 // FFNV3 launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
-	c := newCall(st, &opFFNV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFFNV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FFNV3Params) operator() *operator { return &opFFNV3 }
 
-func (p *FFNV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight1)
-	c.tensor(p.Weight2)
-	c.tensor(p.ExpertTokensOptional)
-	c.tensor(p.Bias1Optional)
-	c.tensor(p.Bias2Optional)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.OffsetOptional)
-	c.tensor(p.DeqScale1Optional)
-	c.tensor(p.DeqScale2Optional)
-	c.tensor(p.AntiquantScale1Optional)
-	c.tensor(p.AntiquantScale2Optional)
-	c.tensor(p.AntiquantOffset1Optional)
-	c.tensor(p.AntiquantOffset2Optional)
-	c.str(p.Activation)
-	c.int64(p.InnerPrecise)
-	c.bool(p.TokensIndexFlag)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FFNV3Params) Operator() *Operator { return &opFFNV3 }
+
+// Encode implements Params.
+func (p *FFNV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight1)
+	c.Tensor(p.Weight2)
+	c.Tensor(p.ExpertTokensOptional)
+	c.Tensor(p.Bias1Optional)
+	c.Tensor(p.Bias2Optional)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.DeqScale1Optional)
+	c.Tensor(p.DeqScale2Optional)
+	c.Tensor(p.AntiquantScale1Optional)
+	c.Tensor(p.AntiquantScale2Optional)
+	c.Tensor(p.AntiquantOffset1Optional)
+	c.Tensor(p.AntiquantOffset2Optional)
+	c.Str(p.Activation)
+	c.Int64(p.InnerPrecise)
+	c.Bool(p.TokensIndexFlag)
+	c.Tensor(p.Y)
 }
 
 // FusedMatmulParams are the arguments of aclnnFusedMatmul, in C order.
@@ -649,30 +649,30 @@ type FusedMatmulParams struct {
 	Y            *Tensor
 }
 
-var opFusedMatmul = operator{
-	name:    "FusedMatmul",
-	symbol:  "aclnnFusedMatmul",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 bias x3 fusedOpType cubeMathType y",
+var opFusedMatmul = Operator{
+	Name: "FusedMatmul", Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias x3 fusedOpType cubeMathType y",
 }
 
 // FusedMatmul launches aclnnFusedMatmul (libopapi, CANN 2026-08) on st.
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
-	c := newCall(st, &opFusedMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedMatmulParams) operator() *operator { return &opFusedMatmul }
 
-func (p *FusedMatmulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.X3)
-	c.str(p.FusedOpType)
-	c.int64(int64(p.CubeMathType))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FusedMatmulParams) Operator() *Operator { return &opFusedMatmul }
+
+// Encode implements Params.
+func (p *FusedMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X3)
+	c.Str(p.FusedOpType)
+	c.Int64(int64(p.CubeMathType))
+	c.Tensor(p.Y)
 }
 
 // FusedMatmulGeluParams are the arguments of aclnnFusedMatmulGelu, in C order.
@@ -681,31 +681,31 @@ type FusedMatmulGeluParams struct {
 	Weight      *Tensor
 	Bias        *Tensor
 	Approximate int64
-	Y           *Tensor
+	Y           *Tensor // output
 }
 
-var opFusedMatmulGelu = operator{
-	name:    "FusedMatmulGelu",
-	symbol:  "aclnnFusedMatmulGelu",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight bias approximate y",
+var opFusedMatmulGelu = Operator{
+	Name: "FusedMatmulGelu", Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
+	Params: "x weight bias approximate y",
 }
 
 // FusedMatmulGelu launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) on st.
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
-	c := newCall(st, &opFusedMatmulGelu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedMatmulGelu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedMatmulGeluParams) operator() *operator { return &opFusedMatmulGelu }
 
-func (p *FusedMatmulGeluParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.int64(p.Approximate)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *FusedMatmulGeluParams) Operator() *Operator { return &opFusedMatmulGelu }
+
+// Encode implements Params.
+func (p *FusedMatmulGeluParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Int64(p.Approximate)
+	c.Tensor(p.Y)
 }
 
 // GemmParams are the arguments of aclnnGemm, in C order.
@@ -717,65 +717,65 @@ type GemmParams struct {
 	Beta         float32
 	TransA       int64
 	TransB       int64
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opGemm = operator{
-	name:    "Gemm",
-	symbol:  "aclnnGemm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "A B C alpha beta transA transB out cubeMathType",
+var opGemm = Operator{
+	Name: "Gemm", Symbol: "aclnnGemm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "A B C alpha beta transA transB out cubeMathType",
 }
 
 // Gemm launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Gemm(st *acl.Stream, p GemmParams) error {
-	c := newCall(st, &opGemm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGemm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GemmParams) operator() *operator { return &opGemm }
 
-func (p *GemmParams) encode(c *call) {
-	c.tensor(p.A)
-	c.tensor(p.B)
-	c.tensor(p.C)
-	c.float32(p.Alpha)
-	c.float32(p.Beta)
-	c.int64(p.TransA)
-	c.int64(p.TransB)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *GemmParams) Operator() *Operator { return &opGemm }
+
+// Encode implements Params.
+func (p *GemmParams) Encode(c *Call) {
+	c.Tensor(p.A)
+	c.Tensor(p.B)
+	c.Tensor(p.C)
+	c.Float32(p.Alpha)
+	c.Float32(p.Beta)
+	c.Int64(p.TransA)
+	c.Int64(p.TransB)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // GerParams are the arguments of aclnnGer, in C order.
 type GerParams struct {
 	Self *Tensor
 	Vec2 *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opGer = operator{
-	name:    "Ger",
-	symbol:  "aclnnGer",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self vec2 out",
+var opGer = Operator{
+	Name: "Ger", Symbol: "aclnnGer", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self vec2 out",
 }
 
 // Ger launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Ger(st *acl.Stream, p GerParams) error {
-	c := newCall(st, &opGer)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGer)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GerParams) operator() *operator { return &opGer }
 
-func (p *GerParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Vec2)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GerParams) Operator() *Operator { return &opGer }
+
+// Encode implements Params.
+func (p *GerParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Vec2)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatmulParams are the arguments of aclnnGroupedMatmul, in C order.
@@ -792,33 +792,33 @@ type GroupedMatmulParams struct {
 	Y                       []*Tensor
 }
 
-var opGroupedMatmul = operator{
-	name:    "GroupedMatmul",
-	symbol:  "aclnnGroupedMatmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
+var opGroupedMatmul = Operator{
+	Name: "GroupedMatmul", Symbol: "aclnnGroupedMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
 }
 
 // GroupedMatmul launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
-	c := newCall(st, &opGroupedMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulParams) operator() *operator { return &opGroupedMatmul }
 
-func (p *GroupedMatmulParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.ints(p.GroupListOptional)
-	c.int64(p.SplitItem)
-	c.tensors(p.Y)
+// Operator implements Params.
+func (p *GroupedMatmulParams) Operator() *Operator { return &opGroupedMatmul }
+
+// Encode implements Params.
+func (p *GroupedMatmulParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Ints(p.GroupListOptional)
+	c.Int64(p.SplitItem)
+	c.Tensors(p.Y)
 }
 
 // GroupedMatmulAddParams are the arguments of aclnnGroupedMatmulAdd, in C order.
@@ -826,36 +826,36 @@ type GroupedMatmulAddParams struct {
 	X               *Tensor
 	Weight          *Tensor
 	GroupList       *Tensor
-	YRef            *Tensor
+	YRef            *Tensor // read and written
 	TransposeX      bool
 	TransposeWeight bool
 	GroupType       int64
 }
 
-var opGroupedMatmulAdd = operator{
-	name:    "GroupedMatmulAdd",
-	symbol:  "aclnnGroupedMatmulAdd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight groupList yRef transposeX transposeWeight groupType",
+var opGroupedMatmulAdd = Operator{
+	Name: "GroupedMatmulAdd", Symbol: "aclnnGroupedMatmulAdd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight groupList yRef transposeX transposeWeight groupType",
 }
 
 // GroupedMatmulAdd launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) on st.
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
-	c := newCall(st, &opGroupedMatmulAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulAddParams) operator() *operator { return &opGroupedMatmulAdd }
 
-func (p *GroupedMatmulAddParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.GroupList)
-	c.tensor(p.YRef)
-	c.bool(p.TransposeX)
-	c.bool(p.TransposeWeight)
-	c.int64(p.GroupType)
+// Operator implements Params.
+func (p *GroupedMatmulAddParams) Operator() *Operator { return &opGroupedMatmulAdd }
+
+// Encode implements Params.
+func (p *GroupedMatmulAddParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.YRef)
+	c.Bool(p.TransposeX)
+	c.Bool(p.TransposeWeight)
+	c.Int64(p.GroupType)
 }
 
 // GroupedMatmulFinalizeRoutingParams are the arguments of aclnnGroupedMatmulFinalizeRouting, in C order.
@@ -875,44 +875,44 @@ type GroupedMatmulFinalizeRoutingParams struct {
 	TransposeX            bool
 	TransposeW            bool
 	GroupListType         int64
-	Y                     *Tensor
+	Y                     *Tensor // output
 }
 
-var opGroupedMatmulFinalizeRouting = operator{
-	name:    "GroupedMatmulFinalizeRouting",
-	symbol:  "aclnnGroupedMatmulFinalizeRouting",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
+var opGroupedMatmulFinalizeRouting = Operator{
+	Name: "GroupedMatmulFinalizeRouting", Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
+	Params: "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
 }
 
 // GroupedMatmulFinalizeRouting launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) on st.
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
-	c := newCall(st, &opGroupedMatmulFinalizeRouting)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulFinalizeRoutingParams) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulFinalizeRoutingParams) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRouting
 }
 
-func (p *GroupedMatmulFinalizeRoutingParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.W)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.SharedInputOptional)
-	c.tensor(p.LogitOptional)
-	c.tensor(p.RowIndexOptional)
-	c.int64(p.Dtype)
-	c.float32(p.SharedInputWeight)
-	c.int64(p.SharedInputOffset)
-	c.bool(p.TransposeX)
-	c.bool(p.TransposeW)
-	c.int64(p.GroupListType)
-	c.tensor(p.Y)
+// Encode implements Params.
+func (p *GroupedMatmulFinalizeRoutingParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.W)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.SharedInputOptional)
+	c.Tensor(p.LogitOptional)
+	c.Tensor(p.RowIndexOptional)
+	c.Int64(p.Dtype)
+	c.Float32(p.SharedInputWeight)
+	c.Int64(p.SharedInputOffset)
+	c.Bool(p.TransposeX)
+	c.Bool(p.TransposeW)
+	c.Int64(p.GroupListType)
+	c.Tensor(p.Y)
 }
 
 // GroupedMatmulFinalizeRoutingV2Params are the arguments of aclnnGroupedMatmulFinalizeRoutingV2, in C order.
@@ -935,47 +935,47 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 	TransposeX1             bool
 	TransposeX2             bool
 	GroupListType           int64
-	Out                     *Tensor
+	Out                     *Tensor // output
 }
 
-var opGroupedMatmulFinalizeRoutingV2 = operator{
-	name:    "GroupedMatmulFinalizeRoutingV2",
-	symbol:  "aclnnGroupedMatmulFinalizeRoutingV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
+var opGroupedMatmulFinalizeRoutingV2 = Operator{
+	Name: "GroupedMatmulFinalizeRoutingV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 }
 
 // GroupedMatmulFinalizeRoutingV2 launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) on st.
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
-	c := newCall(st, &opGroupedMatmulFinalizeRoutingV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulFinalizeRoutingV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulFinalizeRoutingV2Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingV2
 }
 
-func (p *GroupedMatmulFinalizeRoutingV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.OffsetOptional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.SharedInputOptional)
-	c.tensor(p.LogitOptional)
-	c.tensor(p.RowIndexOptional)
-	c.int64(p.Dtype)
-	c.float32(p.SharedInputWeight)
-	c.int64(p.SharedInputOffset)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupListType)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *GroupedMatmulFinalizeRoutingV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.SharedInputOptional)
+	c.Tensor(p.LogitOptional)
+	c.Tensor(p.RowIndexOptional)
+	c.Int64(p.Dtype)
+	c.Float32(p.SharedInputWeight)
+	c.Int64(p.SharedInputOffset)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupListType)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingV3Params are the arguments of aclnnGroupedMatmulFinalizeRoutingV3, in C order.
@@ -999,48 +999,48 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 	TransposeX2             bool
 	GroupListType           int64
 	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor
+	Out                     *Tensor // output
 }
 
-var opGroupedMatmulFinalizeRoutingV3 = operator{
-	name:    "GroupedMatmulFinalizeRoutingV3",
-	symbol:  "aclnnGroupedMatmulFinalizeRoutingV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
+var opGroupedMatmulFinalizeRoutingV3 = Operator{
+	Name: "GroupedMatmulFinalizeRoutingV3", Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 }
 
 // GroupedMatmulFinalizeRoutingV3 launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) on st.
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
-	c := newCall(st, &opGroupedMatmulFinalizeRoutingV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulFinalizeRoutingV3Params) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulFinalizeRoutingV3Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingV3
 }
 
-func (p *GroupedMatmulFinalizeRoutingV3Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.OffsetOptional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.SharedInputOptional)
-	c.tensor(p.LogitOptional)
-	c.tensor(p.RowIndexOptional)
-	c.int64(p.Dtype)
-	c.float32(p.SharedInputWeight)
-	c.int64(p.SharedInputOffset)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupListType)
-	c.ints(p.TuningConfigOptional)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *GroupedMatmulFinalizeRoutingV3Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.SharedInputOptional)
+	c.Tensor(p.LogitOptional)
+	c.Tensor(p.RowIndexOptional)
+	c.Int64(p.Dtype)
+	c.Float32(p.SharedInputWeight)
+	c.Int64(p.SharedInputOffset)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupListType)
+	c.Ints(p.TuningConfigOptional)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzParams are the arguments of aclnnGroupedMatmulFinalizeRoutingWeightNz, in C order.
@@ -1060,44 +1060,44 @@ type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 	TransposeX1           bool
 	TransposeX2           bool
 	GroupListType         int64
-	Out                   *Tensor
+	Out                   *Tensor // output
 }
 
-var opGroupedMatmulFinalizeRoutingWeightNz = operator{
-	name:    "GroupedMatmulFinalizeRoutingWeightNz",
-	symbol:  "aclnnGroupedMatmulFinalizeRoutingWeightNz",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
+var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
+	Name: "GroupedMatmulFinalizeRoutingWeightNz", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNz", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNz launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
-	c := newCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulFinalizeRoutingWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingWeightNz
 }
 
-func (p *GroupedMatmulFinalizeRoutingWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Scale)
-	c.tensor(p.Bias)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.GroupList)
-	c.tensor(p.SharedInput)
-	c.tensor(p.Logit)
-	c.tensor(p.RowIndex)
-	c.int64(p.Dtype)
-	c.float32(p.SharedInputWeight)
-	c.int64(p.SharedInputOffset)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupListType)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SharedInput)
+	c.Tensor(p.Logit)
+	c.Tensor(p.RowIndex)
+	c.Int64(p.Dtype)
+	c.Float32(p.SharedInputWeight)
+	c.Int64(p.SharedInputOffset)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupListType)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2Params are the arguments of aclnnGroupedMatmulFinalizeRoutingWeightNzV2, in C order.
@@ -1121,48 +1121,48 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 	TransposeX2             bool
 	GroupListType           int64
 	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor
+	Out                     *Tensor // output
 }
 
-var opGroupedMatmulFinalizeRoutingWeightNzV2 = operator{
-	name:    "GroupedMatmulFinalizeRoutingWeightNzV2",
-	symbol:  "aclnnGroupedMatmulFinalizeRoutingWeightNzV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
+var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
+	Name: "GroupedMatmulFinalizeRoutingWeightNzV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2 launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) on st.
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
-	c := newCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingWeightNzV2
 }
 
-func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Scale)
-	c.tensor(p.Bias)
-	c.tensor(p.OffsetOptional)
-	c.tensor(p.AntiquantScaleOptional)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.GroupList)
-	c.tensor(p.SharedInput)
-	c.tensor(p.Logit)
-	c.tensor(p.RowIndex)
-	c.int64(p.Dtype)
-	c.float32(p.SharedInputWeight)
-	c.int64(p.SharedInputOffset)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupListType)
-	c.ints(p.TuningConfigOptional)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Tensor(p.OffsetOptional)
+	c.Tensor(p.AntiquantScaleOptional)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.SharedInput)
+	c.Tensor(p.Logit)
+	c.Tensor(p.RowIndex)
+	c.Int64(p.Dtype)
+	c.Float32(p.SharedInputWeight)
+	c.Int64(p.SharedInputOffset)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupListType)
+	c.Ints(p.TuningConfigOptional)
+	c.Tensor(p.Out)
 }
 
 // GroupedMatmulV2Params are the arguments of aclnnGroupedMatmulV2, in C order.
@@ -1180,34 +1180,34 @@ type GroupedMatmulV2Params struct {
 	Y                       []*Tensor
 }
 
-var opGroupedMatmulV2 = operator{
-	name:    "GroupedMatmulV2",
-	symbol:  "aclnnGroupedMatmulV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
+var opGroupedMatmulV2 = Operator{
+	Name: "GroupedMatmulV2", Symbol: "aclnnGroupedMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 }
 
 // GroupedMatmulV2 launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
-	c := newCall(st, &opGroupedMatmulV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulV2Params) operator() *operator { return &opGroupedMatmulV2 }
 
-func (p *GroupedMatmulV2Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.ints(p.GroupListOptional)
-	c.int64(p.SplitItem)
-	c.int64(p.GroupType)
-	c.tensors(p.Y)
+// Operator implements Params.
+func (p *GroupedMatmulV2Params) Operator() *Operator { return &opGroupedMatmulV2 }
+
+// Encode implements Params.
+func (p *GroupedMatmulV2Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Ints(p.GroupListOptional)
+	c.Int64(p.SplitItem)
+	c.Int64(p.GroupType)
+	c.Tensors(p.Y)
 }
 
 // GroupedMatmulV3Params are the arguments of aclnnGroupedMatmulV3, in C order.
@@ -1225,34 +1225,34 @@ type GroupedMatmulV3Params struct {
 	Y                       []*Tensor
 }
 
-var opGroupedMatmulV3 = operator{
-	name:    "GroupedMatmulV3",
-	symbol:  "aclnnGroupedMatmulV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
+var opGroupedMatmulV3 = Operator{
+	Name: "GroupedMatmulV3", Symbol: "aclnnGroupedMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 }
 
 // GroupedMatmulV3 launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
-	c := newCall(st, &opGroupedMatmulV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulV3Params) operator() *operator { return &opGroupedMatmulV3 }
 
-func (p *GroupedMatmulV3Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.tensor(p.GroupListOptional)
-	c.int64(p.SplitItem)
-	c.int64(p.GroupType)
-	c.tensors(p.Y)
+// Operator implements Params.
+func (p *GroupedMatmulV3Params) Operator() *Operator { return &opGroupedMatmulV3 }
+
+// Encode implements Params.
+func (p *GroupedMatmulV3Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Int64(p.SplitItem)
+	c.Int64(p.GroupType)
+	c.Tensors(p.Y)
 }
 
 // GroupedMatmulV4Params are the arguments of aclnnGroupedMatmulV4, in C order.
@@ -1273,47 +1273,47 @@ type GroupedMatmulV4Params struct {
 	GroupType                     int64
 	GroupListType                 int64
 	ActType                       int64
-	Out                           []*Tensor
-	ActivationFeatureOutOptional  []*Tensor // optional
-	DynQuantScaleOutOptional      []*Tensor // optional
+	Out                           []*Tensor // output
+	ActivationFeatureOutOptional  []*Tensor // optional output
+	DynQuantScaleOutOptional      []*Tensor // optional output
 }
 
-var opGroupedMatmulV4 = operator{
-	name:    "GroupedMatmulV4",
-	symbol:  "aclnnGroupedMatmulV4",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
+var opGroupedMatmulV4 = Operator{
+	Name: "GroupedMatmulV4", Symbol: "aclnnGroupedMatmulV4", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
 // GroupedMatmulV4 launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
-	c := newCall(st, &opGroupedMatmulV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulV4Params) operator() *operator { return &opGroupedMatmulV4 }
 
-func (p *GroupedMatmulV4Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.tensors(p.PerTokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensors(p.ActivationInputOptional)
-	c.tensors(p.ActivationQuantScaleOptional)
-	c.tensors(p.ActivationQuantOffsetOptional)
-	c.int64(p.SplitItem)
-	c.int64(p.GroupType)
-	c.int64(p.GroupListType)
-	c.int64(p.ActType)
-	c.tensors(p.Out)
-	c.tensors(p.ActivationFeatureOutOptional)
-	c.tensors(p.DynQuantScaleOutOptional)
+// Operator implements Params.
+func (p *GroupedMatmulV4Params) Operator() *Operator { return &opGroupedMatmulV4 }
+
+// Encode implements Params.
+func (p *GroupedMatmulV4Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Tensors(p.PerTokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensors(p.ActivationInputOptional)
+	c.Tensors(p.ActivationQuantScaleOptional)
+	c.Tensors(p.ActivationQuantOffsetOptional)
+	c.Int64(p.SplitItem)
+	c.Int64(p.GroupType)
+	c.Int64(p.GroupListType)
+	c.Int64(p.ActType)
+	c.Tensors(p.Out)
+	c.Tensors(p.ActivationFeatureOutOptional)
+	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
 // GroupedMatmulV5Params are the arguments of aclnnGroupedMatmulV5, in C order.
@@ -1334,49 +1334,49 @@ type GroupedMatmulV5Params struct {
 	GroupType                     int64
 	GroupListType                 int64
 	ActType                       int64
-	TuningConfigOptional          []int64 // optional
-	Out                           []*Tensor
-	ActivationFeatureOutOptional  []*Tensor // optional
-	DynQuantScaleOutOptional      []*Tensor // optional
+	TuningConfigOptional          []int64   // optional
+	Out                           []*Tensor // output
+	ActivationFeatureOutOptional  []*Tensor // optional output
+	DynQuantScaleOutOptional      []*Tensor // optional output
 }
 
-var opGroupedMatmulV5 = operator{
-	name:    "GroupedMatmulV5",
-	symbol:  "aclnnGroupedMatmulV5",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
+var opGroupedMatmulV5 = Operator{
+	Name: "GroupedMatmulV5", Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
 // GroupedMatmulV5 launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) on st.
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
-	c := newCall(st, &opGroupedMatmulV5)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulV5)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulV5Params) operator() *operator { return &opGroupedMatmulV5 }
 
-func (p *GroupedMatmulV5Params) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.tensors(p.PerTokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensors(p.ActivationInputOptional)
-	c.tensors(p.ActivationQuantScaleOptional)
-	c.tensors(p.ActivationQuantOffsetOptional)
-	c.int64(p.SplitItem)
-	c.int64(p.GroupType)
-	c.int64(p.GroupListType)
-	c.int64(p.ActType)
-	c.ints(p.TuningConfigOptional)
-	c.tensors(p.Out)
-	c.tensors(p.ActivationFeatureOutOptional)
-	c.tensors(p.DynQuantScaleOutOptional)
+// Operator implements Params.
+func (p *GroupedMatmulV5Params) Operator() *Operator { return &opGroupedMatmulV5 }
+
+// Encode implements Params.
+func (p *GroupedMatmulV5Params) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Tensors(p.PerTokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensors(p.ActivationInputOptional)
+	c.Tensors(p.ActivationQuantScaleOptional)
+	c.Tensors(p.ActivationQuantOffsetOptional)
+	c.Int64(p.SplitItem)
+	c.Int64(p.GroupType)
+	c.Int64(p.GroupListType)
+	c.Int64(p.ActType)
+	c.Ints(p.TuningConfigOptional)
+	c.Tensors(p.Out)
+	c.Tensors(p.ActivationFeatureOutOptional)
+	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
 // GroupedMatmulWeightNzParams are the arguments of aclnnGroupedMatmulWeightNz, in C order.
@@ -1399,54 +1399,54 @@ type GroupedMatmulWeightNzParams struct {
 	ActType                       int64
 	TuningConfigOptional          []int64 // optional
 	QuantGroupSize                int64
-	Out                           []*Tensor
-	ActivationFeatureOutOptional  []*Tensor // optional
-	DynQuantScaleOutOptional      []*Tensor // optional
+	Out                           []*Tensor // output
+	ActivationFeatureOutOptional  []*Tensor // optional output
+	DynQuantScaleOutOptional      []*Tensor // optional output
 }
 
-var opGroupedMatmulWeightNz = operator{
-	name:    "GroupedMatmulWeightNz",
-	symbol:  "aclnnGroupedMatmulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
+var opGroupedMatmulWeightNz = Operator{
+	Name: "GroupedMatmulWeightNz", Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
 // GroupedMatmulWeightNz launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) on st.
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
-	c := newCall(st, &opGroupedMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulWeightNzParams) operator() *operator { return &opGroupedMatmulWeightNz }
 
-func (p *GroupedMatmulWeightNzParams) encode(c *call) {
-	c.tensors(p.X)
-	c.tensors(p.Weight)
-	c.tensors(p.BiasOptional)
-	c.tensors(p.ScaleOptional)
-	c.tensors(p.OffsetOptional)
-	c.tensors(p.AntiquantScaleOptional)
-	c.tensors(p.AntiquantOffsetOptional)
-	c.tensors(p.PerTokenScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensors(p.ActivationInputOptional)
-	c.tensors(p.ActivationQuantScaleOptional)
-	c.tensors(p.ActivationQuantOffsetOptional)
-	c.int64(p.SplitItem)
-	c.int64(p.GroupType)
-	c.int64(p.GroupListType)
-	c.int64(p.ActType)
-	c.ints(p.TuningConfigOptional)
-	c.int64(p.QuantGroupSize)
-	c.tensors(p.Out)
-	c.tensors(p.ActivationFeatureOutOptional)
-	c.tensors(p.DynQuantScaleOutOptional)
+// Operator implements Params.
+func (p *GroupedMatmulWeightNzParams) Operator() *Operator { return &opGroupedMatmulWeightNz }
+
+// Encode implements Params.
+func (p *GroupedMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensors(p.X)
+	c.Tensors(p.Weight)
+	c.Tensors(p.BiasOptional)
+	c.Tensors(p.ScaleOptional)
+	c.Tensors(p.OffsetOptional)
+	c.Tensors(p.AntiquantScaleOptional)
+	c.Tensors(p.AntiquantOffsetOptional)
+	c.Tensors(p.PerTokenScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensors(p.ActivationInputOptional)
+	c.Tensors(p.ActivationQuantScaleOptional)
+	c.Tensors(p.ActivationQuantOffsetOptional)
+	c.Int64(p.SplitItem)
+	c.Int64(p.GroupType)
+	c.Int64(p.GroupListType)
+	c.Int64(p.ActType)
+	c.Ints(p.TuningConfigOptional)
+	c.Int64(p.QuantGroupSize)
+	c.Tensors(p.Out)
+	c.Tensors(p.ActivationFeatureOutOptional)
+	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
 // InplaceAddbmmParams are the arguments of aclnnInplaceAddbmm, in C order.
 type InplaceAddbmmParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	Batch1       *Tensor
 	Batch2       *Tensor
 	Beta         Scalar
@@ -1454,34 +1454,34 @@ type InplaceAddbmmParams struct {
 	CubeMathType int8
 }
 
-var opInplaceAddbmm = operator{
-	name:    "InplaceAddbmm",
-	symbol:  "aclnnInplaceAddbmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef batch1 batch2 beta alpha cubeMathType",
+var opInplaceAddbmm = Operator{
+	Name: "InplaceAddbmm", Symbol: "aclnnInplaceAddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 }
 
 // InplaceAddbmm launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
-	c := newCall(st, &opInplaceAddbmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddbmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddbmmParams) operator() *operator { return &opInplaceAddbmm }
 
-func (p *InplaceAddbmmParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Batch1)
-	c.tensor(p.Batch2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *InplaceAddbmmParams) Operator() *Operator { return &opInplaceAddbmm }
+
+// Encode implements Params.
+func (p *InplaceAddbmmParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Batch1)
+	c.Tensor(p.Batch2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // InplaceAddmmParams are the arguments of aclnnInplaceAddmm, in C order.
 type InplaceAddmmParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	Mat1         *Tensor
 	Mat2         *Tensor
 	Beta         Scalar
@@ -1489,100 +1489,100 @@ type InplaceAddmmParams struct {
 	CubeMathType int8
 }
 
-var opInplaceAddmm = operator{
-	name:    "InplaceAddmm",
-	symbol:  "aclnnInplaceAddmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef mat1 mat2 beta alpha cubeMathType",
+var opInplaceAddmm = Operator{
+	Name: "InplaceAddmm", Symbol: "aclnnInplaceAddmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef mat1 mat2 beta alpha cubeMathType",
 }
 
 // InplaceAddmm launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
-	c := newCall(st, &opInplaceAddmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddmmParams) operator() *operator { return &opInplaceAddmm }
 
-func (p *InplaceAddmmParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Mat1)
-	c.tensor(p.Mat2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *InplaceAddmmParams) Operator() *Operator { return &opInplaceAddmm }
+
+// Encode implements Params.
+func (p *InplaceAddmmParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Mat1)
+	c.Tensor(p.Mat2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // InplaceAddrParams are the arguments of aclnnInplaceAddr, in C order.
 type InplaceAddrParams struct {
-	SelfRef       *Tensor
+	SelfRef       *Tensor // read and written
 	Vec1          *Tensor
 	Vec2          *Tensor
 	BetaOptional  Scalar // optional
 	AlphaOptional Scalar // optional
 }
 
-var opInplaceAddr = operator{
-	name:    "InplaceAddr",
-	symbol:  "aclnnInplaceAddr",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef vec1 vec2 betaOptional alphaOptional",
+var opInplaceAddr = Operator{
+	Name: "InplaceAddr", Symbol: "aclnnInplaceAddr", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 }
 
 // InplaceAddr launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
-	c := newCall(st, &opInplaceAddr)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddr)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddrParams) operator() *operator { return &opInplaceAddr }
 
-func (p *InplaceAddrParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Vec1)
-	c.tensor(p.Vec2)
-	c.scalar(p.BetaOptional)
-	c.scalar(p.AlphaOptional)
+// Operator implements Params.
+func (p *InplaceAddrParams) Operator() *Operator { return &opInplaceAddr }
+
+// Encode implements Params.
+func (p *InplaceAddrParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Vec1)
+	c.Tensor(p.Vec2)
+	c.Scalar(p.BetaOptional)
+	c.Scalar(p.AlphaOptional)
 }
 
 // InplaceAddrV2Params are the arguments of aclnnInplaceAddrV2, in C order.
 type InplaceAddrV2Params struct {
-	SelfRef       *Tensor
+	SelfRef       *Tensor // read and written
 	Vec1          *Tensor
 	Vec2          *Tensor
 	BetaOptional  Scalar // optional
 	AlphaOptional Scalar // optional
 }
 
-var opInplaceAddrV2 = operator{
-	name:    "InplaceAddrV2",
-	symbol:  "aclnnInplaceAddrV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef vec1 vec2 betaOptional alphaOptional",
+var opInplaceAddrV2 = Operator{
+	Name: "InplaceAddrV2", Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 }
 
 // InplaceAddrV2 launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) on st.
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
-	c := newCall(st, &opInplaceAddrV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceAddrV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceAddrV2Params) operator() *operator { return &opInplaceAddrV2 }
 
-func (p *InplaceAddrV2Params) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Vec1)
-	c.tensor(p.Vec2)
-	c.scalar(p.BetaOptional)
-	c.scalar(p.AlphaOptional)
+// Operator implements Params.
+func (p *InplaceAddrV2Params) Operator() *Operator { return &opInplaceAddrV2 }
+
+// Encode implements Params.
+func (p *InplaceAddrV2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Vec1)
+	c.Tensor(p.Vec2)
+	c.Scalar(p.BetaOptional)
+	c.Scalar(p.AlphaOptional)
 }
 
 // InplaceBaddbmmParams are the arguments of aclnnInplaceBaddbmm, in C order.
 type InplaceBaddbmmParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	Batch1       *Tensor
 	Batch2       *Tensor
 	Beta         Scalar
@@ -1590,60 +1590,60 @@ type InplaceBaddbmmParams struct {
 	CubeMathType int8
 }
 
-var opInplaceBaddbmm = operator{
-	name:    "InplaceBaddbmm",
-	symbol:  "aclnnInplaceBaddbmm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef batch1 batch2 beta alpha cubeMathType",
+var opInplaceBaddbmm = Operator{
+	Name: "InplaceBaddbmm", Symbol: "aclnnInplaceBaddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 }
 
 // InplaceBaddbmm launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
-	c := newCall(st, &opInplaceBaddbmm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBaddbmm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBaddbmmParams) operator() *operator { return &opInplaceBaddbmm }
 
-func (p *InplaceBaddbmmParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Batch1)
-	c.tensor(p.Batch2)
-	c.scalar(p.Beta)
-	c.scalar(p.Alpha)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *InplaceBaddbmmParams) Operator() *Operator { return &opInplaceBaddbmm }
+
+// Encode implements Params.
+func (p *InplaceBaddbmmParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Batch1)
+	c.Tensor(p.Batch2)
+	c.Scalar(p.Beta)
+	c.Scalar(p.Alpha)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // MatmulParams are the arguments of aclnnMatmul, in C order.
 type MatmulParams struct {
 	Self         *Tensor
 	Mat2         *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opMatmul = operator{
-	name:    "Matmul",
-	symbol:  "aclnnMatmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mat2 out cubeMathType",
+var opMatmul = Operator{
+	Name: "Matmul", Symbol: "aclnnMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mat2 out cubeMathType",
 }
 
 // Matmul launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Matmul(st *acl.Stream, p MatmulParams) error {
-	c := newCall(st, &opMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulParams) operator() *operator { return &opMatmul }
 
-func (p *MatmulParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat2)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *MatmulParams) Operator() *Operator { return &opMatmul }
+
+// Encode implements Params.
+func (p *MatmulParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat2)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // MatmulCompressParams are the arguments of aclnnMatmulCompress, in C order.
@@ -1652,31 +1652,31 @@ type MatmulCompressParams struct {
 	Weight        *Tensor
 	Bias          *Tensor
 	CompressIndex *Tensor
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opMatmulCompress = operator{
-	name:    "MatmulCompress",
-	symbol:  "aclnnMatmulCompress",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight bias compressIndex out",
+var opMatmulCompress = Operator{
+	Name: "MatmulCompress", Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
+	Params: "x weight bias compressIndex out",
 }
 
 // MatmulCompress launches aclnnMatmulCompress (libopapi, CANN 2026-08) on st.
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
-	c := newCall(st, &opMatmulCompress)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulCompress)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulCompressParams) operator() *operator { return &opMatmulCompress }
 
-func (p *MatmulCompressParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.CompressIndex)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MatmulCompressParams) Operator() *Operator { return &opMatmulCompress }
+
+// Encode implements Params.
+func (p *MatmulCompressParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.CompressIndex)
+	c.Tensor(p.Out)
 }
 
 // MatmulCompressDequantParams are the arguments of aclnnMatmulCompressDequant, in C order.
@@ -1689,35 +1689,35 @@ type MatmulCompressDequantParams struct {
 	OffsetW       *Tensor
 	OffsetX       int32
 	CompressInfo  []int64
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opMatmulCompressDequant = operator{
-	name:    "MatmulCompressDequant",
-	symbol:  "aclnnMatmulCompressDequant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
+var opMatmulCompressDequant = Operator{
+	Name: "MatmulCompressDequant", Symbol: "aclnnMatmulCompressDequant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
 }
 
 // MatmulCompressDequant launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
-	c := newCall(st, &opMatmulCompressDequant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulCompressDequant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulCompressDequantParams) operator() *operator { return &opMatmulCompressDequant }
 
-func (p *MatmulCompressDequantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.CompressIndex)
-	c.tensor(p.Bias)
-	c.tensor(p.DeqScale)
-	c.tensor(p.OffsetW)
-	c.int64(int64(p.OffsetX))
-	c.ints(p.CompressInfo)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MatmulCompressDequantParams) Operator() *Operator { return &opMatmulCompressDequant }
+
+// Encode implements Params.
+func (p *MatmulCompressDequantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.CompressIndex)
+	c.Tensor(p.Bias)
+	c.Tensor(p.DeqScale)
+	c.Tensor(p.OffsetW)
+	c.Int64(int64(p.OffsetX))
+	c.Ints(p.CompressInfo)
+	c.Tensor(p.Out)
 }
 
 // MatmulEmuSplitWeightParams are the arguments of aclnnMatmulEmuSplitWeight, in C order.
@@ -1730,147 +1730,147 @@ type MatmulEmuSplitWeightParams struct {
 	YDtype    int8
 }
 
-var opMatmulEmuSplitWeight = operator{
-	name:    "MatmulEmuSplitWeight",
-	symbol:  "aclnnMatmulEmuSplitWeight",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x wHigh wLow y wLowScale yDtype",
+var opMatmulEmuSplitWeight = Operator{
+	Name: "MatmulEmuSplitWeight", Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
+	Params: "x wHigh wLow y wLowScale yDtype",
 }
 
 // MatmulEmuSplitWeight launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) on st.
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
-	c := newCall(st, &opMatmulEmuSplitWeight)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulEmuSplitWeight)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulEmuSplitWeightParams) operator() *operator { return &opMatmulEmuSplitWeight }
 
-func (p *MatmulEmuSplitWeightParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.WHigh)
-	c.tensor(p.WLow)
-	c.tensor(p.Y)
-	c.float32(p.WLowScale)
-	c.int64(int64(p.YDtype))
+// Operator implements Params.
+func (p *MatmulEmuSplitWeightParams) Operator() *Operator { return &opMatmulEmuSplitWeight }
+
+// Encode implements Params.
+func (p *MatmulEmuSplitWeightParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WHigh)
+	c.Tensor(p.WLow)
+	c.Tensor(p.Y)
+	c.Float32(p.WLowScale)
+	c.Int64(int64(p.YDtype))
 }
 
 // MatmulWeightNzParams are the arguments of aclnnMatmulWeightNz, in C order.
 type MatmulWeightNzParams struct {
 	Self         *Tensor
 	Mat2         *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opMatmulWeightNz = operator{
-	name:    "MatmulWeightNz",
-	symbol:  "aclnnMatmulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self mat2 out cubeMathType",
+var opMatmulWeightNz = Operator{
+	Name: "MatmulWeightNz", Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "self mat2 out cubeMathType",
 }
 
 // MatmulWeightNz launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) on st.
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
-	c := newCall(st, &opMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MatmulWeightNzParams) operator() *operator { return &opMatmulWeightNz }
 
-func (p *MatmulWeightNzParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat2)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *MatmulWeightNzParams) Operator() *Operator { return &opMatmulWeightNz }
+
+// Encode implements Params.
+func (p *MatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat2)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // MmParams are the arguments of aclnnMm, in C order.
 type MmParams struct {
 	Self         *Tensor
 	Mat2         *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opMm = operator{
-	name:    "Mm",
-	symbol:  "aclnnMm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mat2 out cubeMathType",
+var opMm = Operator{
+	Name: "Mm", Symbol: "aclnnMm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mat2 out cubeMathType",
 }
 
 // Mm launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Mm(st *acl.Stream, p MmParams) error {
-	c := newCall(st, &opMm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MmParams) operator() *operator { return &opMm }
 
-func (p *MmParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mat2)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *MmParams) Operator() *Operator { return &opMm }
+
+// Encode implements Params.
+func (p *MmParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat2)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // MvParams are the arguments of aclnnMv, in C order.
 type MvParams struct {
 	Self         *Tensor
 	Vec          *Tensor
-	Out          *Tensor
+	Out          *Tensor // output
 	CubeMathType int8
 }
 
-var opMv = operator{
-	name:    "Mv",
-	symbol:  "aclnnMv",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self vec out cubeMathType",
+var opMv = Operator{
+	Name: "Mv", Symbol: "aclnnMv", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self vec out cubeMathType",
 }
 
 // Mv launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Mv(st *acl.Stream, p MvParams) error {
-	c := newCall(st, &opMv)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMv)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MvParams) operator() *operator { return &opMv }
 
-func (p *MvParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Vec)
-	c.tensor(p.Out)
-	c.int64(int64(p.CubeMathType))
+// Operator implements Params.
+func (p *MvParams) Operator() *Operator { return &opMv }
+
+// Encode implements Params.
+func (p *MvParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Vec)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
 }
 
 // TransMatmulWeightParams are the arguments of aclnnTransMatmulWeight, in C order.
 type TransMatmulWeightParams struct {
-	MmWeightRef *Tensor
+	MmWeightRef *Tensor // read and written
 }
 
-var opTransMatmulWeight = operator{
-	name:    "TransMatmulWeight",
-	symbol:  "aclnnTransMatmulWeight",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "mmWeightRef",
+var opTransMatmulWeight = Operator{
+	Name: "TransMatmulWeight", Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mmWeightRef",
 }
 
 // TransMatmulWeight launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
-	c := newCall(st, &opTransMatmulWeight)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransMatmulWeight)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransMatmulWeightParams) operator() *operator { return &opTransMatmulWeight }
 
-func (p *TransMatmulWeightParams) encode(c *call) {
-	c.tensor(p.MmWeightRef)
+// Operator implements Params.
+func (p *TransMatmulWeightParams) Operator() *Operator { return &opTransMatmulWeight }
+
+// Encode implements Params.
+func (p *TransMatmulWeightParams) Encode(c *Call) {
+	c.Tensor(p.MmWeightRef)
 }
 
 // TransposeBatchMatMulParams are the arguments of aclnnTransposeBatchMatMul, in C order.
@@ -1884,36 +1884,36 @@ type TransposeBatchMatMulParams struct {
 	PermY            []int64
 	CubeMathType     int8
 	BatchSplitFactor int32
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opTransposeBatchMatMul = operator{
-	name:    "TransposeBatchMatMul",
-	symbol:  "aclnnTransposeBatchMatMul",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
+var opTransposeBatchMatMul = Operator{
+	Name: "TransposeBatchMatMul", Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 }
 
 // TransposeBatchMatMul launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) on st.
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
-	c := newCall(st, &opTransposeBatchMatMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransposeBatchMatMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransposeBatchMatMulParams) operator() *operator { return &opTransposeBatchMatMul }
 
-func (p *TransposeBatchMatMulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.Scale)
-	c.ints(p.PermX1)
-	c.ints(p.PermX2)
-	c.ints(p.PermY)
-	c.int64(int64(p.CubeMathType))
-	c.int64(int64(p.BatchSplitFactor))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TransposeBatchMatMulParams) Operator() *Operator { return &opTransposeBatchMatMul }
+
+// Encode implements Params.
+func (p *TransposeBatchMatMulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.CubeMathType))
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
 }
 
 // TransposeBatchMatMulWeightNzParams are the arguments of aclnnTransposeBatchMatMulWeightNz, in C order.
@@ -1927,36 +1927,36 @@ type TransposeBatchMatMulWeightNzParams struct {
 	PermY            []int64
 	CubeMathType     int8
 	BatchSplitFactor int32
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opTransposeBatchMatMulWeightNz = operator{
-	name:    "TransposeBatchMatMulWeightNz",
-	symbol:  "aclnnTransposeBatchMatMulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
+var opTransposeBatchMatMulWeightNz = Operator{
+	Name: "TransposeBatchMatMulWeightNz", Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 }
 
 // TransposeBatchMatMulWeightNz launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
-	c := newCall(st, &opTransposeBatchMatMulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransposeBatchMatMulWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *TransposeBatchMatMulWeightNzParams) Operator() *Operator {
 	return &opTransposeBatchMatMulWeightNz
 }
 
-func (p *TransposeBatchMatMulWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.Scale)
-	c.ints(p.PermX1)
-	c.ints(p.PermX2)
-	c.ints(p.PermY)
-	c.int64(int64(p.CubeMathType))
-	c.int64(int64(p.BatchSplitFactor))
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *TransposeBatchMatMulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.CubeMathType))
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
 }

@@ -8,155 +8,155 @@ import (
 
 // DistributeBarrierParams are the arguments of aclnnDistributeBarrier, in C order.
 type DistributeBarrierParams struct {
-	XRef      *Tensor
+	XRef      *Tensor // read and written
 	Group     string
 	WorldSize int64
 }
 
-var opDistributeBarrier = operator{
-	name:    "DistributeBarrier",
-	symbol:  "aclnnDistributeBarrier",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "xRef group worldSize",
+var opDistributeBarrier = Operator{
+	Name: "DistributeBarrier", Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
+	Params: "xRef group worldSize",
 }
 
 // DistributeBarrier launches aclnnDistributeBarrier (libopapi, CANN 2026-08) on st.
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
-	c := newCall(st, &opDistributeBarrier)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDistributeBarrier)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DistributeBarrierParams) operator() *operator { return &opDistributeBarrier }
 
-func (p *DistributeBarrierParams) encode(c *call) {
-	c.tensor(p.XRef)
-	c.str(p.Group)
-	c.int64(p.WorldSize)
+// Operator implements Params.
+func (p *DistributeBarrierParams) Operator() *Operator { return &opDistributeBarrier }
+
+// Encode implements Params.
+func (p *DistributeBarrierParams) Encode(c *Call) {
+	c.Tensor(p.XRef)
+	c.Str(p.Group)
+	c.Int64(p.WorldSize)
 }
 
 // DistributeBarrierV2Params are the arguments of aclnnDistributeBarrierV2, in C order.
 type DistributeBarrierV2Params struct {
-	XRef        *Tensor
-	TimeOut     *Tensor
+	XRef        *Tensor // read and written
+	TimeOut     *Tensor // output
 	ElasticInfo *Tensor
 	Group       string
 	WorldSize   int64
 }
 
-var opDistributeBarrierV2 = operator{
-	name:    "DistributeBarrierV2",
-	symbol:  "aclnnDistributeBarrierV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "xRef timeOut elasticInfo group worldSize",
+var opDistributeBarrierV2 = Operator{
+	Name: "DistributeBarrierV2", Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
+	Params: "xRef timeOut elasticInfo group worldSize",
 }
 
 // DistributeBarrierV2 launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) on st.
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
-	c := newCall(st, &opDistributeBarrierV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDistributeBarrierV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DistributeBarrierV2Params) operator() *operator { return &opDistributeBarrierV2 }
 
-func (p *DistributeBarrierV2Params) encode(c *call) {
-	c.tensor(p.XRef)
-	c.tensor(p.TimeOut)
-	c.tensor(p.ElasticInfo)
-	c.str(p.Group)
-	c.int64(p.WorldSize)
+// Operator implements Params.
+func (p *DistributeBarrierV2Params) Operator() *Operator { return &opDistributeBarrierV2 }
+
+// Encode implements Params.
+func (p *DistributeBarrierV2Params) Encode(c *Call) {
+	c.Tensor(p.XRef)
+	c.Tensor(p.TimeOut)
+	c.Tensor(p.ElasticInfo)
+	c.Str(p.Group)
+	c.Int64(p.WorldSize)
 }
 
 // ElasticReceivableInfoCollectParams are the arguments of aclnnElasticReceivableInfoCollect, in C order.
 type ElasticReceivableInfoCollectParams struct {
 	Group     string
 	WorldSize int64
-	Y         *Tensor
+	Y         *Tensor // output
 }
 
-var opElasticReceivableInfoCollect = operator{
-	name:    "ElasticReceivableInfoCollect",
-	symbol:  "aclnnElasticReceivableInfoCollect",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "group worldSize y",
+var opElasticReceivableInfoCollect = Operator{
+	Name: "ElasticReceivableInfoCollect", Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
+	Params: "group worldSize y",
 }
 
 // ElasticReceivableInfoCollect launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) on st.
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
-	c := newCall(st, &opElasticReceivableInfoCollect)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opElasticReceivableInfoCollect)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ElasticReceivableInfoCollectParams) operator() *operator {
+
+// Operator implements Params.
+func (p *ElasticReceivableInfoCollectParams) Operator() *Operator {
 	return &opElasticReceivableInfoCollect
 }
 
-func (p *ElasticReceivableInfoCollectParams) encode(c *call) {
-	c.str(p.Group)
-	c.int64(p.WorldSize)
-	c.tensor(p.Y)
+// Encode implements Params.
+func (p *ElasticReceivableInfoCollectParams) Encode(c *Call) {
+	c.Str(p.Group)
+	c.Int64(p.WorldSize)
+	c.Tensor(p.Y)
 }
 
 // ElasticReceivableTestParams are the arguments of aclnnElasticReceivableTest, in C order.
 type ElasticReceivableTestParams struct {
-	DstRank   *Tensor
+	DstRank   *Tensor // output
 	Group     string
 	WorldSize int64
 	RankNum   int64
 }
 
-var opElasticReceivableTest = operator{
-	name:    "ElasticReceivableTest",
-	symbol:  "aclnnElasticReceivableTest",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "dstRank group worldSize rank_num",
+var opElasticReceivableTest = Operator{
+	Name: "ElasticReceivableTest", Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
+	Params: "dstRank group worldSize rank_num",
 }
 
 // ElasticReceivableTest launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) on st.
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
-	c := newCall(st, &opElasticReceivableTest)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opElasticReceivableTest)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ElasticReceivableTestParams) operator() *operator { return &opElasticReceivableTest }
 
-func (p *ElasticReceivableTestParams) encode(c *call) {
-	c.tensor(p.DstRank)
-	c.str(p.Group)
-	c.int64(p.WorldSize)
-	c.int64(p.RankNum)
+// Operator implements Params.
+func (p *ElasticReceivableTestParams) Operator() *Operator { return &opElasticReceivableTest }
+
+// Encode implements Params.
+func (p *ElasticReceivableTestParams) Encode(c *Call) {
+	c.Tensor(p.DstRank)
+	c.Str(p.Group)
+	c.Int64(p.WorldSize)
+	c.Int64(p.RankNum)
 }
 
 // MoeComputeExpertTokensParams are the arguments of aclnnMoeComputeExpertTokens, in C order.
 type MoeComputeExpertTokensParams struct {
 	SortedExperts *Tensor
 	NumExperts    int64
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opMoeComputeExpertTokens = operator{
-	name:    "MoeComputeExpertTokens",
-	symbol:  "aclnnMoeComputeExpertTokens",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "sortedExperts numExperts out",
+var opMoeComputeExpertTokens = Operator{
+	Name: "MoeComputeExpertTokens", Symbol: "aclnnMoeComputeExpertTokens", Library: "libopapi", Since: "8.1.RC1",
+	Params: "sortedExperts numExperts out",
 }
 
 // MoeComputeExpertTokens launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) on st.
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
-	c := newCall(st, &opMoeComputeExpertTokens)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeComputeExpertTokens)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeComputeExpertTokensParams) operator() *operator { return &opMoeComputeExpertTokens }
 
-func (p *MoeComputeExpertTokensParams) encode(c *call) {
-	c.tensor(p.SortedExperts)
-	c.int64(p.NumExperts)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeComputeExpertTokensParams) Operator() *Operator { return &opMoeComputeExpertTokens }
+
+// Encode implements Params.
+func (p *MoeComputeExpertTokensParams) Encode(c *Call) {
+	c.Tensor(p.SortedExperts)
+	c.Int64(p.NumExperts)
+	c.Tensor(p.Out)
 }
 
 // MoeDistributeBufferResetParams are the arguments of aclnnMoeDistributeBufferReset, in C order.
@@ -167,27 +167,27 @@ type MoeDistributeBufferResetParams struct {
 	NeedSync    int64
 }
 
-var opMoeDistributeBufferReset = operator{
-	name:    "MoeDistributeBufferReset",
-	symbol:  "aclnnMoeDistributeBufferReset",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "elasticInfo groupEp epWorldSize needSync",
+var opMoeDistributeBufferReset = Operator{
+	Name: "MoeDistributeBufferReset", Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
+	Params: "elasticInfo groupEp epWorldSize needSync",
 }
 
 // MoeDistributeBufferReset launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) on st.
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
-	c := newCall(st, &opMoeDistributeBufferReset)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeBufferReset)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeBufferResetParams) operator() *operator { return &opMoeDistributeBufferReset }
 
-func (p *MoeDistributeBufferResetParams) encode(c *call) {
-	c.tensor(p.ElasticInfo)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.NeedSync)
+// Operator implements Params.
+func (p *MoeDistributeBufferResetParams) Operator() *Operator { return &opMoeDistributeBufferReset }
+
+// Encode implements Params.
+func (p *MoeDistributeBufferResetParams) Encode(c *Call) {
+	c.Tensor(p.ElasticInfo)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.NeedSync)
 }
 
 // MoeDistributeCombineParams are the arguments of aclnnMoeDistributeCombine, in C order.
@@ -217,52 +217,52 @@ type MoeDistributeCombineParams struct {
 	OutDtype            int64
 	CommQuantMode       int64
 	GroupListType       int64
-	X                   *Tensor
+	X                   *Tensor // output
 }
 
-var opMoeDistributeCombine = operator{
-	name:    "MoeDistributeCombine",
-	symbol:  "aclnnMoeDistributeCombine",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
+var opMoeDistributeCombine = Operator{
+	Name: "MoeDistributeCombine", Symbol: "aclnnMoeDistributeCombine", Library: "libopapi", Since: "8.1.RC1",
+	Params: "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
 }
 
 // MoeDistributeCombine launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
-	c := newCall(st, &opMoeDistributeCombine)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeCombine)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeCombineParams) operator() *operator { return &opMoeDistributeCombine }
 
-func (p *MoeDistributeCombineParams) encode(c *call) {
-	c.tensor(p.ExpandX)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.ExpandIdx)
-	c.tensor(p.EpSendCounts)
-	c.tensor(p.ExpertScales)
-	c.tensor(p.TpSendCounts)
-	c.tensor(p.XActiveMask)
-	c.tensor(p.ActivationScale)
-	c.tensor(p.WeightScale)
-	c.tensor(p.GroupList)
-	c.tensor(p.ExpandScales)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.GlobalBs)
-	c.int64(p.OutDtype)
-	c.int64(p.CommQuantMode)
-	c.int64(p.GroupListType)
-	c.tensor(p.X)
+// Operator implements Params.
+func (p *MoeDistributeCombineParams) Operator() *Operator { return &opMoeDistributeCombine }
+
+// Encode implements Params.
+func (p *MoeDistributeCombineParams) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.ExpandIdx)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.TpSendCounts)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ActivationScale)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.ExpandScales)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.GroupListType)
+	c.Tensor(p.X)
 }
 
 // MoeDistributeCombineAddRmsNormParams are the arguments of aclnnMoeDistributeCombineAddRmsNorm, in C order.
@@ -297,63 +297,63 @@ type MoeDistributeCombineAddRmsNormParams struct {
 	GroupListType           int64
 	CommAlg                 string
 	NormEps                 float32
-	YOut                    *Tensor
-	RstdOut                 *Tensor
-	XOut                    *Tensor
+	YOut                    *Tensor // output
+	RstdOut                 *Tensor // output
+	XOut                    *Tensor // output
 }
 
-var opMoeDistributeCombineAddRmsNorm = operator{
-	name:    "MoeDistributeCombineAddRmsNorm",
-	symbol:  "aclnnMoeDistributeCombineAddRmsNorm",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
+var opMoeDistributeCombineAddRmsNorm = Operator{
+	Name: "MoeDistributeCombineAddRmsNorm", Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
 }
 
 // MoeDistributeCombineAddRmsNorm launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) on st.
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
-	c := newCall(st, &opMoeDistributeCombineAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeCombineAddRmsNormParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MoeDistributeCombineAddRmsNormParams) Operator() *Operator {
 	return &opMoeDistributeCombineAddRmsNorm
 }
 
-func (p *MoeDistributeCombineAddRmsNormParams) encode(c *call) {
-	c.tensor(p.ExpandX)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.AssistInfoForCombine)
-	c.tensor(p.EpSendCounts)
-	c.tensor(p.ExpertScales)
-	c.tensor(p.ResidualX)
-	c.tensor(p.Gamma)
-	c.tensor(p.TpSendCountsOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.ExpandScalesOptional)
-	c.tensor(p.SharedExpertXOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.GlobalBs)
-	c.int64(p.OutDtype)
-	c.int64(p.CommQuantMode)
-	c.int64(p.GroupListType)
-	c.str(p.CommAlg)
-	c.float32(p.NormEps)
-	c.tensor(p.YOut)
-	c.tensor(p.RstdOut)
-	c.tensor(p.XOut)
+// Encode implements Params.
+func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.ResidualX)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.TpSendCountsOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.ExpandScalesOptional)
+	c.Tensor(p.SharedExpertXOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.GroupListType)
+	c.Str(p.CommAlg)
+	c.Float32(p.NormEps)
+	c.Tensor(p.YOut)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.XOut)
 }
 
 // MoeDistributeCombineAddRmsNormV2Params are the arguments of aclnnMoeDistributeCombineAddRmsNormV2, in C order.
@@ -396,71 +396,71 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 	ZeroExpertNum             int64
 	CopyExpertNum             int64
 	ConstExpertNum            int64
-	YOut                      *Tensor
-	RstdOut                   *Tensor
-	XOut                      *Tensor
+	YOut                      *Tensor // output
+	RstdOut                   *Tensor // output
+	XOut                      *Tensor // output
 }
 
-var opMoeDistributeCombineAddRmsNormV2 = operator{
-	name:    "MoeDistributeCombineAddRmsNormV2",
-	symbol:  "aclnnMoeDistributeCombineAddRmsNormV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
+var opMoeDistributeCombineAddRmsNormV2 = Operator{
+	Name: "MoeDistributeCombineAddRmsNormV2", Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
+	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
 }
 
 // MoeDistributeCombineAddRmsNormV2 launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) on st.
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
-	c := newCall(st, &opMoeDistributeCombineAddRmsNormV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeCombineAddRmsNormV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *MoeDistributeCombineAddRmsNormV2Params) Operator() *Operator {
 	return &opMoeDistributeCombineAddRmsNormV2
 }
 
-func (p *MoeDistributeCombineAddRmsNormV2Params) encode(c *call) {
-	c.tensor(p.ExpandX)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.AssistInfoForCombine)
-	c.tensor(p.EpSendCounts)
-	c.tensor(p.ExpertScales)
-	c.tensor(p.ResidualX)
-	c.tensor(p.Gamma)
-	c.tensor(p.TpSendCountsOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.ExpandScalesOptional)
-	c.tensor(p.SharedExpertXOptional)
-	c.tensor(p.ElasticInfoOptional)
-	c.tensor(p.OriXOptional)
-	c.tensor(p.ConstExpertAlpha1Optional)
-	c.tensor(p.ConstExpertAlpha2Optional)
-	c.tensor(p.ConstExpertVOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.GlobalBs)
-	c.int64(p.OutDtype)
-	c.int64(p.CommQuantMode)
-	c.int64(p.GroupListType)
-	c.str(p.CommAlg)
-	c.float32(p.NormEps)
-	c.int64(p.ZeroExpertNum)
-	c.int64(p.CopyExpertNum)
-	c.int64(p.ConstExpertNum)
-	c.tensor(p.YOut)
-	c.tensor(p.RstdOut)
-	c.tensor(p.XOut)
+// Encode implements Params.
+func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.ResidualX)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.TpSendCountsOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.ExpandScalesOptional)
+	c.Tensor(p.SharedExpertXOptional)
+	c.Tensor(p.ElasticInfoOptional)
+	c.Tensor(p.OriXOptional)
+	c.Tensor(p.ConstExpertAlpha1Optional)
+	c.Tensor(p.ConstExpertAlpha2Optional)
+	c.Tensor(p.ConstExpertVOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.GroupListType)
+	c.Str(p.CommAlg)
+	c.Float32(p.NormEps)
+	c.Int64(p.ZeroExpertNum)
+	c.Int64(p.CopyExpertNum)
+	c.Int64(p.ConstExpertNum)
+	c.Tensor(p.YOut)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.XOut)
 }
 
 // MoeDistributeCombineV2Params are the arguments of aclnnMoeDistributeCombineV2, in C order.
@@ -492,54 +492,54 @@ type MoeDistributeCombineV2Params struct {
 	CommQuantMode           int64
 	GroupListType           int64
 	CommAlg                 string
-	XOut                    *Tensor
+	XOut                    *Tensor // output
 }
 
-var opMoeDistributeCombineV2 = operator{
-	name:    "MoeDistributeCombineV2",
-	symbol:  "aclnnMoeDistributeCombineV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
+var opMoeDistributeCombineV2 = Operator{
+	Name: "MoeDistributeCombineV2", Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
+	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
 }
 
 // MoeDistributeCombineV2 launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) on st.
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
-	c := newCall(st, &opMoeDistributeCombineV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeCombineV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeCombineV2Params) operator() *operator { return &opMoeDistributeCombineV2 }
 
-func (p *MoeDistributeCombineV2Params) encode(c *call) {
-	c.tensor(p.ExpandX)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.AssistInfoForCombine)
-	c.tensor(p.EpSendCounts)
-	c.tensor(p.ExpertScales)
-	c.tensor(p.TpSendCountsOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.ExpandScalesOptional)
-	c.tensor(p.SharedExpertXOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.GlobalBs)
-	c.int64(p.OutDtype)
-	c.int64(p.CommQuantMode)
-	c.int64(p.GroupListType)
-	c.str(p.CommAlg)
-	c.tensor(p.XOut)
+// Operator implements Params.
+func (p *MoeDistributeCombineV2Params) Operator() *Operator { return &opMoeDistributeCombineV2 }
+
+// Encode implements Params.
+func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.TpSendCountsOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.ExpandScalesOptional)
+	c.Tensor(p.SharedExpertXOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.GroupListType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.XOut)
 }
 
 // MoeDistributeCombineV3Params are the arguments of aclnnMoeDistributeCombineV3, in C order.
@@ -579,62 +579,62 @@ type MoeDistributeCombineV3Params struct {
 	ZeroExpertNum             int64
 	CopyExpertNum             int64
 	ConstExpertNum            int64
-	XOut                      *Tensor
+	XOut                      *Tensor // output
 }
 
-var opMoeDistributeCombineV3 = operator{
-	name:    "MoeDistributeCombineV3",
-	symbol:  "aclnnMoeDistributeCombineV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
+var opMoeDistributeCombineV3 = Operator{
+	Name: "MoeDistributeCombineV3", Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
+	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
 }
 
 // MoeDistributeCombineV3 launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) on st.
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
-	c := newCall(st, &opMoeDistributeCombineV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeCombineV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeCombineV3Params) operator() *operator { return &opMoeDistributeCombineV3 }
 
-func (p *MoeDistributeCombineV3Params) encode(c *call) {
-	c.tensor(p.ExpandX)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.AssistInfoForCombine)
-	c.tensor(p.EpSendCounts)
-	c.tensor(p.ExpertScales)
-	c.tensor(p.TpSendCountsOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.GroupListOptional)
-	c.tensor(p.ExpandScalesOptional)
-	c.tensor(p.SharedExpertXOptional)
-	c.tensor(p.ElasticInfoOptional)
-	c.tensor(p.OriXOptional)
-	c.tensor(p.ConstExpertAlpha1Optional)
-	c.tensor(p.ConstExpertAlpha2Optional)
-	c.tensor(p.ConstExpertVOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.GlobalBs)
-	c.int64(p.OutDtype)
-	c.int64(p.CommQuantMode)
-	c.int64(p.GroupListType)
-	c.str(p.CommAlg)
-	c.int64(p.ZeroExpertNum)
-	c.int64(p.CopyExpertNum)
-	c.int64(p.ConstExpertNum)
-	c.tensor(p.XOut)
+// Operator implements Params.
+func (p *MoeDistributeCombineV3Params) Operator() *Operator { return &opMoeDistributeCombineV3 }
+
+// Encode implements Params.
+func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.AssistInfoForCombine)
+	c.Tensor(p.EpSendCounts)
+	c.Tensor(p.ExpertScales)
+	c.Tensor(p.TpSendCountsOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.GroupListOptional)
+	c.Tensor(p.ExpandScalesOptional)
+	c.Tensor(p.SharedExpertXOptional)
+	c.Tensor(p.ElasticInfoOptional)
+	c.Tensor(p.OriXOptional)
+	c.Tensor(p.ConstExpertAlpha1Optional)
+	c.Tensor(p.ConstExpertAlpha2Optional)
+	c.Tensor(p.ConstExpertVOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.OutDtype)
+	c.Int64(p.CommQuantMode)
+	c.Int64(p.GroupListType)
+	c.Str(p.CommAlg)
+	c.Int64(p.ZeroExpertNum)
+	c.Int64(p.CopyExpertNum)
+	c.Int64(p.ConstExpertNum)
+	c.Tensor(p.XOut)
 }
 
 // MoeDistributeDispatchParams are the arguments of aclnnMoeDistributeDispatch, in C order.
@@ -657,57 +657,57 @@ type MoeDistributeDispatchParams struct {
 	QuantMode           int64
 	GlobalBs            int64
 	ExpertTokenNumsType int64
-	ExpandX             *Tensor
-	DynamicScales       *Tensor
-	ExpandIdx           *Tensor
-	ExpertTokenNums     *Tensor
-	EpRecvCounts        *Tensor
-	TpRecvCounts        *Tensor
-	ExpandScales        *Tensor
+	ExpandX             *Tensor // output
+	DynamicScales       *Tensor // output
+	ExpandIdx           *Tensor // output
+	ExpertTokenNums     *Tensor // output
+	EpRecvCounts        *Tensor // output
+	TpRecvCounts        *Tensor // output
+	ExpandScales        *Tensor // output
 }
 
-var opMoeDistributeDispatch = operator{
-	name:    "MoeDistributeDispatch",
-	symbol:  "aclnnMoeDistributeDispatch",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
+var opMoeDistributeDispatch = Operator{
+	Name: "MoeDistributeDispatch", Symbol: "aclnnMoeDistributeDispatch", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
 }
 
 // MoeDistributeDispatch launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
-	c := newCall(st, &opMoeDistributeDispatch)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeDispatch)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeDispatchParams) operator() *operator { return &opMoeDistributeDispatch }
 
-func (p *MoeDistributeDispatchParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.Scales)
-	c.tensor(p.XActiveMask)
-	c.tensor(p.ExpertScales)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.QuantMode)
-	c.int64(p.GlobalBs)
-	c.int64(p.ExpertTokenNumsType)
-	c.tensor(p.ExpandX)
-	c.tensor(p.DynamicScales)
-	c.tensor(p.ExpandIdx)
-	c.tensor(p.ExpertTokenNums)
-	c.tensor(p.EpRecvCounts)
-	c.tensor(p.TpRecvCounts)
-	c.tensor(p.ExpandScales)
+// Operator implements Params.
+func (p *MoeDistributeDispatchParams) Operator() *Operator { return &opMoeDistributeDispatch }
+
+// Encode implements Params.
+func (p *MoeDistributeDispatchParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.Scales)
+	c.Tensor(p.XActiveMask)
+	c.Tensor(p.ExpertScales)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.ExpertTokenNumsType)
+	c.Tensor(p.ExpandX)
+	c.Tensor(p.DynamicScales)
+	c.Tensor(p.ExpandIdx)
+	c.Tensor(p.ExpertTokenNums)
+	c.Tensor(p.EpRecvCounts)
+	c.Tensor(p.TpRecvCounts)
+	c.Tensor(p.ExpandScales)
 }
 
 // MoeDistributeDispatchV2Params are the arguments of aclnnMoeDistributeDispatchV2, in C order.
@@ -731,58 +731,58 @@ type MoeDistributeDispatchV2Params struct {
 	GlobalBs                int64
 	ExpertTokenNumsType     int64
 	CommAlg                 string
-	ExpandXOut              *Tensor
-	DynamicScalesOut        *Tensor
-	AssistInfoForCombineOut *Tensor
-	ExpertTokenNumsOut      *Tensor
-	EpRecvCountsOut         *Tensor
-	TpRecvCountsOut         *Tensor
-	ExpandScalesOut         *Tensor
+	ExpandXOut              *Tensor // output
+	DynamicScalesOut        *Tensor // output
+	AssistInfoForCombineOut *Tensor // output
+	ExpertTokenNumsOut      *Tensor // output
+	EpRecvCountsOut         *Tensor // output
+	TpRecvCountsOut         *Tensor // output
+	ExpandScalesOut         *Tensor // output
 }
 
-var opMoeDistributeDispatchV2 = operator{
-	name:    "MoeDistributeDispatchV2",
-	symbol:  "aclnnMoeDistributeDispatchV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
+var opMoeDistributeDispatchV2 = Operator{
+	Name: "MoeDistributeDispatchV2", Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
+	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 }
 
 // MoeDistributeDispatchV2 launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) on st.
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
-	c := newCall(st, &opMoeDistributeDispatchV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeDispatchV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeDispatchV2Params) operator() *operator { return &opMoeDistributeDispatchV2 }
 
-func (p *MoeDistributeDispatchV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.ScalesOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ExpertScalesOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.QuantMode)
-	c.int64(p.GlobalBs)
-	c.int64(p.ExpertTokenNumsType)
-	c.str(p.CommAlg)
-	c.tensor(p.ExpandXOut)
-	c.tensor(p.DynamicScalesOut)
-	c.tensor(p.AssistInfoForCombineOut)
-	c.tensor(p.ExpertTokenNumsOut)
-	c.tensor(p.EpRecvCountsOut)
-	c.tensor(p.TpRecvCountsOut)
-	c.tensor(p.ExpandScalesOut)
+// Operator implements Params.
+func (p *MoeDistributeDispatchV2Params) Operator() *Operator { return &opMoeDistributeDispatchV2 }
+
+// Encode implements Params.
+func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.ScalesOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ExpertScalesOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.ExpertTokenNumsType)
+	c.Str(p.CommAlg)
+	c.Tensor(p.ExpandXOut)
+	c.Tensor(p.DynamicScalesOut)
+	c.Tensor(p.AssistInfoForCombineOut)
+	c.Tensor(p.ExpertTokenNumsOut)
+	c.Tensor(p.EpRecvCountsOut)
+	c.Tensor(p.TpRecvCountsOut)
+	c.Tensor(p.ExpandScalesOut)
 }
 
 // MoeDistributeDispatchV3Params are the arguments of aclnnMoeDistributeDispatchV3, in C order.
@@ -810,62 +810,62 @@ type MoeDistributeDispatchV3Params struct {
 	ZeroExpertNum           int64
 	CopyExpertNum           int64
 	ConstExpertNum          int64
-	ExpandXOut              *Tensor
-	DynamicScalesOut        *Tensor
-	AssistInfoForCombineOut *Tensor
-	ExpertTokenNumsOut      *Tensor
-	EpRecvCountsOut         *Tensor
-	TpRecvCountsOut         *Tensor
-	ExpandScalesOut         *Tensor
+	ExpandXOut              *Tensor // output
+	DynamicScalesOut        *Tensor // output
+	AssistInfoForCombineOut *Tensor // output
+	ExpertTokenNumsOut      *Tensor // output
+	EpRecvCountsOut         *Tensor // output
+	TpRecvCountsOut         *Tensor // output
+	ExpandScalesOut         *Tensor // output
 }
 
-var opMoeDistributeDispatchV3 = operator{
-	name:    "MoeDistributeDispatchV3",
-	symbol:  "aclnnMoeDistributeDispatchV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
+var opMoeDistributeDispatchV3 = Operator{
+	Name: "MoeDistributeDispatchV3", Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
+	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 }
 
 // MoeDistributeDispatchV3 launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) on st.
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
-	c := newCall(st, &opMoeDistributeDispatchV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeDistributeDispatchV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeDistributeDispatchV3Params) operator() *operator { return &opMoeDistributeDispatchV3 }
 
-func (p *MoeDistributeDispatchV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIds)
-	c.tensor(p.ScalesOptional)
-	c.tensor(p.XActiveMaskOptional)
-	c.tensor(p.ExpertScalesOptional)
-	c.tensor(p.ElasticInfoOptional)
-	c.str(p.GroupEp)
-	c.int64(p.EpWorldSize)
-	c.int64(p.EpRankId)
-	c.int64(p.MoeExpertNum)
-	c.str(p.GroupTp)
-	c.int64(p.TpWorldSize)
-	c.int64(p.TpRankId)
-	c.int64(p.ExpertShardType)
-	c.int64(p.SharedExpertNum)
-	c.int64(p.SharedExpertRankNum)
-	c.int64(p.QuantMode)
-	c.int64(p.GlobalBs)
-	c.int64(p.ExpertTokenNumsType)
-	c.str(p.CommAlg)
-	c.int64(p.ZeroExpertNum)
-	c.int64(p.CopyExpertNum)
-	c.int64(p.ConstExpertNum)
-	c.tensor(p.ExpandXOut)
-	c.tensor(p.DynamicScalesOut)
-	c.tensor(p.AssistInfoForCombineOut)
-	c.tensor(p.ExpertTokenNumsOut)
-	c.tensor(p.EpRecvCountsOut)
-	c.tensor(p.TpRecvCountsOut)
-	c.tensor(p.ExpandScalesOut)
+// Operator implements Params.
+func (p *MoeDistributeDispatchV3Params) Operator() *Operator { return &opMoeDistributeDispatchV3 }
+
+// Encode implements Params.
+func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.ScalesOptional)
+	c.Tensor(p.XActiveMaskOptional)
+	c.Tensor(p.ExpertScalesOptional)
+	c.Tensor(p.ElasticInfoOptional)
+	c.Str(p.GroupEp)
+	c.Int64(p.EpWorldSize)
+	c.Int64(p.EpRankId)
+	c.Int64(p.MoeExpertNum)
+	c.Str(p.GroupTp)
+	c.Int64(p.TpWorldSize)
+	c.Int64(p.TpRankId)
+	c.Int64(p.ExpertShardType)
+	c.Int64(p.SharedExpertNum)
+	c.Int64(p.SharedExpertRankNum)
+	c.Int64(p.QuantMode)
+	c.Int64(p.GlobalBs)
+	c.Int64(p.ExpertTokenNumsType)
+	c.Str(p.CommAlg)
+	c.Int64(p.ZeroExpertNum)
+	c.Int64(p.CopyExpertNum)
+	c.Int64(p.ConstExpertNum)
+	c.Tensor(p.ExpandXOut)
+	c.Tensor(p.DynamicScalesOut)
+	c.Tensor(p.AssistInfoForCombineOut)
+	c.Tensor(p.ExpertTokenNumsOut)
+	c.Tensor(p.EpRecvCountsOut)
+	c.Tensor(p.TpRecvCountsOut)
+	c.Tensor(p.ExpandScalesOut)
 }
 
 // MoeFinalizeRoutingParams are the arguments of aclnnMoeFinalizeRouting, in C order.
@@ -877,34 +877,34 @@ type MoeFinalizeRoutingParams struct {
 	Scales            *Tensor
 	ExpandedRowIdx    *Tensor
 	ExpandedExpertIdx *Tensor
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opMoeFinalizeRouting = operator{
-	name:    "MoeFinalizeRouting",
-	symbol:  "aclnnMoeFinalizeRouting",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
+var opMoeFinalizeRouting = Operator{
+	Name: "MoeFinalizeRouting", Symbol: "aclnnMoeFinalizeRouting", Library: "libopapi", Since: "8.1.RC1",
+	Params: "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
 }
 
 // MoeFinalizeRouting launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) on st.
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
-	c := newCall(st, &opMoeFinalizeRouting)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeFinalizeRouting)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeFinalizeRoutingParams) operator() *operator { return &opMoeFinalizeRouting }
 
-func (p *MoeFinalizeRoutingParams) encode(c *call) {
-	c.tensor(p.ExpandedX)
-	c.tensor(p.X1)
-	c.tensor(p.X2Optional)
-	c.tensor(p.Bias)
-	c.tensor(p.Scales)
-	c.tensor(p.ExpandedRowIdx)
-	c.tensor(p.ExpandedExpertIdx)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeFinalizeRoutingParams) Operator() *Operator { return &opMoeFinalizeRouting }
+
+// Encode implements Params.
+func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
+	c.Tensor(p.ExpandedX)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2Optional)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Tensor(p.ExpandedExpertIdx)
+	c.Tensor(p.Out)
 }
 
 // MoeFinalizeRoutingV2Params are the arguments of aclnnMoeFinalizeRoutingV2, in C order.
@@ -917,35 +917,35 @@ type MoeFinalizeRoutingV2Params struct {
 	ScalesOptional    *Tensor // optional
 	ExpertIdxOptional *Tensor // optional
 	DropPadMode       int64
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opMoeFinalizeRoutingV2 = operator{
-	name:    "MoeFinalizeRoutingV2",
-	symbol:  "aclnnMoeFinalizeRoutingV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
+var opMoeFinalizeRoutingV2 = Operator{
+	Name: "MoeFinalizeRoutingV2", Symbol: "aclnnMoeFinalizeRoutingV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
 }
 
 // MoeFinalizeRoutingV2 launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
-	c := newCall(st, &opMoeFinalizeRoutingV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeFinalizeRoutingV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeFinalizeRoutingV2Params) operator() *operator { return &opMoeFinalizeRoutingV2 }
 
-func (p *MoeFinalizeRoutingV2Params) encode(c *call) {
-	c.tensor(p.ExpandedX)
-	c.tensor(p.ExpandedRowIdx)
-	c.tensor(p.X1Optional)
-	c.tensor(p.X2Optional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.ScalesOptional)
-	c.tensor(p.ExpertIdxOptional)
-	c.int64(p.DropPadMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeFinalizeRoutingV2Params) Operator() *Operator { return &opMoeFinalizeRoutingV2 }
+
+// Encode implements Params.
+func (p *MoeFinalizeRoutingV2Params) Encode(c *Call) {
+	c.Tensor(p.ExpandedX)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Tensor(p.X1Optional)
+	c.Tensor(p.X2Optional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.ScalesOptional)
+	c.Tensor(p.ExpertIdxOptional)
+	c.Int64(p.DropPadMode)
+	c.Tensor(p.Out)
 }
 
 // MoeFinalizeRoutingV2GradParams are the arguments of aclnnMoeFinalizeRoutingV2Grad, in C order.
@@ -960,39 +960,39 @@ type MoeFinalizeRoutingV2GradParams struct {
 	ActiveNum         int64
 	ExpertNum         int64
 	ExpertCapacity    int64
-	GradExpandedXOut  *Tensor
-	GradScalesOut     *Tensor
+	GradExpandedXOut  *Tensor // output
+	GradScalesOut     *Tensor // output
 }
 
-var opMoeFinalizeRoutingV2Grad = operator{
-	name:    "MoeFinalizeRoutingV2Grad",
-	symbol:  "aclnnMoeFinalizeRoutingV2Grad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
+var opMoeFinalizeRoutingV2Grad = Operator{
+	Name: "MoeFinalizeRoutingV2Grad", Symbol: "aclnnMoeFinalizeRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
 }
 
 // MoeFinalizeRoutingV2Grad launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
-	c := newCall(st, &opMoeFinalizeRoutingV2Grad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeFinalizeRoutingV2GradParams) operator() *operator { return &opMoeFinalizeRoutingV2Grad }
 
-func (p *MoeFinalizeRoutingV2GradParams) encode(c *call) {
-	c.tensor(p.GradY)
-	c.tensor(p.ExpandedRowIdx)
-	c.tensor(p.ExpandedXOptional)
-	c.tensor(p.ScalesOptional)
-	c.tensor(p.ExpertIdxOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(p.DropPadMode)
-	c.int64(p.ActiveNum)
-	c.int64(p.ExpertNum)
-	c.int64(p.ExpertCapacity)
-	c.tensor(p.GradExpandedXOut)
-	c.tensor(p.GradScalesOut)
+// Operator implements Params.
+func (p *MoeFinalizeRoutingV2GradParams) Operator() *Operator { return &opMoeFinalizeRoutingV2Grad }
+
+// Encode implements Params.
+func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Tensor(p.ExpandedXOptional)
+	c.Tensor(p.ScalesOptional)
+	c.Tensor(p.ExpertIdxOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(p.DropPadMode)
+	c.Int64(p.ActiveNum)
+	c.Int64(p.ExpertNum)
+	c.Int64(p.ExpertCapacity)
+	c.Tensor(p.GradExpandedXOut)
+	c.Tensor(p.GradScalesOut)
 }
 
 // MoeGatingTopKSoftmaxParams are the arguments of aclnnMoeGatingTopKSoftmax, in C order.
@@ -1000,34 +1000,34 @@ type MoeGatingTopKSoftmaxParams struct {
 	X                *Tensor
 	FinishedOptional *Tensor // optional
 	K                int64
-	YOut             *Tensor
-	ExpertIdxOut     *Tensor
-	RowIdxOut        *Tensor
+	YOut             *Tensor // output
+	ExpertIdxOut     *Tensor // output
+	RowIdxOut        *Tensor // output
 }
 
-var opMoeGatingTopKSoftmax = operator{
-	name:    "MoeGatingTopKSoftmax",
-	symbol:  "aclnnMoeGatingTopKSoftmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x finishedOptional k yOut expertIdxOut rowIdxOut",
+var opMoeGatingTopKSoftmax = Operator{
+	Name: "MoeGatingTopKSoftmax", Symbol: "aclnnMoeGatingTopKSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x finishedOptional k yOut expertIdxOut rowIdxOut",
 }
 
 // MoeGatingTopKSoftmax launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) on st.
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
-	c := newCall(st, &opMoeGatingTopKSoftmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeGatingTopKSoftmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeGatingTopKSoftmaxParams) operator() *operator { return &opMoeGatingTopKSoftmax }
 
-func (p *MoeGatingTopKSoftmaxParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.FinishedOptional)
-	c.int64(p.K)
-	c.tensor(p.YOut)
-	c.tensor(p.ExpertIdxOut)
-	c.tensor(p.RowIdxOut)
+// Operator implements Params.
+func (p *MoeGatingTopKSoftmaxParams) Operator() *Operator { return &opMoeGatingTopKSoftmax }
+
+// Encode implements Params.
+func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.FinishedOptional)
+	c.Int64(p.K)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ExpertIdxOut)
+	c.Tensor(p.RowIdxOut)
 }
 
 // MoeGatingTopKSoftmaxV2Params are the arguments of aclnnMoeGatingTopKSoftmaxV2, in C order.
@@ -1037,36 +1037,36 @@ type MoeGatingTopKSoftmaxV2Params struct {
 	K                        int64
 	Renorm                   int64
 	OutputSoftmaxResultFlag  bool
-	YOut                     *Tensor
-	ExpertIdxOut             *Tensor
-	SoftmaxResultOutOptional *Tensor // optional
+	YOut                     *Tensor // output
+	ExpertIdxOut             *Tensor // output
+	SoftmaxResultOutOptional *Tensor // optional output
 }
 
-var opMoeGatingTopKSoftmaxV2 = operator{
-	name:    "MoeGatingTopKSoftmaxV2",
-	symbol:  "aclnnMoeGatingTopKSoftmaxV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
+var opMoeGatingTopKSoftmaxV2 = Operator{
+	Name: "MoeGatingTopKSoftmaxV2", Symbol: "aclnnMoeGatingTopKSoftmaxV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
 }
 
 // MoeGatingTopKSoftmaxV2 launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) on st.
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
-	c := newCall(st, &opMoeGatingTopKSoftmaxV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeGatingTopKSoftmaxV2Params) operator() *operator { return &opMoeGatingTopKSoftmaxV2 }
 
-func (p *MoeGatingTopKSoftmaxV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.FinishedOptional)
-	c.int64(p.K)
-	c.int64(p.Renorm)
-	c.bool(p.OutputSoftmaxResultFlag)
-	c.tensor(p.YOut)
-	c.tensor(p.ExpertIdxOut)
-	c.tensor(p.SoftmaxResultOutOptional)
+// Operator implements Params.
+func (p *MoeGatingTopKSoftmaxV2Params) Operator() *Operator { return &opMoeGatingTopKSoftmaxV2 }
+
+// Encode implements Params.
+func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.FinishedOptional)
+	c.Int64(p.K)
+	c.Int64(p.Renorm)
+	c.Bool(p.OutputSoftmaxResultFlag)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ExpertIdxOut)
+	c.Tensor(p.SoftmaxResultOutOptional)
 }
 
 // MoeInitRoutingParams are the arguments of aclnnMoeInitRouting, in C order.
@@ -1075,35 +1075,35 @@ type MoeInitRoutingParams struct {
 	RowIdx               *Tensor
 	ExpertIdx            *Tensor
 	ActiveNum            int64
-	ExpandedXOut         *Tensor
-	ExpandedRowIdxOut    *Tensor
-	ExpandedExpertIdxOut *Tensor
+	ExpandedXOut         *Tensor // output
+	ExpandedRowIdxOut    *Tensor // output
+	ExpandedExpertIdxOut *Tensor // output
 }
 
-var opMoeInitRouting = operator{
-	name:    "MoeInitRouting",
-	symbol:  "aclnnMoeInitRouting",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
+var opMoeInitRouting = Operator{
+	Name: "MoeInitRouting", Symbol: "aclnnMoeInitRouting", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 }
 
 // MoeInitRouting launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) on st.
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
-	c := newCall(st, &opMoeInitRouting)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRouting)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingParams) operator() *operator { return &opMoeInitRouting }
 
-func (p *MoeInitRoutingParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.RowIdx)
-	c.tensor(p.ExpertIdx)
-	c.int64(p.ActiveNum)
-	c.tensor(p.ExpandedXOut)
-	c.tensor(p.ExpandedRowIdxOut)
-	c.tensor(p.ExpandedExpertIdxOut)
+// Operator implements Params.
+func (p *MoeInitRoutingParams) Operator() *Operator { return &opMoeInitRouting }
+
+// Encode implements Params.
+func (p *MoeInitRoutingParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.RowIdx)
+	c.Tensor(p.ExpertIdx)
+	c.Int64(p.ActiveNum)
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpandedExpertIdxOut)
 }
 
 // MoeInitRoutingQuantParams are the arguments of aclnnMoeInitRoutingQuant, in C order.
@@ -1114,37 +1114,37 @@ type MoeInitRoutingQuantParams struct {
 	ActiveNum            int64
 	Scale                float64
 	Offset               float64
-	ExpandedXOut         *Tensor
-	ExpandedRowIdxOut    *Tensor
-	ExpandedExpertIdxOut *Tensor
+	ExpandedXOut         *Tensor // output
+	ExpandedRowIdxOut    *Tensor // output
+	ExpandedExpertIdxOut *Tensor // output
 }
 
-var opMoeInitRoutingQuant = operator{
-	name:    "MoeInitRoutingQuant",
-	symbol:  "aclnnMoeInitRoutingQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
+var opMoeInitRoutingQuant = Operator{
+	Name: "MoeInitRoutingQuant", Symbol: "aclnnMoeInitRoutingQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 }
 
 // MoeInitRoutingQuant launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) on st.
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
-	c := newCall(st, &opMoeInitRoutingQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRoutingQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingQuantParams) operator() *operator { return &opMoeInitRoutingQuant }
 
-func (p *MoeInitRoutingQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.RowIdx)
-	c.tensor(p.ExpertIdx)
-	c.int64(p.ActiveNum)
-	c.float64(p.Scale)
-	c.float64(p.Offset)
-	c.tensor(p.ExpandedXOut)
-	c.tensor(p.ExpandedRowIdxOut)
-	c.tensor(p.ExpandedExpertIdxOut)
+// Operator implements Params.
+func (p *MoeInitRoutingQuantParams) Operator() *Operator { return &opMoeInitRoutingQuant }
+
+// Encode implements Params.
+func (p *MoeInitRoutingQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.RowIdx)
+	c.Tensor(p.ExpertIdx)
+	c.Int64(p.ActiveNum)
+	c.Float64(p.Scale)
+	c.Float64(p.Offset)
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpandedExpertIdxOut)
 }
 
 // MoeInitRoutingQuantV2Params are the arguments of aclnnMoeInitRoutingQuantV2, in C order.
@@ -1160,93 +1160,93 @@ type MoeInitRoutingQuantV2Params struct {
 	ExpertTokensCountOrCumsumFlag         int64
 	ExpertTokensBeforeCapacityFlag        bool
 	QuantMode                             int64
-	ExpandedXOut                          *Tensor
-	ExpandedRowIdxOut                     *Tensor
-	ExpertTokensCountOrCumsumOutOptional  *Tensor // optional
-	ExpertTokensBeforeCapacityOutOptional *Tensor // optional
-	DynamicQuantScaleOutOptional          *Tensor // optional
+	ExpandedXOut                          *Tensor // output
+	ExpandedRowIdxOut                     *Tensor // output
+	ExpertTokensCountOrCumsumOutOptional  *Tensor // optional output
+	ExpertTokensBeforeCapacityOutOptional *Tensor // optional output
+	DynamicQuantScaleOutOptional          *Tensor // optional output
 }
 
-var opMoeInitRoutingQuantV2 = operator{
-	name:    "MoeInitRoutingQuantV2",
-	symbol:  "aclnnMoeInitRoutingQuantV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
+var opMoeInitRoutingQuantV2 = Operator{
+	Name: "MoeInitRoutingQuantV2", Symbol: "aclnnMoeInitRoutingQuantV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
 }
 
 // MoeInitRoutingQuantV2 launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) on st.
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
-	c := newCall(st, &opMoeInitRoutingQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRoutingQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingQuantV2Params) operator() *operator { return &opMoeInitRoutingQuantV2 }
 
-func (p *MoeInitRoutingQuantV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIdx)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.OffsetOptional)
-	c.int64(p.ActiveNum)
-	c.int64(p.ExpertCapacity)
-	c.int64(p.ExpertNum)
-	c.int64(p.DropPadMode)
-	c.int64(p.ExpertTokensCountOrCumsumFlag)
-	c.bool(p.ExpertTokensBeforeCapacityFlag)
-	c.int64(p.QuantMode)
-	c.tensor(p.ExpandedXOut)
-	c.tensor(p.ExpandedRowIdxOut)
-	c.tensor(p.ExpertTokensCountOrCumsumOutOptional)
-	c.tensor(p.ExpertTokensBeforeCapacityOutOptional)
-	c.tensor(p.DynamicQuantScaleOutOptional)
+// Operator implements Params.
+func (p *MoeInitRoutingQuantV2Params) Operator() *Operator { return &opMoeInitRoutingQuantV2 }
+
+// Encode implements Params.
+func (p *MoeInitRoutingQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.OffsetOptional)
+	c.Int64(p.ActiveNum)
+	c.Int64(p.ExpertCapacity)
+	c.Int64(p.ExpertNum)
+	c.Int64(p.DropPadMode)
+	c.Int64(p.ExpertTokensCountOrCumsumFlag)
+	c.Bool(p.ExpertTokensBeforeCapacityFlag)
+	c.Int64(p.QuantMode)
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpertTokensCountOrCumsumOutOptional)
+	c.Tensor(p.ExpertTokensBeforeCapacityOutOptional)
+	c.Tensor(p.DynamicQuantScaleOutOptional)
 }
 
 // MoeInitRoutingV2Params are the arguments of aclnnMoeInitRoutingV2, in C order.
 type MoeInitRoutingV2Params struct {
 	X                                      *Tensor
 	ExpertIdx                              *Tensor
-	ActiveNumOptional                      int64 // optional
-	ExpertCapacityOptional                 int64 // optional
-	ExpertNumOptional                      int64 // optional
-	DropPadModeOptional                    int64 // optional
-	ExpertTokensCountOrCumsumFlagOptional  int64 // optional
-	ExpertTokensBeforeCapacityFlagOptional bool  // optional
-	ExpandedXOut                           *Tensor
-	ExpandedRowIdxOut                      *Tensor
-	ExpertTokensCountOrCumsumOutOptional   *Tensor // optional
-	ExpertTokensBeforeCapacityOutOptional  *Tensor // optional
+	ActiveNumOptional                      int64   // optional
+	ExpertCapacityOptional                 int64   // optional
+	ExpertNumOptional                      int64   // optional
+	DropPadModeOptional                    int64   // optional
+	ExpertTokensCountOrCumsumFlagOptional  int64   // optional
+	ExpertTokensBeforeCapacityFlagOptional bool    // optional
+	ExpandedXOut                           *Tensor // output
+	ExpandedRowIdxOut                      *Tensor // output
+	ExpertTokensCountOrCumsumOutOptional   *Tensor // optional output
+	ExpertTokensBeforeCapacityOutOptional  *Tensor // optional output
 }
 
-var opMoeInitRoutingV2 = operator{
-	name:    "MoeInitRoutingV2",
-	symbol:  "aclnnMoeInitRoutingV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
+var opMoeInitRoutingV2 = Operator{
+	Name: "MoeInitRoutingV2", Symbol: "aclnnMoeInitRoutingV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
 }
 
 // MoeInitRoutingV2 launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
-	c := newCall(st, &opMoeInitRoutingV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRoutingV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingV2Params) operator() *operator { return &opMoeInitRoutingV2 }
 
-func (p *MoeInitRoutingV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIdx)
-	c.int64(p.ActiveNumOptional)
-	c.int64(p.ExpertCapacityOptional)
-	c.int64(p.ExpertNumOptional)
-	c.int64(p.DropPadModeOptional)
-	c.int64(p.ExpertTokensCountOrCumsumFlagOptional)
-	c.bool(p.ExpertTokensBeforeCapacityFlagOptional)
-	c.tensor(p.ExpandedXOut)
-	c.tensor(p.ExpandedRowIdxOut)
-	c.tensor(p.ExpertTokensCountOrCumsumOutOptional)
-	c.tensor(p.ExpertTokensBeforeCapacityOutOptional)
+// Operator implements Params.
+func (p *MoeInitRoutingV2Params) Operator() *Operator { return &opMoeInitRoutingV2 }
+
+// Encode implements Params.
+func (p *MoeInitRoutingV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIdx)
+	c.Int64(p.ActiveNumOptional)
+	c.Int64(p.ExpertCapacityOptional)
+	c.Int64(p.ExpertNumOptional)
+	c.Int64(p.DropPadModeOptional)
+	c.Int64(p.ExpertTokensCountOrCumsumFlagOptional)
+	c.Bool(p.ExpertTokensBeforeCapacityFlagOptional)
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpertTokensCountOrCumsumOutOptional)
+	c.Tensor(p.ExpertTokensBeforeCapacityOutOptional)
 }
 
 // MoeInitRoutingV2GradParams are the arguments of aclnnMoeInitRoutingV2Grad, in C order.
@@ -1256,32 +1256,32 @@ type MoeInitRoutingV2GradParams struct {
 	TopK           int64
 	DropPadMode    int64
 	ActiveNum      int64
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opMoeInitRoutingV2Grad = operator{
-	name:    "MoeInitRoutingV2Grad",
-	symbol:  "aclnnMoeInitRoutingV2Grad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
+var opMoeInitRoutingV2Grad = Operator{
+	Name: "MoeInitRoutingV2Grad", Symbol: "aclnnMoeInitRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
 }
 
 // MoeInitRoutingV2Grad launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
-	c := newCall(st, &opMoeInitRoutingV2Grad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRoutingV2Grad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingV2GradParams) operator() *operator { return &opMoeInitRoutingV2Grad }
 
-func (p *MoeInitRoutingV2GradParams) encode(c *call) {
-	c.tensor(p.GradExpandedX)
-	c.tensor(p.ExpandedRowIdx)
-	c.int64(p.TopK)
-	c.int64(p.DropPadMode)
-	c.int64(p.ActiveNum)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeInitRoutingV2GradParams) Operator() *Operator { return &opMoeInitRoutingV2Grad }
+
+// Encode implements Params.
+func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
+	c.Tensor(p.GradExpandedX)
+	c.Tensor(p.ExpandedRowIdx)
+	c.Int64(p.TopK)
+	c.Int64(p.DropPadMode)
+	c.Int64(p.ActiveNum)
+	c.Tensor(p.Out)
 }
 
 // MoeInitRoutingV3Params are the arguments of aclnnMoeInitRoutingV3, in C order.
@@ -1299,46 +1299,46 @@ type MoeInitRoutingV3Params struct {
 	QuantMode                    int64
 	ActiveExpertRangeOptional    []int64 // optional
 	RowIdxType                   int64
-	ExpandedXOut                 *Tensor
-	ExpandedRowIdxOut            *Tensor
-	ExpertTokensCountOrCumsumOut *Tensor
-	ExpandedScaleOut             *Tensor
+	ExpandedXOut                 *Tensor // output
+	ExpandedRowIdxOut            *Tensor // output
+	ExpertTokensCountOrCumsumOut *Tensor // output
+	ExpandedScaleOut             *Tensor // output
 }
 
-var opMoeInitRoutingV3 = operator{
-	name:    "MoeInitRoutingV3",
-	symbol:  "aclnnMoeInitRoutingV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
+var opMoeInitRoutingV3 = Operator{
+	Name: "MoeInitRoutingV3", Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
+	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
 }
 
 // MoeInitRoutingV3 launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) on st.
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
-	c := newCall(st, &opMoeInitRoutingV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeInitRoutingV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeInitRoutingV3Params) operator() *operator { return &opMoeInitRoutingV3 }
 
-func (p *MoeInitRoutingV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.ExpertIdx)
-	c.tensor(p.ScaleOptional)
-	c.tensor(p.OffsetOptional)
-	c.int64(p.ActiveNum)
-	c.int64(p.ExpertCapacity)
-	c.int64(p.ExpertNum)
-	c.int64(p.DropPadMode)
-	c.int64(p.ExpertTokensNumType)
-	c.bool(p.ExpertTokensNumFlag)
-	c.int64(p.QuantMode)
-	c.ints(p.ActiveExpertRangeOptional)
-	c.int64(p.RowIdxType)
-	c.tensor(p.ExpandedXOut)
-	c.tensor(p.ExpandedRowIdxOut)
-	c.tensor(p.ExpertTokensCountOrCumsumOut)
-	c.tensor(p.ExpandedScaleOut)
+// Operator implements Params.
+func (p *MoeInitRoutingV3Params) Operator() *Operator { return &opMoeInitRoutingV3 }
+
+// Encode implements Params.
+func (p *MoeInitRoutingV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.ExpertIdx)
+	c.Tensor(p.ScaleOptional)
+	c.Tensor(p.OffsetOptional)
+	c.Int64(p.ActiveNum)
+	c.Int64(p.ExpertCapacity)
+	c.Int64(p.ExpertNum)
+	c.Int64(p.DropPadMode)
+	c.Int64(p.ExpertTokensNumType)
+	c.Bool(p.ExpertTokensNumFlag)
+	c.Int64(p.QuantMode)
+	c.Ints(p.ActiveExpertRangeOptional)
+	c.Int64(p.RowIdxType)
+	c.Tensor(p.ExpandedXOut)
+	c.Tensor(p.ExpandedRowIdxOut)
+	c.Tensor(p.ExpertTokensCountOrCumsumOut)
+	c.Tensor(p.ExpandedScaleOut)
 }
 
 // MoeTokenPermuteParams are the arguments of aclnnMoeTokenPermute, in C order.
@@ -1347,33 +1347,33 @@ type MoeTokenPermuteParams struct {
 	Indices          *Tensor
 	NumOutTokens     int64
 	PaddedMode       bool
-	PermuteTokensOut *Tensor
-	SortedIndicesOut *Tensor
+	PermuteTokensOut *Tensor // output
+	SortedIndicesOut *Tensor // output
 }
 
-var opMoeTokenPermute = operator{
-	name:    "MoeTokenPermute",
-	symbol:  "aclnnMoeTokenPermute",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
+var opMoeTokenPermute = Operator{
+	Name: "MoeTokenPermute", Symbol: "aclnnMoeTokenPermute", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
 }
 
 // MoeTokenPermute launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
-	c := newCall(st, &opMoeTokenPermute)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenPermute)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenPermuteParams) operator() *operator { return &opMoeTokenPermute }
 
-func (p *MoeTokenPermuteParams) encode(c *call) {
-	c.tensor(p.Tokens)
-	c.tensor(p.Indices)
-	c.int64(p.NumOutTokens)
-	c.bool(p.PaddedMode)
-	c.tensor(p.PermuteTokensOut)
-	c.tensor(p.SortedIndicesOut)
+// Operator implements Params.
+func (p *MoeTokenPermuteParams) Operator() *Operator { return &opMoeTokenPermute }
+
+// Encode implements Params.
+func (p *MoeTokenPermuteParams) Encode(c *Call) {
+	c.Tensor(p.Tokens)
+	c.Tensor(p.Indices)
+	c.Int64(p.NumOutTokens)
+	c.Bool(p.PaddedMode)
+	c.Tensor(p.PermuteTokensOut)
+	c.Tensor(p.SortedIndicesOut)
 }
 
 // MoeTokenPermuteGradParams are the arguments of aclnnMoeTokenPermuteGrad, in C order.
@@ -1382,31 +1382,31 @@ type MoeTokenPermuteGradParams struct {
 	SortedIndices      *Tensor
 	NumTopk            int64
 	PaddedMode         bool
-	Out                *Tensor
+	Out                *Tensor // output
 }
 
-var opMoeTokenPermuteGrad = operator{
-	name:    "MoeTokenPermuteGrad",
-	symbol:  "aclnnMoeTokenPermuteGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "permutedOutputGrad sortedIndices numTopk paddedMode out",
+var opMoeTokenPermuteGrad = Operator{
+	Name: "MoeTokenPermuteGrad", Symbol: "aclnnMoeTokenPermuteGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "permutedOutputGrad sortedIndices numTopk paddedMode out",
 }
 
 // MoeTokenPermuteGrad launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
-	c := newCall(st, &opMoeTokenPermuteGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenPermuteGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenPermuteGradParams) operator() *operator { return &opMoeTokenPermuteGrad }
 
-func (p *MoeTokenPermuteGradParams) encode(c *call) {
-	c.tensor(p.PermutedOutputGrad)
-	c.tensor(p.SortedIndices)
-	c.int64(p.NumTopk)
-	c.bool(p.PaddedMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeTokenPermuteGradParams) Operator() *Operator { return &opMoeTokenPermuteGrad }
+
+// Encode implements Params.
+func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
+	c.Tensor(p.PermutedOutputGrad)
+	c.Tensor(p.SortedIndices)
+	c.Int64(p.NumTopk)
+	c.Bool(p.PaddedMode)
+	c.Tensor(p.Out)
 }
 
 // MoeTokenPermuteWithRoutingMapParams are the arguments of aclnnMoeTokenPermuteWithRoutingMap, in C order.
@@ -1416,38 +1416,38 @@ type MoeTokenPermuteWithRoutingMapParams struct {
 	ProbsOptional           *Tensor // optional
 	NumOutTokens            int64
 	DropAndPad              bool
-	PermuteTokensOut        *Tensor
-	PermuteProbsOutOptional *Tensor // optional
-	SortedIndicesOut        *Tensor
+	PermuteTokensOut        *Tensor // output
+	PermuteProbsOutOptional *Tensor // optional output
+	SortedIndicesOut        *Tensor // output
 }
 
-var opMoeTokenPermuteWithRoutingMap = operator{
-	name:    "MoeTokenPermuteWithRoutingMap",
-	symbol:  "aclnnMoeTokenPermuteWithRoutingMap",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
+var opMoeTokenPermuteWithRoutingMap = Operator{
+	Name: "MoeTokenPermuteWithRoutingMap", Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Params: "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
 }
 
 // MoeTokenPermuteWithRoutingMap launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
-	c := newCall(st, &opMoeTokenPermuteWithRoutingMap)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenPermuteWithRoutingMapParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MoeTokenPermuteWithRoutingMapParams) Operator() *Operator {
 	return &opMoeTokenPermuteWithRoutingMap
 }
 
-func (p *MoeTokenPermuteWithRoutingMapParams) encode(c *call) {
-	c.tensor(p.Tokens)
-	c.tensor(p.RoutingMap)
-	c.tensor(p.ProbsOptional)
-	c.int64(p.NumOutTokens)
-	c.bool(p.DropAndPad)
-	c.tensor(p.PermuteTokensOut)
-	c.tensor(p.PermuteProbsOutOptional)
-	c.tensor(p.SortedIndicesOut)
+// Encode implements Params.
+func (p *MoeTokenPermuteWithRoutingMapParams) Encode(c *Call) {
+	c.Tensor(p.Tokens)
+	c.Tensor(p.RoutingMap)
+	c.Tensor(p.ProbsOptional)
+	c.Int64(p.NumOutTokens)
+	c.Bool(p.DropAndPad)
+	c.Tensor(p.PermuteTokensOut)
+	c.Tensor(p.PermuteProbsOutOptional)
+	c.Tensor(p.SortedIndicesOut)
 }
 
 // MoeTokenPermuteWithRoutingMapGradParams are the arguments of aclnnMoeTokenPermuteWithRoutingMapGrad, in C order.
@@ -1459,38 +1459,38 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 	NumExperts                      int64
 	TokensNum                       int64
 	DropAndPad                      bool
-	TokensGradOut                   *Tensor
-	ProbsGradOutOptional            *Tensor // optional
+	TokensGradOut                   *Tensor // output
+	ProbsGradOutOptional            *Tensor // optional output
 }
 
-var opMoeTokenPermuteWithRoutingMapGrad = operator{
-	name:    "MoeTokenPermuteWithRoutingMapGrad",
-	symbol:  "aclnnMoeTokenPermuteWithRoutingMapGrad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
+var opMoeTokenPermuteWithRoutingMapGrad = Operator{
+	Name: "MoeTokenPermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Params: "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
 }
 
 // MoeTokenPermuteWithRoutingMapGrad launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
-	c := newCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenPermuteWithRoutingMapGradParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MoeTokenPermuteWithRoutingMapGradParams) Operator() *Operator {
 	return &opMoeTokenPermuteWithRoutingMapGrad
 }
 
-func (p *MoeTokenPermuteWithRoutingMapGradParams) encode(c *call) {
-	c.tensor(p.PermutedTokenOutputGrad)
-	c.tensor(p.PermutedProbsOutputGradOptional)
-	c.tensor(p.SortedIndices)
-	c.tensor(p.RoutingMapOptional)
-	c.int64(p.NumExperts)
-	c.int64(p.TokensNum)
-	c.bool(p.DropAndPad)
-	c.tensor(p.TokensGradOut)
-	c.tensor(p.ProbsGradOutOptional)
+// Encode implements Params.
+func (p *MoeTokenPermuteWithRoutingMapGradParams) Encode(c *Call) {
+	c.Tensor(p.PermutedTokenOutputGrad)
+	c.Tensor(p.PermutedProbsOutputGradOptional)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.RoutingMapOptional)
+	c.Int64(p.NumExperts)
+	c.Int64(p.TokensNum)
+	c.Bool(p.DropAndPad)
+	c.Tensor(p.TokensGradOut)
+	c.Tensor(p.ProbsGradOutOptional)
 }
 
 // MoeTokenUnpermuteParams are the arguments of aclnnMoeTokenUnpermute, in C order.
@@ -1500,32 +1500,32 @@ type MoeTokenUnpermuteParams struct {
 	ProbsOptional        *Tensor // optional
 	PaddedMode           bool
 	RestoreShapeOptional []int64 // optional
-	Out                  *Tensor
+	Out                  *Tensor // output
 }
 
-var opMoeTokenUnpermute = operator{
-	name:    "MoeTokenUnpermute",
-	symbol:  "aclnnMoeTokenUnpermute",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
+var opMoeTokenUnpermute = Operator{
+	Name: "MoeTokenUnpermute", Symbol: "aclnnMoeTokenUnpermute", Library: "libopapi", Since: "8.1.RC1",
+	Params: "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
 }
 
 // MoeTokenUnpermute launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
-	c := newCall(st, &opMoeTokenUnpermute)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenUnpermute)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenUnpermuteParams) operator() *operator { return &opMoeTokenUnpermute }
 
-func (p *MoeTokenUnpermuteParams) encode(c *call) {
-	c.tensor(p.PermutedTokens)
-	c.tensor(p.SortedIndices)
-	c.tensor(p.ProbsOptional)
-	c.bool(p.PaddedMode)
-	c.ints(p.RestoreShapeOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MoeTokenUnpermuteParams) Operator() *Operator { return &opMoeTokenUnpermute }
+
+// Encode implements Params.
+func (p *MoeTokenUnpermuteParams) Encode(c *Call) {
+	c.Tensor(p.PermutedTokens)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.ProbsOptional)
+	c.Bool(p.PaddedMode)
+	c.Ints(p.RestoreShapeOptional)
+	c.Tensor(p.Out)
 }
 
 // MoeTokenUnpermuteGradParams are the arguments of aclnnMoeTokenUnpermuteGrad, in C order.
@@ -1536,35 +1536,35 @@ type MoeTokenUnpermuteGradParams struct {
 	ProbsOptional         *Tensor // optional
 	PaddedMode            bool
 	RestoreShapeOptional  []int64 // optional
-	PermutedTokensGradOut *Tensor
-	ProbsGradOut          *Tensor
+	PermutedTokensGradOut *Tensor // output
+	ProbsGradOut          *Tensor // output
 }
 
-var opMoeTokenUnpermuteGrad = operator{
-	name:    "MoeTokenUnpermuteGrad",
-	symbol:  "aclnnMoeTokenUnpermuteGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
+var opMoeTokenUnpermuteGrad = Operator{
+	Name: "MoeTokenUnpermuteGrad", Symbol: "aclnnMoeTokenUnpermuteGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
 }
 
 // MoeTokenUnpermuteGrad launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
-	c := newCall(st, &opMoeTokenUnpermuteGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenUnpermuteGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenUnpermuteGradParams) operator() *operator { return &opMoeTokenUnpermuteGrad }
 
-func (p *MoeTokenUnpermuteGradParams) encode(c *call) {
-	c.tensor(p.PermuteTokens)
-	c.tensor(p.UnpermutedTokensGrad)
-	c.tensor(p.SortedIndices)
-	c.tensor(p.ProbsOptional)
-	c.bool(p.PaddedMode)
-	c.ints(p.RestoreShapeOptional)
-	c.tensor(p.PermutedTokensGradOut)
-	c.tensor(p.ProbsGradOut)
+// Operator implements Params.
+func (p *MoeTokenUnpermuteGradParams) Operator() *Operator { return &opMoeTokenUnpermuteGrad }
+
+// Encode implements Params.
+func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
+	c.Tensor(p.PermuteTokens)
+	c.Tensor(p.UnpermutedTokensGrad)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.ProbsOptional)
+	c.Bool(p.PaddedMode)
+	c.Ints(p.RestoreShapeOptional)
+	c.Tensor(p.PermutedTokensGradOut)
+	c.Tensor(p.ProbsGradOut)
 }
 
 // MoeTokenUnpermuteWithRoutingMapParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMap, in C order.
@@ -1575,41 +1575,41 @@ type MoeTokenUnpermuteWithRoutingMapParams struct {
 	ProbsOptional        *Tensor // optional
 	PaddedMode           bool
 	RestoreShapeOptional []int64 // optional
-	UnpermutedTokens     *Tensor
-	OutIndex             *Tensor
-	PermuteTokenId       *Tensor
-	PermuteProbs         *Tensor
+	UnpermutedTokens     *Tensor // output
+	OutIndex             *Tensor // output
+	PermuteTokenId       *Tensor // output
+	PermuteProbs         *Tensor // output
 }
 
-var opMoeTokenUnpermuteWithRoutingMap = operator{
-	name:    "MoeTokenUnpermuteWithRoutingMap",
-	symbol:  "aclnnMoeTokenUnpermuteWithRoutingMap",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
+var opMoeTokenUnpermuteWithRoutingMap = Operator{
+	Name: "MoeTokenUnpermuteWithRoutingMap", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Params: "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
 }
 
 // MoeTokenUnpermuteWithRoutingMap launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
-	c := newCall(st, &opMoeTokenUnpermuteWithRoutingMap)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeTokenUnpermuteWithRoutingMapParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MoeTokenUnpermuteWithRoutingMapParams) Operator() *Operator {
 	return &opMoeTokenUnpermuteWithRoutingMap
 }
 
-func (p *MoeTokenUnpermuteWithRoutingMapParams) encode(c *call) {
-	c.tensor(p.PermutedTokens)
-	c.tensor(p.SortedIndices)
-	c.tensor(p.RoutingMapOptional)
-	c.tensor(p.ProbsOptional)
-	c.bool(p.PaddedMode)
-	c.ints(p.RestoreShapeOptional)
-	c.tensor(p.UnpermutedTokens)
-	c.tensor(p.OutIndex)
-	c.tensor(p.PermuteTokenId)
-	c.tensor(p.PermuteProbs)
+// Encode implements Params.
+func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
+	c.Tensor(p.PermutedTokens)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.RoutingMapOptional)
+	c.Tensor(p.ProbsOptional)
+	c.Bool(p.PaddedMode)
+	c.Ints(p.RestoreShapeOptional)
+	c.Tensor(p.UnpermutedTokens)
+	c.Tensor(p.OutIndex)
+	c.Tensor(p.PermuteTokenId)
+	c.Tensor(p.PermuteProbs)
 }
 
 // MoeUpdateExpertParams are the arguments of aclnnMoeUpdateExpert, in C order.
@@ -1622,35 +1622,35 @@ type MoeUpdateExpertParams struct {
 	LocalRankId              int64
 	WorldSize                int64
 	BalanceMode              int64
-	BalancedExpertIds        *Tensor
-	BalancedActiveMask       *Tensor
+	BalancedExpertIds        *Tensor // output
+	BalancedActiveMask       *Tensor // output
 }
 
-var opMoeUpdateExpert = operator{
-	name:    "MoeUpdateExpert",
-	symbol:  "aclnnMoeUpdateExpert",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
+var opMoeUpdateExpert = Operator{
+	Name: "MoeUpdateExpert", Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
+	Params: "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
 }
 
 // MoeUpdateExpert launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) on st.
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
-	c := newCall(st, &opMoeUpdateExpert)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMoeUpdateExpert)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MoeUpdateExpertParams) operator() *operator { return &opMoeUpdateExpert }
 
-func (p *MoeUpdateExpertParams) encode(c *call) {
-	c.tensor(p.ExpertIds)
-	c.tensor(p.EplbTable)
-	c.tensor(p.ExpertScalesOptional)
-	c.tensor(p.PruningThresholdOptional)
-	c.tensor(p.ActiveMaskOptional)
-	c.int64(p.LocalRankId)
-	c.int64(p.WorldSize)
-	c.int64(p.BalanceMode)
-	c.tensor(p.BalancedExpertIds)
-	c.tensor(p.BalancedActiveMask)
+// Operator implements Params.
+func (p *MoeUpdateExpertParams) Operator() *Operator { return &opMoeUpdateExpert }
+
+// Encode implements Params.
+func (p *MoeUpdateExpertParams) Encode(c *Call) {
+	c.Tensor(p.ExpertIds)
+	c.Tensor(p.EplbTable)
+	c.Tensor(p.ExpertScalesOptional)
+	c.Tensor(p.PruningThresholdOptional)
+	c.Tensor(p.ActiveMaskOptional)
+	c.Int64(p.LocalRankId)
+	c.Int64(p.WorldSize)
+	c.Int64(p.BalanceMode)
+	c.Tensor(p.BalancedExpertIds)
+	c.Tensor(p.BalancedActiveMask)
 }

@@ -14,38 +14,38 @@ type AdaLayerNormParams struct {
 	WeightOptional *Tensor // optional
 	BiasOptional   *Tensor // optional
 	Epsilon        float64
-	Out            *Tensor
+	Out            *Tensor // output
 }
 
-var opAdaLayerNorm = operator{
-	name:    "AdaLayerNorm",
-	symbol:  "aclnnAdaLayerNorm",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x scale shift weightOptional biasOptional epsilon out",
+var opAdaLayerNorm = Operator{
+	Name: "AdaLayerNorm", Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
+	Params: "x scale shift weightOptional biasOptional epsilon out",
 }
 
 // AdaLayerNorm launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) on st.
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
-	c := newCall(st, &opAdaLayerNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaLayerNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaLayerNormParams) operator() *operator { return &opAdaLayerNorm }
 
-func (p *AdaLayerNormParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Shift)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Epsilon)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AdaLayerNormParams) Operator() *Operator { return &opAdaLayerNorm }
+
+// Encode implements Params.
+func (p *AdaLayerNormParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Out)
 }
 
 // AdaLayerNormBackwardParams are the arguments of aclnnAdaLayerNormBackward, in C order.
 type AdaLayerNormBackwardParams struct {
-	GradOut         *Tensor
+	GradOut         *Tensor // output
 	Input           *Tensor
 	NormalizedShape []int64
 	Rstd            *Tensor
@@ -54,44 +54,44 @@ type AdaLayerNormBackwardParams struct {
 	Shift           *Tensor
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
-	GradInputOut    *Tensor
-	GradScaleOut    *Tensor
-	GradShiftOut    *Tensor
-	GradWeightOut   *Tensor
-	GradBiasOut     *Tensor
+	GradInputOut    *Tensor // output
+	GradScaleOut    *Tensor // output
+	GradShiftOut    *Tensor // output
+	GradWeightOut   *Tensor // output
+	GradBiasOut     *Tensor // output
 }
 
-var opAdaLayerNormBackward = operator{
-	name:    "AdaLayerNormBackward",
-	symbol:  "aclnnAdaLayerNormBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
+var opAdaLayerNormBackward = Operator{
+	Name: "AdaLayerNormBackward", Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
 }
 
 // AdaLayerNormBackward launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) on st.
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
-	c := newCall(st, &opAdaLayerNormBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaLayerNormBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaLayerNormBackwardParams) operator() *operator { return &opAdaLayerNormBackward }
 
-func (p *AdaLayerNormBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.ints(p.NormalizedShape)
-	c.tensor(p.Rstd)
-	c.tensor(p.Mean)
-	c.tensor(p.Scale)
-	c.tensor(p.Shift)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.GradInputOut)
-	c.tensor(p.GradScaleOut)
-	c.tensor(p.GradShiftOut)
-	c.tensor(p.GradWeightOut)
-	c.tensor(p.GradBiasOut)
+// Operator implements Params.
+func (p *AdaLayerNormBackwardParams) Operator() *Operator { return &opAdaLayerNormBackward }
+
+// Encode implements Params.
+func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Ints(p.NormalizedShape)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.GradInputOut)
+	c.Tensor(p.GradScaleOut)
+	c.Tensor(p.GradShiftOut)
+	c.Tensor(p.GradWeightOut)
+	c.Tensor(p.GradBiasOut)
 }
 
 // AdaLayerNormV2Params are the arguments of aclnnAdaLayerNormV2, in C order.
@@ -102,37 +102,37 @@ type AdaLayerNormV2Params struct {
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
 	Epsilon         float64
-	Out             *Tensor
-	MeanOutOptional *Tensor // optional
-	RstdOutOptional *Tensor // optional
+	Out             *Tensor // output
+	MeanOutOptional *Tensor // optional output
+	RstdOutOptional *Tensor // optional output
 }
 
-var opAdaLayerNormV2 = operator{
-	name:    "AdaLayerNormV2",
-	symbol:  "aclnnAdaLayerNormV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
+var opAdaLayerNormV2 = Operator{
+	Name: "AdaLayerNormV2", Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
+	Params: "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
 }
 
 // AdaLayerNormV2 launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) on st.
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
-	c := newCall(st, &opAdaLayerNormV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaLayerNormV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaLayerNormV2Params) operator() *operator { return &opAdaLayerNormV2 }
 
-func (p *AdaLayerNormV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Shift)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Epsilon)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOutOptional)
-	c.tensor(p.RstdOutOptional)
+// Operator implements Params.
+func (p *AdaLayerNormV2Params) Operator() *Operator { return &opAdaLayerNormV2 }
+
+// Encode implements Params.
+func (p *AdaLayerNormV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOutOptional)
+	c.Tensor(p.RstdOutOptional)
 }
 
 // AddLayerNormParams are the arguments of aclnnAddLayerNorm, in C order.
@@ -144,40 +144,40 @@ type AddLayerNormParams struct {
 	BiasOptional     *Tensor // optional
 	Epsilon          float64
 	AdditionalOutput bool
-	YOut             *Tensor
-	MeanOut          *Tensor
-	RstdOut          *Tensor
-	XOut             *Tensor
+	YOut             *Tensor // output
+	MeanOut          *Tensor // output
+	RstdOut          *Tensor // output
+	XOut             *Tensor // output
 }
 
-var opAddLayerNorm = operator{
-	name:    "AddLayerNorm",
-	symbol:  "aclnnAddLayerNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
+var opAddLayerNorm = Operator{
+	Name: "AddLayerNorm", Symbol: "aclnnAddLayerNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
 }
 
 // AddLayerNorm launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) on st.
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
-	c := newCall(st, &opAddLayerNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddLayerNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddLayerNormParams) operator() *operator { return &opAddLayerNorm }
 
-func (p *AddLayerNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Epsilon)
-	c.bool(p.AdditionalOutput)
-	c.tensor(p.YOut)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
-	c.tensor(p.XOut)
+// Operator implements Params.
+func (p *AddLayerNormParams) Operator() *Operator { return &opAddLayerNorm }
+
+// Encode implements Params.
+func (p *AddLayerNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Epsilon)
+	c.Bool(p.AdditionalOutput)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.XOut)
 }
 
 // AddLayerNormGradParams are the arguments of aclnnAddLayerNormGrad, in C order.
@@ -189,38 +189,38 @@ type AddLayerNormGradParams struct {
 	Mean         *Tensor
 	Gamma        *Tensor
 	DsumOptional *Tensor // optional
-	DxOut        *Tensor
-	DgammaOut    *Tensor
-	DbetaOut     *Tensor
+	DxOut        *Tensor // output
+	DgammaOut    *Tensor // output
+	DbetaOut     *Tensor // output
 }
 
-var opAddLayerNormGrad = operator{
-	name:    "AddLayerNormGrad",
-	symbol:  "aclnnAddLayerNormGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
+var opAddLayerNormGrad = Operator{
+	Name: "AddLayerNormGrad", Symbol: "aclnnAddLayerNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
 }
 
 // AddLayerNormGrad launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) on st.
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
-	c := newCall(st, &opAddLayerNormGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddLayerNormGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddLayerNormGradParams) operator() *operator { return &opAddLayerNormGrad }
 
-func (p *AddLayerNormGradParams) encode(c *call) {
-	c.tensor(p.Dy)
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Rstd)
-	c.tensor(p.Mean)
-	c.tensor(p.Gamma)
-	c.tensor(p.DsumOptional)
-	c.tensor(p.DxOut)
-	c.tensor(p.DgammaOut)
-	c.tensor(p.DbetaOut)
+// Operator implements Params.
+func (p *AddLayerNormGradParams) Operator() *Operator { return &opAddLayerNormGrad }
+
+// Encode implements Params.
+func (p *AddLayerNormGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.DsumOptional)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgammaOut)
+	c.Tensor(p.DbetaOut)
 }
 
 // AddRmsNormParams are the arguments of aclnnAddRmsNorm, in C order.
@@ -229,35 +229,35 @@ type AddRmsNormParams struct {
 	X2      *Tensor
 	Gamma   *Tensor
 	Epsilon float64
-	YOut    *Tensor
-	RstdOut *Tensor
-	XOut    *Tensor
+	YOut    *Tensor // output
+	RstdOut *Tensor // output
+	XOut    *Tensor // output
 }
 
-var opAddRmsNorm = operator{
-	name:    "AddRmsNorm",
-	symbol:  "aclnnAddRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 gamma epsilon yOut rstdOut xOut",
+var opAddRmsNorm = Operator{
+	Name: "AddRmsNorm", Symbol: "aclnnAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma epsilon yOut rstdOut xOut",
 }
 
 // AddRmsNorm launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
-	c := newCall(st, &opAddRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormParams) operator() *operator { return &opAddRmsNorm }
 
-func (p *AddRmsNormParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.tensor(p.YOut)
-	c.tensor(p.RstdOut)
-	c.tensor(p.XOut)
+// Operator implements Params.
+func (p *AddRmsNormParams) Operator() *Operator { return &opAddRmsNorm }
+
+// Encode implements Params.
+func (p *AddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.YOut)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.XOut)
 }
 
 // BatchNormParams are the arguments of aclnnBatchNorm, in C order.
@@ -270,44 +270,44 @@ type BatchNormParams struct {
 	Training    bool
 	Momentum    float64
 	Eps         float64
-	Output      *Tensor
-	SaveMean    *Tensor
-	SaveInvstd  *Tensor
+	Output      *Tensor // output
+	SaveMean    *Tensor // output
+	SaveInvstd  *Tensor // output
 }
 
-var opBatchNorm = operator{
-	name:    "BatchNorm",
-	symbol:  "aclnnBatchNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
+var opBatchNorm = Operator{
+	Name: "BatchNorm", Symbol: "aclnnBatchNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
 }
 
 // BatchNorm launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
-	c := newCall(st, &opBatchNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormParams) operator() *operator { return &opBatchNorm }
 
-func (p *BatchNormParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.RunningMean)
-	c.tensor(p.RunningVar)
-	c.bool(p.Training)
-	c.float64(p.Momentum)
-	c.float64(p.Eps)
-	c.tensor(p.Output)
-	c.tensor(p.SaveMean)
-	c.tensor(p.SaveInvstd)
+// Operator implements Params.
+func (p *BatchNormParams) Operator() *Operator { return &opBatchNorm }
+
+// Encode implements Params.
+func (p *BatchNormParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.RunningMean)
+	c.Tensor(p.RunningVar)
+	c.Bool(p.Training)
+	c.Float64(p.Momentum)
+	c.Float64(p.Eps)
+	c.Tensor(p.Output)
+	c.Tensor(p.SaveMean)
+	c.Tensor(p.SaveInvstd)
 }
 
 // BatchNormBackwardParams are the arguments of aclnnBatchNormBackward, in C order.
 type BatchNormBackwardParams struct {
-	GradOut     *Tensor
+	GradOut     *Tensor // output
 	Input       *Tensor
 	Weight      *Tensor
 	RunningMean *Tensor
@@ -317,41 +317,41 @@ type BatchNormBackwardParams struct {
 	Training    bool
 	Eps         float64
 	OutputMask  []bool
-	GradInput   *Tensor
-	GradWeight  *Tensor
-	GradBias    *Tensor
+	GradInput   *Tensor // output
+	GradWeight  *Tensor // output
+	GradBias    *Tensor // output
 }
 
-var opBatchNormBackward = operator{
-	name:    "BatchNormBackward",
-	symbol:  "aclnnBatchNormBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
+var opBatchNormBackward = Operator{
+	Name: "BatchNormBackward", Symbol: "aclnnBatchNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
 }
 
 // BatchNormBackward launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
-	c := newCall(st, &opBatchNormBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormBackwardParams) operator() *operator { return &opBatchNormBackward }
 
-func (p *BatchNormBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.RunningMean)
-	c.tensor(p.RunningVar)
-	c.tensor(p.SaveMean)
-	c.tensor(p.SaveInvstd)
-	c.bool(p.Training)
-	c.float64(p.Eps)
-	c.bools(p.OutputMask)
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *BatchNormBackwardParams) Operator() *Operator { return &opBatchNormBackward }
+
+// Encode implements Params.
+func (p *BatchNormBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.RunningMean)
+	c.Tensor(p.RunningVar)
+	c.Tensor(p.SaveMean)
+	c.Tensor(p.SaveInvstd)
+	c.Bool(p.Training)
+	c.Float64(p.Eps)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradBias)
 }
 
 // BatchNormElemtParams are the arguments of aclnnBatchNormElemt, in C order.
@@ -359,41 +359,41 @@ type BatchNormElemtParams struct {
 	Input  *Tensor
 	Weight *Tensor
 	Bias   *Tensor
-	Mean   *Tensor
-	Invstd *Tensor
+	Mean   *Tensor // output
+	Invstd *Tensor // output
 	Eps    float64
-	Output *Tensor
+	Output *Tensor // output
 }
 
-var opBatchNormElemt = operator{
-	name:    "BatchNormElemt",
-	symbol:  "aclnnBatchNormElemt",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input weight bias mean invstd eps output",
+var opBatchNormElemt = Operator{
+	Name: "BatchNormElemt", Symbol: "aclnnBatchNormElemt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input weight bias mean invstd eps output",
 }
 
 // BatchNormElemt launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
-	c := newCall(st, &opBatchNormElemt)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormElemt)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormElemtParams) operator() *operator { return &opBatchNormElemt }
 
-func (p *BatchNormElemtParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.Mean)
-	c.tensor(p.Invstd)
-	c.float64(p.Eps)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *BatchNormElemtParams) Operator() *Operator { return &opBatchNormElemt }
+
+// Encode implements Params.
+func (p *BatchNormElemtParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Invstd)
+	c.Float64(p.Eps)
+	c.Tensor(p.Output)
 }
 
 // BatchNormElemtBackwardParams are the arguments of aclnnBatchNormElemtBackward, in C order.
 type BatchNormElemtBackwardParams struct {
-	GradOut   *Tensor
+	GradOut   *Tensor // output
 	Input     *Tensor
 	Mean      *Tensor
 	Invstd    *Tensor
@@ -401,35 +401,35 @@ type BatchNormElemtBackwardParams struct {
 	SumDy     *Tensor
 	SumDyXmu  *Tensor
 	Counter   *Tensor
-	GradInput *Tensor
+	GradInput *Tensor // output
 }
 
-var opBatchNormElemtBackward = operator{
-	name:    "BatchNormElemtBackward",
-	symbol:  "aclnnBatchNormElemtBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
+var opBatchNormElemtBackward = Operator{
+	Name: "BatchNormElemtBackward", Symbol: "aclnnBatchNormElemtBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
 }
 
 // BatchNormElemtBackward launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
-	c := newCall(st, &opBatchNormElemtBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormElemtBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormElemtBackwardParams) operator() *operator { return &opBatchNormElemtBackward }
 
-func (p *BatchNormElemtBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.tensor(p.Mean)
-	c.tensor(p.Invstd)
-	c.tensor(p.Weight)
-	c.tensor(p.SumDy)
-	c.tensor(p.SumDyXmu)
-	c.tensor(p.Counter)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *BatchNormElemtBackwardParams) Operator() *Operator { return &opBatchNormElemtBackward }
+
+// Encode implements Params.
+func (p *BatchNormElemtBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Invstd)
+	c.Tensor(p.Weight)
+	c.Tensor(p.SumDy)
+	c.Tensor(p.SumDyXmu)
+	c.Tensor(p.Counter)
+	c.Tensor(p.GradInput)
 }
 
 // BatchNormGatherStatsWithCountsParams are the arguments of aclnnBatchNormGatherStatsWithCounts, in C order.
@@ -442,73 +442,73 @@ type BatchNormGatherStatsWithCountsParams struct {
 	Momentum    float64
 	Eps         float64
 	Counts      *Tensor
-	MeanAll     *Tensor
-	InvstdAll   *Tensor
+	MeanAll     *Tensor // output
+	InvstdAll   *Tensor // output
 }
 
-var opBatchNormGatherStatsWithCounts = operator{
-	name:    "BatchNormGatherStatsWithCounts",
-	symbol:  "aclnnBatchNormGatherStatsWithCounts",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
+var opBatchNormGatherStatsWithCounts = Operator{
+	Name: "BatchNormGatherStatsWithCounts", Symbol: "aclnnBatchNormGatherStatsWithCounts", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
 }
 
 // BatchNormGatherStatsWithCounts launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
-	c := newCall(st, &opBatchNormGatherStatsWithCounts)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormGatherStatsWithCountsParams) operator() *operator {
+
+// Operator implements Params.
+func (p *BatchNormGatherStatsWithCountsParams) Operator() *Operator {
 	return &opBatchNormGatherStatsWithCounts
 }
 
-func (p *BatchNormGatherStatsWithCountsParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Mean)
-	c.tensor(p.Invstd)
-	c.tensor(p.RunningMean)
-	c.tensor(p.RunningVar)
-	c.float64(p.Momentum)
-	c.float64(p.Eps)
-	c.tensor(p.Counts)
-	c.tensor(p.MeanAll)
-	c.tensor(p.InvstdAll)
+// Encode implements Params.
+func (p *BatchNormGatherStatsWithCountsParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Invstd)
+	c.Tensor(p.RunningMean)
+	c.Tensor(p.RunningVar)
+	c.Float64(p.Momentum)
+	c.Float64(p.Eps)
+	c.Tensor(p.Counts)
+	c.Tensor(p.MeanAll)
+	c.Tensor(p.InvstdAll)
 }
 
 // BatchNormReduceParams are the arguments of aclnnBatchNormReduce, in C order.
 type BatchNormReduceParams struct {
 	X         *Tensor
-	Sum       *Tensor
-	SquareSum *Tensor
+	Sum       *Tensor // output
+	SquareSum *Tensor // output
 }
 
-var opBatchNormReduce = operator{
-	name:    "BatchNormReduce",
-	symbol:  "aclnnBatchNormReduce",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x sum squareSum",
+var opBatchNormReduce = Operator{
+	Name: "BatchNormReduce", Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
+	Params: "x sum squareSum",
 }
 
 // BatchNormReduce launches aclnnBatchNormReduce (libopapi, CANN 2026-08) on st.
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
-	c := newCall(st, &opBatchNormReduce)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormReduce)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormReduceParams) operator() *operator { return &opBatchNormReduce }
 
-func (p *BatchNormReduceParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Sum)
-	c.tensor(p.SquareSum)
+// Operator implements Params.
+func (p *BatchNormReduceParams) Operator() *Operator { return &opBatchNormReduce }
+
+// Encode implements Params.
+func (p *BatchNormReduceParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Sum)
+	c.Tensor(p.SquareSum)
 }
 
 // BatchNormReduceBackwardParams are the arguments of aclnnBatchNormReduceBackward, in C order.
 type BatchNormReduceBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	Input      *Tensor
 	Mean       *Tensor
 	Invstd     *Tensor
@@ -516,72 +516,72 @@ type BatchNormReduceBackwardParams struct {
 	InputG     bool
 	WeightG    bool
 	BiasG      bool
-	SumDy      *Tensor
-	SumDyXmu   *Tensor
-	GradWeight *Tensor
-	GradBias   *Tensor
+	SumDy      *Tensor // output
+	SumDyXmu   *Tensor // output
+	GradWeight *Tensor // output
+	GradBias   *Tensor // output
 }
 
-var opBatchNormReduceBackward = operator{
-	name:    "BatchNormReduceBackward",
-	symbol:  "aclnnBatchNormReduceBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
+var opBatchNormReduceBackward = Operator{
+	Name: "BatchNormReduceBackward", Symbol: "aclnnBatchNormReduceBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
 }
 
 // BatchNormReduceBackward launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
-	c := newCall(st, &opBatchNormReduceBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormReduceBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormReduceBackwardParams) operator() *operator { return &opBatchNormReduceBackward }
 
-func (p *BatchNormReduceBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.tensor(p.Mean)
-	c.tensor(p.Invstd)
-	c.tensor(p.Weight)
-	c.bool(p.InputG)
-	c.bool(p.WeightG)
-	c.bool(p.BiasG)
-	c.tensor(p.SumDy)
-	c.tensor(p.SumDyXmu)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *BatchNormReduceBackwardParams) Operator() *Operator { return &opBatchNormReduceBackward }
+
+// Encode implements Params.
+func (p *BatchNormReduceBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Invstd)
+	c.Tensor(p.Weight)
+	c.Bool(p.InputG)
+	c.Bool(p.WeightG)
+	c.Bool(p.BiasG)
+	c.Tensor(p.SumDy)
+	c.Tensor(p.SumDyXmu)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradBias)
 }
 
 // BatchNormStatsParams are the arguments of aclnnBatchNormStats, in C order.
 type BatchNormStatsParams struct {
 	Input  *Tensor
 	Eps    float64
-	Mean   *Tensor
-	Invstd *Tensor
+	Mean   *Tensor // output
+	Invstd *Tensor // output
 }
 
-var opBatchNormStats = operator{
-	name:    "BatchNormStats",
-	symbol:  "aclnnBatchNormStats",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input eps mean invstd",
+var opBatchNormStats = Operator{
+	Name: "BatchNormStats", Symbol: "aclnnBatchNormStats", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input eps mean invstd",
 }
 
 // BatchNormStats launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
-	c := newCall(st, &opBatchNormStats)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchNormStats)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchNormStatsParams) operator() *operator { return &opBatchNormStats }
 
-func (p *BatchNormStatsParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.float64(p.Eps)
-	c.tensor(p.Mean)
-	c.tensor(p.Invstd)
+// Operator implements Params.
+func (p *BatchNormStatsParams) Operator() *Operator { return &opBatchNormStats }
+
+// Encode implements Params.
+func (p *BatchNormStatsParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Float64(p.Eps)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Invstd)
 }
 
 // DeepNormParams are the arguments of aclnnDeepNorm, in C order.
@@ -592,37 +592,37 @@ type DeepNormParams struct {
 	Gamma   *Tensor
 	Alpha   float64
 	Epsilon float64
-	MeanOut *Tensor
-	RstdOut *Tensor
-	YOut    *Tensor
+	MeanOut *Tensor // output
+	RstdOut *Tensor // output
+	YOut    *Tensor // output
 }
 
-var opDeepNorm = operator{
-	name:    "DeepNorm",
-	symbol:  "aclnnDeepNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
+var opDeepNorm = Operator{
+	Name: "DeepNorm", Symbol: "aclnnDeepNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
 }
 
 // DeepNorm launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) on st.
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
-	c := newCall(st, &opDeepNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDeepNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DeepNormParams) operator() *operator { return &opDeepNorm }
 
-func (p *DeepNormParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gx)
-	c.tensor(p.Beta)
-	c.tensor(p.Gamma)
-	c.float64(p.Alpha)
-	c.float64(p.Epsilon)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
-	c.tensor(p.YOut)
+// Operator implements Params.
+func (p *DeepNormParams) Operator() *Operator { return &opDeepNorm }
+
+// Encode implements Params.
+func (p *DeepNormParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gx)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Alpha)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.YOut)
 }
 
 // DeepNormGradParams are the arguments of aclnnDeepNormGrad, in C order.
@@ -634,45 +634,45 @@ type DeepNormGradParams struct {
 	Mean      *Tensor
 	Rstd      *Tensor
 	Alpha     float64
-	DxOut     *Tensor
-	DgxOut    *Tensor
-	DbetaOut  *Tensor
-	DgammaOut *Tensor
+	DxOut     *Tensor // output
+	DgxOut    *Tensor // output
+	DbetaOut  *Tensor // output
+	DgammaOut *Tensor // output
 }
 
-var opDeepNormGrad = operator{
-	name:    "DeepNormGrad",
-	symbol:  "aclnnDeepNormGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
+var opDeepNormGrad = Operator{
+	Name: "DeepNormGrad", Symbol: "aclnnDeepNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
 }
 
 // DeepNormGrad launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) on st.
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
-	c := newCall(st, &opDeepNormGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDeepNormGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DeepNormGradParams) operator() *operator { return &opDeepNormGrad }
 
-func (p *DeepNormGradParams) encode(c *call) {
-	c.tensor(p.Dy)
-	c.tensor(p.X)
-	c.tensor(p.Gx)
-	c.tensor(p.Gamma)
-	c.tensor(p.Mean)
-	c.tensor(p.Rstd)
-	c.float64(p.Alpha)
-	c.tensor(p.DxOut)
-	c.tensor(p.DgxOut)
-	c.tensor(p.DbetaOut)
-	c.tensor(p.DgammaOut)
+// Operator implements Params.
+func (p *DeepNormGradParams) Operator() *Operator { return &opDeepNormGrad }
+
+// Encode implements Params.
+func (p *DeepNormGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.X)
+	c.Tensor(p.Gx)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Rstd)
+	c.Float64(p.Alpha)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgxOut)
+	c.Tensor(p.DbetaOut)
+	c.Tensor(p.DgammaOut)
 }
 
 // FastBatchNormBackwardParams are the arguments of aclnnFastBatchNormBackward, in C order.
 type FastBatchNormBackwardParams struct {
-	GradOut     *Tensor
+	GradOut     *Tensor // output
 	Input       *Tensor
 	Weight      *Tensor
 	RunningMean *Tensor
@@ -683,42 +683,42 @@ type FastBatchNormBackwardParams struct {
 	Eps         float64
 	OutputMask  []bool
 	Version     int32
-	GradInput   *Tensor
-	GradWeight  *Tensor
-	GradBias    *Tensor
+	GradInput   *Tensor // output
+	GradWeight  *Tensor // output
+	GradBias    *Tensor // output
 }
 
-var opFastBatchNormBackward = operator{
-	name:    "FastBatchNormBackward",
-	symbol:  "aclnnFastBatchNormBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
+var opFastBatchNormBackward = Operator{
+	Name: "FastBatchNormBackward", Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
 }
 
 // FastBatchNormBackward launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) on st.
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
-	c := newCall(st, &opFastBatchNormBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFastBatchNormBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FastBatchNormBackwardParams) operator() *operator { return &opFastBatchNormBackward }
 
-func (p *FastBatchNormBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.RunningMean)
-	c.tensor(p.RunningVar)
-	c.tensor(p.SaveMean)
-	c.tensor(p.SaveInvstd)
-	c.bool(p.Training)
-	c.float64(p.Eps)
-	c.bools(p.OutputMask)
-	c.int64(int64(p.Version))
-	c.tensor(p.GradInput)
-	c.tensor(p.GradWeight)
-	c.tensor(p.GradBias)
+// Operator implements Params.
+func (p *FastBatchNormBackwardParams) Operator() *Operator { return &opFastBatchNormBackward }
+
+// Encode implements Params.
+func (p *FastBatchNormBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.RunningMean)
+	c.Tensor(p.RunningVar)
+	c.Tensor(p.SaveMean)
+	c.Tensor(p.SaveInvstd)
+	c.Bool(p.Training)
+	c.Float64(p.Eps)
+	c.Bools(p.OutputMask)
+	c.Int64(int64(p.Version))
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+	c.Tensor(p.GradBias)
 }
 
 // FastLayerNormParams are the arguments of aclnnFastLayerNorm, in C order.
@@ -728,36 +728,36 @@ type FastLayerNormParams struct {
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
 	Eps             float64
-	Out             *Tensor
-	MeanOutOptional *Tensor // optional
-	RstdOutOptional *Tensor // optional
+	Out             *Tensor // output
+	MeanOutOptional *Tensor // optional output
+	RstdOutOptional *Tensor // optional output
 }
 
-var opFastLayerNorm = operator{
-	name:    "FastLayerNorm",
-	symbol:  "aclnnFastLayerNorm",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
+var opFastLayerNorm = Operator{
+	Name: "FastLayerNorm", Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
+	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 }
 
 // FastLayerNorm launches aclnnFastLayerNorm (libopapi, CANN 2026-08) on st.
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
-	c := newCall(st, &opFastLayerNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFastLayerNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FastLayerNormParams) operator() *operator { return &opFastLayerNorm }
 
-func (p *FastLayerNormParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.ints(p.NormalizedShape)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOutOptional)
-	c.tensor(p.RstdOutOptional)
+// Operator implements Params.
+func (p *FastLayerNormParams) Operator() *Operator { return &opFastLayerNorm }
+
+// Encode implements Params.
+func (p *FastLayerNormParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Ints(p.NormalizedShape)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOutOptional)
+	c.Tensor(p.RstdOutOptional)
 }
 
 // GemmaRmsNormParams are the arguments of aclnnGemmaRmsNorm, in C order.
@@ -765,32 +765,32 @@ type GemmaRmsNormParams struct {
 	X       *Tensor
 	Gamma   *Tensor
 	Epsilon float64
-	YOut    *Tensor
-	RstdOut *Tensor
+	YOut    *Tensor // output
+	RstdOut *Tensor // output
 }
 
-var opGemmaRmsNorm = operator{
-	name:    "GemmaRmsNorm",
-	symbol:  "aclnnGemmaRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gamma epsilon yOut rstdOut",
+var opGemmaRmsNorm = Operator{
+	Name: "GemmaRmsNorm", Symbol: "aclnnGemmaRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gamma epsilon yOut rstdOut",
 }
 
 // GemmaRmsNorm launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
-	c := newCall(st, &opGemmaRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGemmaRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GemmaRmsNormParams) operator() *operator { return &opGemmaRmsNorm }
 
-func (p *GemmaRmsNormParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.tensor(p.YOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GemmaRmsNormParams) Operator() *Operator { return &opGemmaRmsNorm }
+
+// Encode implements Params.
+func (p *GemmaRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.YOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupNormParams are the arguments of aclnnGroupNorm, in C order.
@@ -803,44 +803,44 @@ type GroupNormParams struct {
 	HxW     int64
 	Group   int64
 	Eps     float64
-	Out     *Tensor
-	MeanOut *Tensor
-	RstdOut *Tensor
+	Out     *Tensor // output
+	MeanOut *Tensor // output
+	RstdOut *Tensor // output
 }
 
-var opGroupNorm = operator{
-	name:    "GroupNorm",
-	symbol:  "aclnnGroupNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self gamma beta N C HxW group eps out meanOut rstdOut",
+var opGroupNorm = Operator{
+	Name: "GroupNorm", Symbol: "aclnnGroupNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self gamma beta N C HxW group eps out meanOut rstdOut",
 }
 
 // GroupNorm launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
-	c := newCall(st, &opGroupNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormParams) operator() *operator { return &opGroupNorm }
 
-func (p *GroupNormParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.int64(p.N)
-	c.int64(p.C)
-	c.int64(p.HxW)
-	c.int64(p.Group)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GroupNormParams) Operator() *Operator { return &opGroupNorm }
+
+// Encode implements Params.
+func (p *GroupNormParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Int64(p.N)
+	c.Int64(p.C)
+	c.Int64(p.HxW)
+	c.Int64(p.Group)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupNormBackwardParams are the arguments of aclnnGroupNormBackward, in C order.
 type GroupNormBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	Input        *Tensor
 	Mean         *Tensor
 	Rstd         *Tensor
@@ -850,41 +850,41 @@ type GroupNormBackwardParams struct {
 	HxW          int64
 	Group        int64
 	OutputMask   []bool
-	GradInput    *Tensor
-	GradGammaOut *Tensor
-	GradBetaOut  *Tensor
+	GradInput    *Tensor // output
+	GradGammaOut *Tensor // output
+	GradBetaOut  *Tensor // output
 }
 
-var opGroupNormBackward = operator{
-	name:    "GroupNormBackward",
-	symbol:  "aclnnGroupNormBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
+var opGroupNormBackward = Operator{
+	Name: "GroupNormBackward", Symbol: "aclnnGroupNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
 }
 
 // GroupNormBackward launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
-	c := newCall(st, &opGroupNormBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormBackwardParams) operator() *operator { return &opGroupNormBackward }
 
-func (p *GroupNormBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.tensor(p.Mean)
-	c.tensor(p.Rstd)
-	c.tensor(p.Gamma)
-	c.int64(p.N)
-	c.int64(p.C)
-	c.int64(p.HxW)
-	c.int64(p.Group)
-	c.bools(p.OutputMask)
-	c.tensor(p.GradInput)
-	c.tensor(p.GradGammaOut)
-	c.tensor(p.GradBetaOut)
+// Operator implements Params.
+func (p *GroupNormBackwardParams) Operator() *Operator { return &opGroupNormBackward }
+
+// Encode implements Params.
+func (p *GroupNormBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Gamma)
+	c.Int64(p.N)
+	c.Int64(p.C)
+	c.Int64(p.HxW)
+	c.Int64(p.Group)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradGammaOut)
+	c.Tensor(p.GradBetaOut)
 }
 
 // GroupNormSiluParams are the arguments of aclnnGroupNormSilu, in C order.
@@ -894,36 +894,36 @@ type GroupNormSiluParams struct {
 	Beta    *Tensor
 	Group   int64
 	Eps     float64
-	Out     *Tensor
-	MeanOut *Tensor
-	RstdOut *Tensor
+	Out     *Tensor // output
+	MeanOut *Tensor // output
+	RstdOut *Tensor // output
 }
 
-var opGroupNormSilu = operator{
-	name:    "GroupNormSilu",
-	symbol:  "aclnnGroupNormSilu",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self gamma beta group eps out meanOut rstdOut",
+var opGroupNormSilu = Operator{
+	Name: "GroupNormSilu", Symbol: "aclnnGroupNormSilu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self gamma beta group eps out meanOut rstdOut",
 }
 
 // GroupNormSilu launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
-	c := newCall(st, &opGroupNormSilu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormSilu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormSiluParams) operator() *operator { return &opGroupNormSilu }
 
-func (p *GroupNormSiluParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.int64(p.Group)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GroupNormSiluParams) Operator() *Operator { return &opGroupNormSilu }
+
+// Encode implements Params.
+func (p *GroupNormSiluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Int64(p.Group)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupNormSiluV2Params are the arguments of aclnnGroupNormSiluV2, in C order.
@@ -934,37 +934,37 @@ type GroupNormSiluV2Params struct {
 	Group        int64
 	Eps          float64
 	ActivateSilu bool
-	Out          *Tensor
-	MeanOut      *Tensor
-	RstdOut      *Tensor
+	Out          *Tensor // output
+	MeanOut      *Tensor // output
+	RstdOut      *Tensor // output
 }
 
-var opGroupNormSiluV2 = operator{
-	name:    "GroupNormSiluV2",
-	symbol:  "aclnnGroupNormSiluV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self gamma beta group eps activateSilu out meanOut rstdOut",
+var opGroupNormSiluV2 = Operator{
+	Name: "GroupNormSiluV2", Symbol: "aclnnGroupNormSiluV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self gamma beta group eps activateSilu out meanOut rstdOut",
 }
 
 // GroupNormSiluV2 launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
-	c := newCall(st, &opGroupNormSiluV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormSiluV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormSiluV2Params) operator() *operator { return &opGroupNormSiluV2 }
 
-func (p *GroupNormSiluV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.int64(p.Group)
-	c.float64(p.Eps)
-	c.bool(p.ActivateSilu)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GroupNormSiluV2Params) Operator() *Operator { return &opGroupNormSiluV2 }
+
+// Encode implements Params.
+func (p *GroupNormSiluV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Int64(p.Group)
+	c.Float64(p.Eps)
+	c.Bool(p.ActivateSilu)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupNormSwishParams are the arguments of aclnnGroupNormSwish, in C order.
@@ -977,39 +977,39 @@ type GroupNormSwishParams struct {
 	Eps                float64
 	ActivateSwish      bool
 	SwishScale         float64
-	YOut               *Tensor
-	MeanOut            *Tensor
-	RstdOut            *Tensor
+	YOut               *Tensor // output
+	MeanOut            *Tensor // output
+	RstdOut            *Tensor // output
 }
 
-var opGroupNormSwish = operator{
-	name:    "GroupNormSwish",
-	symbol:  "aclnnGroupNormSwish",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
+var opGroupNormSwish = Operator{
+	Name: "GroupNormSwish", Symbol: "aclnnGroupNormSwish", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
 }
 
 // GroupNormSwish launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) on st.
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
-	c := newCall(st, &opGroupNormSwish)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormSwish)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormSwishParams) operator() *operator { return &opGroupNormSwish }
 
-func (p *GroupNormSwishParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.int64(p.NumGroups)
-	c.optStr(p.DataFormatOptional)
-	c.float64(p.Eps)
-	c.bool(p.ActivateSwish)
-	c.float64(p.SwishScale)
-	c.tensor(p.YOut)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GroupNormSwishParams) Operator() *Operator { return &opGroupNormSwish }
+
+// Encode implements Params.
+func (p *GroupNormSwishParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Int64(p.NumGroups)
+	c.OptStr(p.DataFormatOptional)
+	c.Float64(p.Eps)
+	c.Bool(p.ActivateSwish)
+	c.Float64(p.SwishScale)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupNormSwishGradParams are the arguments of aclnnGroupNormSwishGrad, in C order.
@@ -1025,73 +1025,73 @@ type GroupNormSwishGradParams struct {
 	SwishScale         float64
 	DgammaIsRequire    bool
 	DbetaIsRequire     bool
-	DxOut              *Tensor
-	DgammaOut          *Tensor
-	DbetaOut           *Tensor
+	DxOut              *Tensor // output
+	DgammaOut          *Tensor // output
+	DbetaOut           *Tensor // output
 }
 
-var opGroupNormSwishGrad = operator{
-	name:    "GroupNormSwishGrad",
-	symbol:  "aclnnGroupNormSwishGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
+var opGroupNormSwishGrad = Operator{
+	Name: "GroupNormSwishGrad", Symbol: "aclnnGroupNormSwishGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
 }
 
 // GroupNormSwishGrad launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) on st.
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
-	c := newCall(st, &opGroupNormSwishGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormSwishGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormSwishGradParams) operator() *operator { return &opGroupNormSwishGrad }
 
-func (p *GroupNormSwishGradParams) encode(c *call) {
-	c.tensor(p.Dy)
-	c.tensor(p.Mean)
-	c.tensor(p.Rstd)
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.int64(p.NumGroups)
-	c.optStr(p.DataFormatOptional)
-	c.float64(p.SwishScale)
-	c.bool(p.DgammaIsRequire)
-	c.bool(p.DbetaIsRequire)
-	c.tensor(p.DxOut)
-	c.tensor(p.DgammaOut)
-	c.tensor(p.DbetaOut)
+// Operator implements Params.
+func (p *GroupNormSwishGradParams) Operator() *Operator { return &opGroupNormSwishGrad }
+
+// Encode implements Params.
+func (p *GroupNormSwishGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Int64(p.NumGroups)
+	c.OptStr(p.DataFormatOptional)
+	c.Float64(p.SwishScale)
+	c.Bool(p.DgammaIsRequire)
+	c.Bool(p.DbetaIsRequire)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgammaOut)
+	c.Tensor(p.DbetaOut)
 }
 
 // InplaceRenormParams are the arguments of aclnnInplaceRenorm, in C order.
 type InplaceRenormParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	P       Scalar
 	Dim     int64
 	MaxNorm Scalar
 }
 
-var opInplaceRenorm = operator{
-	name:    "InplaceRenorm",
-	symbol:  "aclnnInplaceRenorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef p dim maxNorm",
+var opInplaceRenorm = Operator{
+	Name: "InplaceRenorm", Symbol: "aclnnInplaceRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef p dim maxNorm",
 }
 
 // InplaceRenorm launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
-	c := newCall(st, &opInplaceRenorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRenorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRenormParams) operator() *operator { return &opInplaceRenorm }
 
-func (p *InplaceRenormParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.P)
-	c.int64(p.Dim)
-	c.scalar(p.MaxNorm)
+// Operator implements Params.
+func (p *InplaceRenormParams) Operator() *Operator { return &opInplaceRenorm }
+
+// Encode implements Params.
+func (p *InplaceRenormParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.P)
+	c.Int64(p.Dim)
+	c.Scalar(p.MaxNorm)
 }
 
 // InstanceNormParams are the arguments of aclnnInstanceNorm, in C order.
@@ -1101,36 +1101,36 @@ type InstanceNormParams struct {
 	Beta       *Tensor
 	DataFormat string
 	Eps        float64
-	Y          *Tensor
-	Mean       *Tensor
-	Variance   *Tensor
+	Y          *Tensor // output
+	Mean       *Tensor // output
+	Variance   *Tensor // output
 }
 
-var opInstanceNorm = operator{
-	name:    "InstanceNorm",
-	symbol:  "aclnnInstanceNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gamma beta dataFormat eps y mean variance",
+var opInstanceNorm = Operator{
+	Name: "InstanceNorm", Symbol: "aclnnInstanceNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gamma beta dataFormat eps y mean variance",
 }
 
 // InstanceNorm launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
-	c := newCall(st, &opInstanceNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInstanceNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InstanceNormParams) operator() *operator { return &opInstanceNorm }
 
-func (p *InstanceNormParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.str(p.DataFormat)
-	c.float64(p.Eps)
-	c.tensor(p.Y)
-	c.tensor(p.Mean)
-	c.tensor(p.Variance)
+// Operator implements Params.
+func (p *InstanceNormParams) Operator() *Operator { return &opInstanceNorm }
+
+// Encode implements Params.
+func (p *InstanceNormParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Str(p.DataFormat)
+	c.Float64(p.Eps)
+	c.Tensor(p.Y)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Variance)
 }
 
 // LayerNormParams are the arguments of aclnnLayerNorm, in C order.
@@ -1140,41 +1140,41 @@ type LayerNormParams struct {
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
 	Eps             float64
-	Out             *Tensor
-	MeanOutOptional *Tensor // optional
-	RstdOutOptional *Tensor // optional
+	Out             *Tensor // output
+	MeanOutOptional *Tensor // optional output
+	RstdOutOptional *Tensor // optional output
 }
 
-var opLayerNorm = operator{
-	name:    "LayerNorm",
-	symbol:  "aclnnLayerNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
+var opLayerNorm = Operator{
+	Name: "LayerNorm", Symbol: "aclnnLayerNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 }
 
 // LayerNorm launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
-	c := newCall(st, &opLayerNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLayerNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LayerNormParams) operator() *operator { return &opLayerNorm }
 
-func (p *LayerNormParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.ints(p.NormalizedShape)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOutOptional)
-	c.tensor(p.RstdOutOptional)
+// Operator implements Params.
+func (p *LayerNormParams) Operator() *Operator { return &opLayerNorm }
+
+// Encode implements Params.
+func (p *LayerNormParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Ints(p.NormalizedShape)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOutOptional)
+	c.Tensor(p.RstdOutOptional)
 }
 
 // LayerNormBackwardParams are the arguments of aclnnLayerNormBackward, in C order.
 type LayerNormBackwardParams struct {
-	GradOut         *Tensor
+	GradOut         *Tensor // output
 	Input           *Tensor
 	NormalizedShape []int64
 	Mean            *Tensor
@@ -1182,39 +1182,39 @@ type LayerNormBackwardParams struct {
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
 	OutputMask      []bool
-	GradInputOut    *Tensor
-	GradWeightOut   *Tensor
-	GradBiasOut     *Tensor
+	GradInputOut    *Tensor // output
+	GradWeightOut   *Tensor // output
+	GradBiasOut     *Tensor // output
 }
 
-var opLayerNormBackward = operator{
-	name:    "LayerNormBackward",
-	symbol:  "aclnnLayerNormBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
+var opLayerNormBackward = Operator{
+	Name: "LayerNormBackward", Symbol: "aclnnLayerNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
 }
 
 // LayerNormBackward launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
-	c := newCall(st, &opLayerNormBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLayerNormBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LayerNormBackwardParams) operator() *operator { return &opLayerNormBackward }
 
-func (p *LayerNormBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.tensor(p.Input)
-	c.ints(p.NormalizedShape)
-	c.tensor(p.Mean)
-	c.tensor(p.Rstd)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.bools(p.OutputMask)
-	c.tensor(p.GradInputOut)
-	c.tensor(p.GradWeightOut)
-	c.tensor(p.GradBiasOut)
+// Operator implements Params.
+func (p *LayerNormBackwardParams) Operator() *Operator { return &opLayerNormBackward }
+
+// Encode implements Params.
+func (p *LayerNormBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Tensor(p.Input)
+	c.Ints(p.NormalizedShape)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.GradInputOut)
+	c.Tensor(p.GradWeightOut)
+	c.Tensor(p.GradBiasOut)
 }
 
 // LayerNormWithImplModeParams are the arguments of aclnnLayerNormWithImplMode, in C order.
@@ -1224,38 +1224,38 @@ type LayerNormWithImplModeParams struct {
 	WeightOptional  *Tensor // optional
 	BiasOptional    *Tensor // optional
 	Eps             float64
-	Out             *Tensor
-	MeanOutOptional *Tensor // optional
-	RstdOutOptional *Tensor // optional
+	Out             *Tensor // output
+	MeanOutOptional *Tensor // optional output
+	RstdOutOptional *Tensor // optional output
 	ImplMode        int32
 }
 
-var opLayerNormWithImplMode = operator{
-	name:    "LayerNormWithImplMode",
-	symbol:  "aclnnLayerNormWithImplMode",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
+var opLayerNormWithImplMode = Operator{
+	Name: "LayerNormWithImplMode", Symbol: "aclnnLayerNormWithImplMode", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
 }
 
 // LayerNormWithImplMode launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
-	c := newCall(st, &opLayerNormWithImplMode)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLayerNormWithImplMode)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LayerNormWithImplModeParams) operator() *operator { return &opLayerNormWithImplMode }
 
-func (p *LayerNormWithImplModeParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.ints(p.NormalizedShape)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.float64(p.Eps)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOutOptional)
-	c.tensor(p.RstdOutOptional)
-	c.int64(int64(p.ImplMode))
+// Operator implements Params.
+func (p *LayerNormWithImplModeParams) Operator() *Operator { return &opLayerNormWithImplMode }
+
+// Encode implements Params.
+func (p *LayerNormWithImplModeParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Ints(p.NormalizedShape)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Float64(p.Eps)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOutOptional)
+	c.Tensor(p.RstdOutOptional)
+	c.Int64(int64(p.ImplMode))
 }
 
 // RenormParams are the arguments of aclnnRenorm, in C order.
@@ -1264,31 +1264,31 @@ type RenormParams struct {
 	P       Scalar
 	Dim     int64
 	MaxNorm Scalar
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opRenorm = operator{
-	name:    "Renorm",
-	symbol:  "aclnnRenorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self p dim maxNorm out",
+var opRenorm = Operator{
+	Name: "Renorm", Symbol: "aclnnRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self p dim maxNorm out",
 }
 
 // Renorm launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Renorm(st *acl.Stream, p RenormParams) error {
-	c := newCall(st, &opRenorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRenorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RenormParams) operator() *operator { return &opRenorm }
 
-func (p *RenormParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.P)
-	c.int64(p.Dim)
-	c.scalar(p.MaxNorm)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RenormParams) Operator() *Operator { return &opRenorm }
+
+// Encode implements Params.
+func (p *RenormParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.P)
+	c.Int64(p.Dim)
+	c.Scalar(p.MaxNorm)
+	c.Tensor(p.Out)
 }
 
 // RmsNormParams are the arguments of aclnnRmsNorm, in C order.
@@ -1296,32 +1296,32 @@ type RmsNormParams struct {
 	X       *Tensor
 	Gamma   *Tensor
 	Epsilon float64
-	YOut    *Tensor
-	RstdOut *Tensor
+	YOut    *Tensor // output
+	RstdOut *Tensor // output
 }
 
-var opRmsNorm = operator{
-	name:    "RmsNorm",
-	symbol:  "aclnnRmsNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gamma epsilon yOut rstdOut",
+var opRmsNorm = Operator{
+	Name: "RmsNorm", Symbol: "aclnnRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gamma epsilon yOut rstdOut",
 }
 
 // RmsNorm launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) on st.
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
-	c := newCall(st, &opRmsNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormParams) operator() *operator { return &opRmsNorm }
 
-func (p *RmsNormParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.float64(p.Epsilon)
-	c.tensor(p.YOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *RmsNormParams) Operator() *Operator { return &opRmsNorm }
+
+// Encode implements Params.
+func (p *RmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.YOut)
+	c.Tensor(p.RstdOut)
 }
 
 // RmsNormGradParams are the arguments of aclnnRmsNormGrad, in C order.
@@ -1330,33 +1330,33 @@ type RmsNormGradParams struct {
 	X         *Tensor
 	Rstd      *Tensor
 	Gamma     *Tensor
-	DxOut     *Tensor
-	DgammaOut *Tensor
+	DxOut     *Tensor // output
+	DgammaOut *Tensor // output
 }
 
-var opRmsNormGrad = operator{
-	name:    "RmsNormGrad",
-	symbol:  "aclnnRmsNormGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "dy x rstd gamma dxOut dgammaOut",
+var opRmsNormGrad = Operator{
+	Name: "RmsNormGrad", Symbol: "aclnnRmsNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "dy x rstd gamma dxOut dgammaOut",
 }
 
 // RmsNormGrad launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) on st.
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
-	c := newCall(st, &opRmsNormGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNormGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormGradParams) operator() *operator { return &opRmsNormGrad }
 
-func (p *RmsNormGradParams) encode(c *call) {
-	c.tensor(p.Dy)
-	c.tensor(p.X)
-	c.tensor(p.Rstd)
-	c.tensor(p.Gamma)
-	c.tensor(p.DxOut)
-	c.tensor(p.DgammaOut)
+// Operator implements Params.
+func (p *RmsNormGradParams) Operator() *Operator { return &opRmsNormGrad }
+
+// Encode implements Params.
+func (p *RmsNormGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.X)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgammaOut)
 }
 
 // SyncBatchNormGatherStatsParams are the arguments of aclnnSyncBatchNormGatherStats, in C order.
@@ -1364,38 +1364,38 @@ type SyncBatchNormGatherStatsParams struct {
 	TotalSum       *Tensor
 	TotalSquareSum *Tensor
 	SampleCount    *Tensor
-	Mean           *Tensor
-	Variance       *Tensor
+	Mean           *Tensor // output
+	Variance       *Tensor // output
 	Momentum       float32
 	Eps            float32
-	BatchMean      *Tensor
-	BatchInvstd    *Tensor
+	BatchMean      *Tensor // output
+	BatchInvstd    *Tensor // output
 }
 
-var opSyncBatchNormGatherStats = operator{
-	name:    "SyncBatchNormGatherStats",
-	symbol:  "aclnnSyncBatchNormGatherStats",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
+var opSyncBatchNormGatherStats = Operator{
+	Name: "SyncBatchNormGatherStats", Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
+	Params: "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
 }
 
 // SyncBatchNormGatherStats launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) on st.
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
-	c := newCall(st, &opSyncBatchNormGatherStats)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSyncBatchNormGatherStats)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SyncBatchNormGatherStatsParams) operator() *operator { return &opSyncBatchNormGatherStats }
 
-func (p *SyncBatchNormGatherStatsParams) encode(c *call) {
-	c.tensor(p.TotalSum)
-	c.tensor(p.TotalSquareSum)
-	c.tensor(p.SampleCount)
-	c.tensor(p.Mean)
-	c.tensor(p.Variance)
-	c.float32(p.Momentum)
-	c.float32(p.Eps)
-	c.tensor(p.BatchMean)
-	c.tensor(p.BatchInvstd)
+// Operator implements Params.
+func (p *SyncBatchNormGatherStatsParams) Operator() *Operator { return &opSyncBatchNormGatherStats }
+
+// Encode implements Params.
+func (p *SyncBatchNormGatherStatsParams) Encode(c *Call) {
+	c.Tensor(p.TotalSum)
+	c.Tensor(p.TotalSquareSum)
+	c.Tensor(p.SampleCount)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Variance)
+	c.Float32(p.Momentum)
+	c.Float32(p.Eps)
+	c.Tensor(p.BatchMean)
+	c.Tensor(p.BatchInvstd)
 }

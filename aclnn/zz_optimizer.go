@@ -15,38 +15,38 @@ type ApplyAdadeltaParams struct {
 	Rho            Scalar
 	Epsilon        Scalar
 	Grad           *Tensor
-	VarOut         *Tensor
-	AccumOut       *Tensor
-	AccumUpdateOut *Tensor
+	VarOut         *Tensor // output
+	AccumOut       *Tensor // output
+	AccumUpdateOut *Tensor // output
 }
 
-var opApplyAdadelta = operator{
-	name:    "ApplyAdadelta",
-	symbol:  "aclnnApplyAdadelta",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
+var opApplyAdadelta = Operator{
+	Name: "ApplyAdadelta", Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
+	Params: "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
 }
 
 // ApplyAdadelta launches aclnnApplyAdadelta (libopapi, CANN 2026-08) on st.
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
-	c := newCall(st, &opApplyAdadelta)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyAdadelta)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyAdadeltaParams) operator() *operator { return &opApplyAdadelta }
 
-func (p *ApplyAdadeltaParams) encode(c *call) {
-	c.tensor(p.Var)
-	c.tensor(p.Accum)
-	c.tensor(p.AccumUpdate)
-	c.scalar(p.Lr)
-	c.scalar(p.Rho)
-	c.scalar(p.Epsilon)
-	c.tensor(p.Grad)
-	c.tensor(p.VarOut)
-	c.tensor(p.AccumOut)
-	c.tensor(p.AccumUpdateOut)
+// Operator implements Params.
+func (p *ApplyAdadeltaParams) Operator() *Operator { return &opApplyAdadelta }
+
+// Encode implements Params.
+func (p *ApplyAdadeltaParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Accum)
+	c.Tensor(p.AccumUpdate)
+	c.Scalar(p.Lr)
+	c.Scalar(p.Rho)
+	c.Scalar(p.Epsilon)
+	c.Tensor(p.Grad)
+	c.Tensor(p.VarOut)
+	c.Tensor(p.AccumOut)
+	c.Tensor(p.AccumUpdateOut)
 }
 
 // ApplyAdamDParams are the arguments of aclnnApplyAdamD, in C order.
@@ -63,50 +63,50 @@ type ApplyAdamDParams struct {
 	Grad        *Tensor
 	UseLocking  bool
 	UseNesterov bool
-	VarOut      *Tensor
-	MOut        *Tensor
-	VOut        *Tensor
+	VarOut      *Tensor // output
+	MOut        *Tensor // output
+	VOut        *Tensor // output
 }
 
-var opApplyAdamD = operator{
-	name:    "ApplyAdamD",
-	symbol:  "aclnnApplyAdamD",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
+var opApplyAdamD = Operator{
+	Name: "ApplyAdamD", Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
+	Params: "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
 }
 
 // ApplyAdamD launches aclnnApplyAdamD (libopapi, CANN 2026-08) on st.
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
-	c := newCall(st, &opApplyAdamD)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyAdamD)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyAdamDParams) operator() *operator { return &opApplyAdamD }
 
-func (p *ApplyAdamDParams) encode(c *call) {
-	c.tensor(p.Var)
-	c.tensor(p.M)
-	c.tensor(p.V)
-	c.tensor(p.Beta1Power)
-	c.tensor(p.Beta2Power)
-	c.tensor(p.Lr)
-	c.tensor(p.Beta1)
-	c.tensor(p.Beta2)
-	c.tensor(p.Epsilon)
-	c.tensor(p.Grad)
-	c.bool(p.UseLocking)
-	c.bool(p.UseNesterov)
-	c.tensor(p.VarOut)
-	c.tensor(p.MOut)
-	c.tensor(p.VOut)
+// Operator implements Params.
+func (p *ApplyAdamDParams) Operator() *Operator { return &opApplyAdamD }
+
+// Encode implements Params.
+func (p *ApplyAdamDParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta1Power)
+	c.Tensor(p.Beta2Power)
+	c.Tensor(p.Lr)
+	c.Tensor(p.Beta1)
+	c.Tensor(p.Beta2)
+	c.Tensor(p.Epsilon)
+	c.Tensor(p.Grad)
+	c.Bool(p.UseLocking)
+	c.Bool(p.UseNesterov)
+	c.Tensor(p.VarOut)
+	c.Tensor(p.MOut)
+	c.Tensor(p.VOut)
 }
 
 // ApplyAdamWParams are the arguments of aclnnApplyAdamW, in C order.
 type ApplyAdamWParams struct {
-	VarRef              *Tensor
-	MRef                *Tensor
-	VRef                *Tensor
+	VarRef              *Tensor // read and written
+	MRef                *Tensor // read and written
+	VRef                *Tensor // read and written
 	Beta1Power          *Tensor
 	Beta2Power          *Tensor
 	Lr                  *Tensor
@@ -120,44 +120,44 @@ type ApplyAdamWParams struct {
 	Maximize            bool
 }
 
-var opApplyAdamW = operator{
-	name:    "ApplyAdamW",
-	symbol:  "aclnnApplyAdamW",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
+var opApplyAdamW = Operator{
+	Name: "ApplyAdamW", Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
+	Params: "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
 }
 
 // ApplyAdamW launches aclnnApplyAdamW (libopapi, CANN 2026-08) on st.
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
-	c := newCall(st, &opApplyAdamW)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyAdamW)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyAdamWParams) operator() *operator { return &opApplyAdamW }
 
-func (p *ApplyAdamWParams) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.MRef)
-	c.tensor(p.VRef)
-	c.tensor(p.Beta1Power)
-	c.tensor(p.Beta2Power)
-	c.tensor(p.Lr)
-	c.tensor(p.WeightDecay)
-	c.tensor(p.Beta1)
-	c.tensor(p.Beta2)
-	c.tensor(p.Eps)
-	c.tensor(p.Grad)
-	c.tensor(p.MaxGradNormOptional)
-	c.bool(p.Amsgrad)
-	c.bool(p.Maximize)
+// Operator implements Params.
+func (p *ApplyAdamWParams) Operator() *Operator { return &opApplyAdamW }
+
+// Encode implements Params.
+func (p *ApplyAdamWParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.MRef)
+	c.Tensor(p.VRef)
+	c.Tensor(p.Beta1Power)
+	c.Tensor(p.Beta2Power)
+	c.Tensor(p.Lr)
+	c.Tensor(p.WeightDecay)
+	c.Tensor(p.Beta1)
+	c.Tensor(p.Beta2)
+	c.Tensor(p.Eps)
+	c.Tensor(p.Grad)
+	c.Tensor(p.MaxGradNormOptional)
+	c.Bool(p.Amsgrad)
+	c.Bool(p.Maximize)
 }
 
 // ApplyAdamWV2Params are the arguments of aclnnApplyAdamWV2, in C order.
 type ApplyAdamWV2Params struct {
-	VarRef                 *Tensor
-	MRef                   *Tensor
-	VRef                   *Tensor
+	VarRef                 *Tensor // read and written
+	MRef                   *Tensor // read and written
+	VRef                   *Tensor // read and written
 	MaxGradNormOptionalRef *Tensor // optional
 	Grad                   *Tensor
 	Step                   *Tensor
@@ -170,36 +170,36 @@ type ApplyAdamWV2Params struct {
 	Maximize               bool
 }
 
-var opApplyAdamWV2 = operator{
-	name:    "ApplyAdamWV2",
-	symbol:  "aclnnApplyAdamWV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
+var opApplyAdamWV2 = Operator{
+	Name: "ApplyAdamWV2", Symbol: "aclnnApplyAdamWV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
 }
 
 // ApplyAdamWV2 launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
-	c := newCall(st, &opApplyAdamWV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyAdamWV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyAdamWV2Params) operator() *operator { return &opApplyAdamWV2 }
 
-func (p *ApplyAdamWV2Params) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.MRef)
-	c.tensor(p.VRef)
-	c.tensor(p.MaxGradNormOptionalRef)
-	c.tensor(p.Grad)
-	c.tensor(p.Step)
-	c.float32(p.Lr)
-	c.float32(p.Beta1)
-	c.float32(p.Beta2)
-	c.float32(p.WeightDecay)
-	c.float32(p.Eps)
-	c.bool(p.Amsgrad)
-	c.bool(p.Maximize)
+// Operator implements Params.
+func (p *ApplyAdamWV2Params) Operator() *Operator { return &opApplyAdamWV2 }
+
+// Encode implements Params.
+func (p *ApplyAdamWV2Params) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.MRef)
+	c.Tensor(p.VRef)
+	c.Tensor(p.MaxGradNormOptionalRef)
+	c.Tensor(p.Grad)
+	c.Tensor(p.Step)
+	c.Float32(p.Lr)
+	c.Float32(p.Beta1)
+	c.Float32(p.Beta2)
+	c.Float32(p.WeightDecay)
+	c.Float32(p.Eps)
+	c.Bool(p.Amsgrad)
+	c.Bool(p.Maximize)
 }
 
 // ApplyAdamaxParams are the arguments of aclnnApplyAdamax, in C order.
@@ -213,47 +213,47 @@ type ApplyAdamaxParams struct {
 	Beta2      Scalar
 	Epsilon    Scalar
 	Grad       *Tensor
-	VarOut     *Tensor
-	MOut       *Tensor
-	VOut       *Tensor
+	VarOut     *Tensor // output
+	MOut       *Tensor // output
+	VOut       *Tensor // output
 }
 
-var opApplyAdamax = operator{
-	name:    "ApplyAdamax",
-	symbol:  "aclnnApplyAdamax",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
+var opApplyAdamax = Operator{
+	Name: "ApplyAdamax", Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
+	Params: "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
 }
 
 // ApplyAdamax launches aclnnApplyAdamax (libopapi, CANN 2026-08) on st.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
-	c := newCall(st, &opApplyAdamax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyAdamax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyAdamaxParams) operator() *operator { return &opApplyAdamax }
 
-func (p *ApplyAdamaxParams) encode(c *call) {
-	c.tensor(p.Var)
-	c.tensor(p.M)
-	c.tensor(p.V)
-	c.scalar(p.Beta1Power)
-	c.scalar(p.Lr)
-	c.scalar(p.Beta1)
-	c.scalar(p.Beta2)
-	c.scalar(p.Epsilon)
-	c.tensor(p.Grad)
-	c.tensor(p.VarOut)
-	c.tensor(p.MOut)
-	c.tensor(p.VOut)
+// Operator implements Params.
+func (p *ApplyAdamaxParams) Operator() *Operator { return &opApplyAdamax }
+
+// Encode implements Params.
+func (p *ApplyAdamaxParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
+	c.Scalar(p.Beta1Power)
+	c.Scalar(p.Lr)
+	c.Scalar(p.Beta1)
+	c.Scalar(p.Beta2)
+	c.Scalar(p.Epsilon)
+	c.Tensor(p.Grad)
+	c.Tensor(p.VarOut)
+	c.Tensor(p.MOut)
+	c.Tensor(p.VOut)
 }
 
 // ApplyFtrlParams are the arguments of aclnnApplyFtrl, in C order.
 type ApplyFtrlParams struct {
-	VarRef     *Tensor
-	AccumRef   *Tensor
-	LinearRef  *Tensor
+	VarRef     *Tensor // read and written
+	AccumRef   *Tensor // read and written
+	LinearRef  *Tensor // read and written
 	Grad       *Tensor
 	Lr         *Tensor
 	L1         *Tensor
@@ -262,41 +262,41 @@ type ApplyFtrlParams struct {
 	UseLocking bool
 }
 
-var opApplyFtrl = operator{
-	name:    "ApplyFtrl",
-	symbol:  "aclnnApplyFtrl",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
+var opApplyFtrl = Operator{
+	Name: "ApplyFtrl", Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
+	Params: "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
 }
 
 // ApplyFtrl launches aclnnApplyFtrl (libopapi, CANN 2026-08) on st.
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
-	c := newCall(st, &opApplyFtrl)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyFtrl)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyFtrlParams) operator() *operator { return &opApplyFtrl }
 
-func (p *ApplyFtrlParams) encode(c *call) {
-	c.tensor(p.VarRef)
-	c.tensor(p.AccumRef)
-	c.tensor(p.LinearRef)
-	c.tensor(p.Grad)
-	c.tensor(p.Lr)
-	c.tensor(p.L1)
-	c.tensor(p.L2)
-	c.tensor(p.LrPower)
-	c.bool(p.UseLocking)
+// Operator implements Params.
+func (p *ApplyFtrlParams) Operator() *Operator { return &opApplyFtrl }
+
+// Encode implements Params.
+func (p *ApplyFtrlParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.AccumRef)
+	c.Tensor(p.LinearRef)
+	c.Tensor(p.Grad)
+	c.Tensor(p.Lr)
+	c.Tensor(p.L1)
+	c.Tensor(p.L2)
+	c.Tensor(p.LrPower)
+	c.Bool(p.UseLocking)
 }
 
 // ApplyFusedEmaAdamParams are the arguments of aclnnApplyFusedEmaAdam, in C order.
 type ApplyFusedEmaAdamParams struct {
 	Grad           *Tensor
-	VarRef         *Tensor
-	MRef           *Tensor
-	VRef           *Tensor
-	SRef           *Tensor
+	VarRef         *Tensor // read and written
+	MRef           *Tensor // read and written
+	VRef           *Tensor // read and written
+	SRef           *Tensor // read and written
 	Step           *Tensor
 	Lr             float64
 	EmaDecay       float64
@@ -308,37 +308,37 @@ type ApplyFusedEmaAdamParams struct {
 	WeightDecay    float64
 }
 
-var opApplyFusedEmaAdam = operator{
-	name:    "ApplyFusedEmaAdam",
-	symbol:  "aclnnApplyFusedEmaAdam",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
+var opApplyFusedEmaAdam = Operator{
+	Name: "ApplyFusedEmaAdam", Symbol: "aclnnApplyFusedEmaAdam", Library: "libopapi", Since: "8.1.RC1",
+	Params: "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
 }
 
 // ApplyFusedEmaAdam launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) on st.
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
-	c := newCall(st, &opApplyFusedEmaAdam)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyFusedEmaAdam)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyFusedEmaAdamParams) operator() *operator { return &opApplyFusedEmaAdam }
 
-func (p *ApplyFusedEmaAdamParams) encode(c *call) {
-	c.tensor(p.Grad)
-	c.tensor(p.VarRef)
-	c.tensor(p.MRef)
-	c.tensor(p.VRef)
-	c.tensor(p.SRef)
-	c.tensor(p.Step)
-	c.float64(p.Lr)
-	c.float64(p.EmaDecay)
-	c.float64(p.Beta1)
-	c.float64(p.Beta2)
-	c.float64(p.Eps)
-	c.int64(p.Mode)
-	c.bool(p.BiasCorrection)
-	c.float64(p.WeightDecay)
+// Operator implements Params.
+func (p *ApplyFusedEmaAdamParams) Operator() *Operator { return &opApplyFusedEmaAdam }
+
+// Encode implements Params.
+func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
+	c.Tensor(p.Grad)
+	c.Tensor(p.VarRef)
+	c.Tensor(p.MRef)
+	c.Tensor(p.VRef)
+	c.Tensor(p.SRef)
+	c.Tensor(p.Step)
+	c.Float64(p.Lr)
+	c.Float64(p.EmaDecay)
+	c.Float64(p.Beta1)
+	c.Float64(p.Beta2)
+	c.Float64(p.Eps)
+	c.Int64(p.Mode)
+	c.Bool(p.BiasCorrection)
+	c.Float64(p.WeightDecay)
 }
 
 // ApplyGradientDescentParams are the arguments of aclnnApplyGradientDescent, in C order.
@@ -348,35 +348,35 @@ type ApplyGradientDescentParams struct {
 	Delta *Tensor
 }
 
-var opApplyGradientDescent = operator{
-	name:    "ApplyGradientDescent",
-	symbol:  "aclnnApplyGradientDescent",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "var alpha delta",
+var opApplyGradientDescent = Operator{
+	Name: "ApplyGradientDescent", Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
+	Params: "var alpha delta",
 }
 
 // ApplyGradientDescent launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) on st.
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
-	c := newCall(st, &opApplyGradientDescent)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyGradientDescent)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyGradientDescentParams) operator() *operator { return &opApplyGradientDescent }
 
-func (p *ApplyGradientDescentParams) encode(c *call) {
-	c.tensor(p.Var)
-	c.tensor(p.Alpha)
-	c.tensor(p.Delta)
+// Operator implements Params.
+func (p *ApplyGradientDescentParams) Operator() *Operator { return &opApplyGradientDescent }
+
+// Encode implements Params.
+func (p *ApplyGradientDescentParams) Encode(c *Call) {
+	c.Tensor(p.Var)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Delta)
 }
 
 // FusedAdamwParams are the arguments of aclnnFusedAdamw, in C order.
 type FusedAdamwParams struct {
-	ParamsRef         []*Tensor
+	ParamsRef         []*Tensor // read and written
 	Grads             []*Tensor
-	ExpAvgsRef        []*Tensor
-	ExpAvgSqsRef      []*Tensor
-	MaxExpAvgSqsRef   []*Tensor
+	ExpAvgsRef        []*Tensor // read and written
+	ExpAvgSqsRef      []*Tensor // read and written
+	MaxExpAvgSqsRef   []*Tensor // read and written
 	StateSteps        []*Tensor
 	GradScaleOptional *Tensor // optional
 	FoundInfOptional  *Tensor // optional
@@ -389,44 +389,44 @@ type FusedAdamwParams struct {
 	Maximize          bool
 }
 
-var opFusedAdamw = operator{
-	name:    "FusedAdamw",
-	symbol:  "aclnnFusedAdamw",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
+var opFusedAdamw = Operator{
+	Name: "FusedAdamw", Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
+	Params: "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
 }
 
 // FusedAdamw launches aclnnFusedAdamw (libopapi, CANN 2026-08) on st.
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
-	c := newCall(st, &opFusedAdamw)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedAdamw)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedAdamwParams) operator() *operator { return &opFusedAdamw }
 
-func (p *FusedAdamwParams) encode(c *call) {
-	c.tensors(p.ParamsRef)
-	c.tensors(p.Grads)
-	c.tensors(p.ExpAvgsRef)
-	c.tensors(p.ExpAvgSqsRef)
-	c.tensors(p.MaxExpAvgSqsRef)
-	c.tensors(p.StateSteps)
-	c.tensor(p.GradScaleOptional)
-	c.tensor(p.FoundInfOptional)
-	c.float64(p.Lr)
-	c.float64(p.Beta1)
-	c.float64(p.Beta2)
-	c.float64(p.WeightDecay)
-	c.float64(p.Eps)
-	c.bool(p.Amsgrad)
-	c.bool(p.Maximize)
+// Operator implements Params.
+func (p *FusedAdamwParams) Operator() *Operator { return &opFusedAdamw }
+
+// Encode implements Params.
+func (p *FusedAdamwParams) Encode(c *Call) {
+	c.Tensors(p.ParamsRef)
+	c.Tensors(p.Grads)
+	c.Tensors(p.ExpAvgsRef)
+	c.Tensors(p.ExpAvgSqsRef)
+	c.Tensors(p.MaxExpAvgSqsRef)
+	c.Tensors(p.StateSteps)
+	c.Tensor(p.GradScaleOptional)
+	c.Tensor(p.FoundInfOptional)
+	c.Float64(p.Lr)
+	c.Float64(p.Beta1)
+	c.Float64(p.Beta2)
+	c.Float64(p.WeightDecay)
+	c.Float64(p.Eps)
+	c.Bool(p.Amsgrad)
+	c.Bool(p.Maximize)
 }
 
 // FusedSgdParams are the arguments of aclnnFusedSgd, in C order.
 type FusedSgdParams struct {
-	ParamsRef                     []*Tensor
-	GradsRef                      []*Tensor
+	ParamsRef                     []*Tensor // read and written
+	GradsRef                      []*Tensor // read and written
 	MomentumBufferListOptionalRef []*Tensor // optional
 	GradScaleOptional             *Tensor   // optional
 	WeightDecay                   float32
@@ -438,88 +438,88 @@ type FusedSgdParams struct {
 	IsFirstStep                   bool
 }
 
-var opFusedSgd = operator{
-	name:    "FusedSgd",
-	symbol:  "aclnnFusedSgd",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
+var opFusedSgd = Operator{
+	Name: "FusedSgd", Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
+	Params: "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
 }
 
 // FusedSgd launches aclnnFusedSgd (libopapi, CANN 2026-08) on st.
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
-	c := newCall(st, &opFusedSgd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedSgd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedSgdParams) operator() *operator { return &opFusedSgd }
 
-func (p *FusedSgdParams) encode(c *call) {
-	c.tensors(p.ParamsRef)
-	c.tensors(p.GradsRef)
-	c.tensors(p.MomentumBufferListOptionalRef)
-	c.tensor(p.GradScaleOptional)
-	c.float32(p.WeightDecay)
-	c.float32(p.Momentum)
-	c.float32(p.Lr)
-	c.float32(p.Dampening)
-	c.bool(p.Nesterov)
-	c.bool(p.Maximize)
-	c.bool(p.IsFirstStep)
+// Operator implements Params.
+func (p *FusedSgdParams) Operator() *Operator { return &opFusedSgd }
+
+// Encode implements Params.
+func (p *FusedSgdParams) Encode(c *Call) {
+	c.Tensors(p.ParamsRef)
+	c.Tensors(p.GradsRef)
+	c.Tensors(p.MomentumBufferListOptionalRef)
+	c.Tensor(p.GradScaleOptional)
+	c.Float32(p.WeightDecay)
+	c.Float32(p.Momentum)
+	c.Float32(p.Lr)
+	c.Float32(p.Dampening)
+	c.Bool(p.Nesterov)
+	c.Bool(p.Maximize)
+	c.Bool(p.IsFirstStep)
 }
 
 // SilentCheckParams are the arguments of aclnnSilentCheck, in C order.
 type SilentCheckParams struct {
 	Val          *Tensor
-	InputGradRef *Tensor
-	SfdaRef      *Tensor
-	StepRef      *Tensor
+	InputGradRef *Tensor // read and written
+	SfdaRef      *Tensor // read and written
+	StepRef      *Tensor // read and written
 	CMinSteps    int32
 	CThreshL1    float32
 	CCoeffL1     float32
 	CThreshL2    float32
 	CCoeffL2     float32
 	NpuAsdDetect int32
-	Result       *Tensor
+	Result       *Tensor // output
 }
 
-var opSilentCheck = operator{
-	name:    "SilentCheck",
-	symbol:  "aclnnSilentCheck",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
+var opSilentCheck = Operator{
+	Name: "SilentCheck", Symbol: "aclnnSilentCheck", Library: "libopapi", Since: "8.1.RC1",
+	Params: "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
 }
 
 // SilentCheck launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
-	c := newCall(st, &opSilentCheck)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSilentCheck)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SilentCheckParams) operator() *operator { return &opSilentCheck }
 
-func (p *SilentCheckParams) encode(c *call) {
-	c.tensor(p.Val)
-	c.tensor(p.InputGradRef)
-	c.tensor(p.SfdaRef)
-	c.tensor(p.StepRef)
-	c.int64(int64(p.CMinSteps))
-	c.float32(p.CThreshL1)
-	c.float32(p.CCoeffL1)
-	c.float32(p.CThreshL2)
-	c.float32(p.CCoeffL2)
-	c.int64(int64(p.NpuAsdDetect))
-	c.tensor(p.Result)
+// Operator implements Params.
+func (p *SilentCheckParams) Operator() *Operator { return &opSilentCheck }
+
+// Encode implements Params.
+func (p *SilentCheckParams) Encode(c *Call) {
+	c.Tensor(p.Val)
+	c.Tensor(p.InputGradRef)
+	c.Tensor(p.SfdaRef)
+	c.Tensor(p.StepRef)
+	c.Int64(int64(p.CMinSteps))
+	c.Float32(p.CThreshL1)
+	c.Float32(p.CCoeffL1)
+	c.Float32(p.CThreshL2)
+	c.Float32(p.CCoeffL2)
+	c.Int64(int64(p.NpuAsdDetect))
+	c.Tensor(p.Result)
 }
 
 // SilentCheckV2Params are the arguments of aclnnSilentCheckV2, in C order.
 type SilentCheckV2Params struct {
 	Val          *Tensor
 	Max          *Tensor
-	AvgRef       *Tensor
-	InputGradRef *Tensor
-	StepRef      *Tensor
+	AvgRef       *Tensor // read and written
+	InputGradRef *Tensor // read and written
+	StepRef      *Tensor // read and written
 	DstSize      []int64
 	DstStride    []int64
 	DstOffset    []int64
@@ -527,37 +527,37 @@ type SilentCheckV2Params struct {
 	CThreshL2    float32
 	Beta1        float32
 	NpuAsdDetect int32
-	Result       *Tensor
+	Result       *Tensor // output
 }
 
-var opSilentCheckV2 = operator{
-	name:    "SilentCheckV2",
-	symbol:  "aclnnSilentCheckV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
+var opSilentCheckV2 = Operator{
+	Name: "SilentCheckV2", Symbol: "aclnnSilentCheckV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
 }
 
 // SilentCheckV2 launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
-	c := newCall(st, &opSilentCheckV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSilentCheckV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SilentCheckV2Params) operator() *operator { return &opSilentCheckV2 }
 
-func (p *SilentCheckV2Params) encode(c *call) {
-	c.tensor(p.Val)
-	c.tensor(p.Max)
-	c.tensor(p.AvgRef)
-	c.tensor(p.InputGradRef)
-	c.tensor(p.StepRef)
-	c.ints(p.DstSize)
-	c.ints(p.DstStride)
-	c.ints(p.DstOffset)
-	c.float32(p.CThreshL1)
-	c.float32(p.CThreshL2)
-	c.float32(p.Beta1)
-	c.int64(int64(p.NpuAsdDetect))
-	c.tensor(p.Result)
+// Operator implements Params.
+func (p *SilentCheckV2Params) Operator() *Operator { return &opSilentCheckV2 }
+
+// Encode implements Params.
+func (p *SilentCheckV2Params) Encode(c *Call) {
+	c.Tensor(p.Val)
+	c.Tensor(p.Max)
+	c.Tensor(p.AvgRef)
+	c.Tensor(p.InputGradRef)
+	c.Tensor(p.StepRef)
+	c.Ints(p.DstSize)
+	c.Ints(p.DstStride)
+	c.Ints(p.DstOffset)
+	c.Float32(p.CThreshL1)
+	c.Float32(p.CThreshL2)
+	c.Float32(p.Beta1)
+	c.Int64(int64(p.NpuAsdDetect))
+	c.Tensor(p.Result)
 }

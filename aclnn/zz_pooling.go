@@ -10,147 +10,147 @@ import (
 type AdaptiveAvgPool2dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opAdaptiveAvgPool2d = operator{
-	name:    "AdaptiveAvgPool2d",
-	symbol:  "aclnnAdaptiveAvgPool2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize out",
+var opAdaptiveAvgPool2d = Operator{
+	Name: "AdaptiveAvgPool2d", Symbol: "aclnnAdaptiveAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize out",
 }
 
 // AdaptiveAvgPool2d launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
-	c := newCall(st, &opAdaptiveAvgPool2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveAvgPool2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveAvgPool2dParams) operator() *operator { return &opAdaptiveAvgPool2d }
 
-func (p *AdaptiveAvgPool2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AdaptiveAvgPool2dParams) Operator() *Operator { return &opAdaptiveAvgPool2d }
+
+// Encode implements Params.
+func (p *AdaptiveAvgPool2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // AdaptiveAvgPool2dBackwardParams are the arguments of aclnnAdaptiveAvgPool2dBackward, in C order.
 type AdaptiveAvgPool2dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opAdaptiveAvgPool2dBackward = operator{
-	name:    "AdaptiveAvgPool2dBackward",
-	symbol:  "aclnnAdaptiveAvgPool2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self out",
+var opAdaptiveAvgPool2dBackward = Operator{
+	Name: "AdaptiveAvgPool2dBackward", Symbol: "aclnnAdaptiveAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self out",
 }
 
 // AdaptiveAvgPool2dBackward launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
-	c := newCall(st, &opAdaptiveAvgPool2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveAvgPool2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveAvgPool2dBackwardParams) operator() *operator { return &opAdaptiveAvgPool2dBackward }
 
-func (p *AdaptiveAvgPool2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AdaptiveAvgPool2dBackwardParams) Operator() *Operator { return &opAdaptiveAvgPool2dBackward }
+
+// Encode implements Params.
+func (p *AdaptiveAvgPool2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // AdaptiveAvgPool3dParams are the arguments of aclnnAdaptiveAvgPool3d, in C order.
 type AdaptiveAvgPool3dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opAdaptiveAvgPool3d = operator{
-	name:    "AdaptiveAvgPool3d",
-	symbol:  "aclnnAdaptiveAvgPool3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize out",
+var opAdaptiveAvgPool3d = Operator{
+	Name: "AdaptiveAvgPool3d", Symbol: "aclnnAdaptiveAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize out",
 }
 
 // AdaptiveAvgPool3d launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
-	c := newCall(st, &opAdaptiveAvgPool3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveAvgPool3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveAvgPool3dParams) operator() *operator { return &opAdaptiveAvgPool3d }
 
-func (p *AdaptiveAvgPool3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AdaptiveAvgPool3dParams) Operator() *Operator { return &opAdaptiveAvgPool3d }
+
+// Encode implements Params.
+func (p *AdaptiveAvgPool3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // AdaptiveAvgPool3dBackwardParams are the arguments of aclnnAdaptiveAvgPool3dBackward, in C order.
 type AdaptiveAvgPool3dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opAdaptiveAvgPool3dBackward = operator{
-	name:    "AdaptiveAvgPool3dBackward",
-	symbol:  "aclnnAdaptiveAvgPool3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self out",
+var opAdaptiveAvgPool3dBackward = Operator{
+	Name: "AdaptiveAvgPool3dBackward", Symbol: "aclnnAdaptiveAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self out",
 }
 
 // AdaptiveAvgPool3dBackward launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
-	c := newCall(st, &opAdaptiveAvgPool3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveAvgPool3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveAvgPool3dBackwardParams) operator() *operator { return &opAdaptiveAvgPool3dBackward }
 
-func (p *AdaptiveAvgPool3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AdaptiveAvgPool3dBackwardParams) Operator() *Operator { return &opAdaptiveAvgPool3dBackward }
+
+// Encode implements Params.
+func (p *AdaptiveAvgPool3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // AdaptiveMaxPool2dParams are the arguments of aclnnAdaptiveMaxPool2d, in C order.
 type AdaptiveMaxPool2dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	OutputOut  *Tensor
-	IndicesOut *Tensor
+	OutputOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opAdaptiveMaxPool2d = operator{
-	name:    "AdaptiveMaxPool2d",
-	symbol:  "aclnnAdaptiveMaxPool2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize outputOut indicesOut",
+var opAdaptiveMaxPool2d = Operator{
+	Name: "AdaptiveMaxPool2d", Symbol: "aclnnAdaptiveMaxPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize outputOut indicesOut",
 }
 
 // AdaptiveMaxPool2d launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
-	c := newCall(st, &opAdaptiveMaxPool2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveMaxPool2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveMaxPool2dParams) operator() *operator { return &opAdaptiveMaxPool2d }
 
-func (p *AdaptiveMaxPool2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.OutputOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *AdaptiveMaxPool2dParams) Operator() *Operator { return &opAdaptiveMaxPool2d }
+
+// Encode implements Params.
+func (p *AdaptiveMaxPool2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.OutputOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // AdaptiveMaxPool2dBackwardParams are the arguments of aclnnAdaptiveMaxPool2dBackward, in C order.
@@ -158,61 +158,61 @@ type AdaptiveMaxPool2dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Indices    *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opAdaptiveMaxPool2dBackward = operator{
-	name:    "AdaptiveMaxPool2dBackward",
-	symbol:  "aclnnAdaptiveMaxPool2dBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput self indices gradInput",
+var opAdaptiveMaxPool2dBackward = Operator{
+	Name: "AdaptiveMaxPool2dBackward", Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput self indices gradInput",
 }
 
 // AdaptiveMaxPool2dBackward launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) on st.
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
-	c := newCall(st, &opAdaptiveMaxPool2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveMaxPool2dBackwardParams) operator() *operator { return &opAdaptiveMaxPool2dBackward }
 
-func (p *AdaptiveMaxPool2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *AdaptiveMaxPool2dBackwardParams) Operator() *Operator { return &opAdaptiveMaxPool2dBackward }
+
+// Encode implements Params.
+func (p *AdaptiveMaxPool2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Tensor(p.GradInput)
 }
 
 // AdaptiveMaxPool3dParams are the arguments of aclnnAdaptiveMaxPool3d, in C order.
 type AdaptiveMaxPool3dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	OutputOut  *Tensor
-	IndicesOut *Tensor
+	OutputOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opAdaptiveMaxPool3d = operator{
-	name:    "AdaptiveMaxPool3d",
-	symbol:  "aclnnAdaptiveMaxPool3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize outputOut indicesOut",
+var opAdaptiveMaxPool3d = Operator{
+	Name: "AdaptiveMaxPool3d", Symbol: "aclnnAdaptiveMaxPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize outputOut indicesOut",
 }
 
 // AdaptiveMaxPool3d launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
-	c := newCall(st, &opAdaptiveMaxPool3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveMaxPool3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveMaxPool3dParams) operator() *operator { return &opAdaptiveMaxPool3d }
 
-func (p *AdaptiveMaxPool3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.OutputOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *AdaptiveMaxPool3dParams) Operator() *Operator { return &opAdaptiveMaxPool3d }
+
+// Encode implements Params.
+func (p *AdaptiveMaxPool3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.OutputOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // AdaptiveMaxPool3dBackwardParams are the arguments of aclnnAdaptiveMaxPool3dBackward, in C order.
@@ -220,30 +220,30 @@ type AdaptiveMaxPool3dBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
 	Indices    *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opAdaptiveMaxPool3dBackward = operator{
-	name:    "AdaptiveMaxPool3dBackward",
-	symbol:  "aclnnAdaptiveMaxPool3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices gradInput",
+var opAdaptiveMaxPool3dBackward = Operator{
+	Name: "AdaptiveMaxPool3dBackward", Symbol: "aclnnAdaptiveMaxPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices gradInput",
 }
 
 // AdaptiveMaxPool3dBackward launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
-	c := newCall(st, &opAdaptiveMaxPool3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaptiveMaxPool3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaptiveMaxPool3dBackwardParams) operator() *operator { return &opAdaptiveMaxPool3dBackward }
 
-func (p *AdaptiveMaxPool3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *AdaptiveMaxPool3dBackwardParams) Operator() *Operator { return &opAdaptiveMaxPool3dBackward }
+
+// Encode implements Params.
+func (p *AdaptiveMaxPool3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Tensor(p.GradInput)
 }
 
 // AvgPool2dParams are the arguments of aclnnAvgPool2d, in C order.
@@ -256,35 +256,35 @@ type AvgPool2dParams struct {
 	CountIncludePad bool
 	DivisorOverride int64
 	CubeMathType    int8
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opAvgPool2d = operator{
-	name:    "AvgPool2d",
-	symbol:  "aclnnAvgPool2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
+var opAvgPool2d = Operator{
+	Name: "AvgPool2d", Symbol: "aclnnAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
 }
 
 // AvgPool2d launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
-	c := newCall(st, &opAvgPool2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAvgPool2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AvgPool2dParams) operator() *operator { return &opAvgPool2d }
 
-func (p *AvgPool2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Strides)
-	c.ints(p.Paddings)
-	c.bool(p.CeilMode)
-	c.bool(p.CountIncludePad)
-	c.int64(p.DivisorOverride)
-	c.int64(int64(p.CubeMathType))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AvgPool2dParams) Operator() *Operator { return &opAvgPool2d }
+
+// Encode implements Params.
+func (p *AvgPool2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Strides)
+	c.Ints(p.Paddings)
+	c.Bool(p.CeilMode)
+	c.Bool(p.CountIncludePad)
+	c.Int64(p.DivisorOverride)
+	c.Int64(int64(p.CubeMathType))
+	c.Tensor(p.Out)
 }
 
 // AvgPool2dBackwardParams are the arguments of aclnnAvgPool2dBackward, in C order.
@@ -298,36 +298,36 @@ type AvgPool2dBackwardParams struct {
 	CountIncludePad bool
 	DivisorOverride int64
 	CubeMathType    int8
-	GradInput       *Tensor
+	GradInput       *Tensor // output
 }
 
-var opAvgPool2dBackward = operator{
-	name:    "AvgPool2dBackward",
-	symbol:  "aclnnAvgPool2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
+var opAvgPool2dBackward = Operator{
+	Name: "AvgPool2dBackward", Symbol: "aclnnAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
 }
 
 // AvgPool2dBackward launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
-	c := newCall(st, &opAvgPool2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAvgPool2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AvgPool2dBackwardParams) operator() *operator { return &opAvgPool2dBackward }
 
-func (p *AvgPool2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.bool(p.CeilMode)
-	c.bool(p.CountIncludePad)
-	c.int64(p.DivisorOverride)
-	c.int64(int64(p.CubeMathType))
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *AvgPool2dBackwardParams) Operator() *Operator { return &opAvgPool2dBackward }
+
+// Encode implements Params.
+func (p *AvgPool2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Bool(p.CeilMode)
+	c.Bool(p.CountIncludePad)
+	c.Int64(p.DivisorOverride)
+	c.Int64(int64(p.CubeMathType))
+	c.Tensor(p.GradInput)
 }
 
 // AvgPool3dParams are the arguments of aclnnAvgPool3d, in C order.
@@ -339,34 +339,34 @@ type AvgPool3dParams struct {
 	CeilMode        bool
 	CountIncludePad bool
 	DivisorOverride int64
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opAvgPool3d = operator{
-	name:    "AvgPool3d",
-	symbol:  "aclnnAvgPool3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
+var opAvgPool3d = Operator{
+	Name: "AvgPool3d", Symbol: "aclnnAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
 }
 
 // AvgPool3d launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
-	c := newCall(st, &opAvgPool3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAvgPool3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AvgPool3dParams) operator() *operator { return &opAvgPool3d }
 
-func (p *AvgPool3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.bool(p.CeilMode)
-	c.bool(p.CountIncludePad)
-	c.int64(p.DivisorOverride)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AvgPool3dParams) Operator() *Operator { return &opAvgPool3d }
+
+// Encode implements Params.
+func (p *AvgPool3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Bool(p.CeilMode)
+	c.Bool(p.CountIncludePad)
+	c.Int64(p.DivisorOverride)
+	c.Tensor(p.Out)
 }
 
 // AvgPool3dBackwardParams are the arguments of aclnnAvgPool3dBackward, in C order.
@@ -379,89 +379,89 @@ type AvgPool3dBackwardParams struct {
 	CeilMode        bool
 	CountIncludePad bool
 	DivisorOverride int64
-	Output          *Tensor
+	Output          *Tensor // output
 }
 
-var opAvgPool3dBackward = operator{
-	name:    "AvgPool3dBackward",
-	symbol:  "aclnnAvgPool3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
+var opAvgPool3dBackward = Operator{
+	Name: "AvgPool3dBackward", Symbol: "aclnnAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
 }
 
 // AvgPool3dBackward launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
-	c := newCall(st, &opAvgPool3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAvgPool3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AvgPool3dBackwardParams) operator() *operator { return &opAvgPool3dBackward }
 
-func (p *AvgPool3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.bool(p.CeilMode)
-	c.bool(p.CountIncludePad)
-	c.int64(p.DivisorOverride)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *AvgPool3dBackwardParams) Operator() *Operator { return &opAvgPool3dBackward }
+
+// Encode implements Params.
+func (p *AvgPool3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Bool(p.CeilMode)
+	c.Bool(p.CountIncludePad)
+	c.Int64(p.DivisorOverride)
+	c.Tensor(p.Output)
 }
 
 // GlobalAveragePoolParams are the arguments of aclnnGlobalAveragePool, in C order.
 type GlobalAveragePoolParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opGlobalAveragePool = operator{
-	name:    "GlobalAveragePool",
-	symbol:  "aclnnGlobalAveragePool",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opGlobalAveragePool = Operator{
+	Name: "GlobalAveragePool", Symbol: "aclnnGlobalAveragePool", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // GlobalAveragePool launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
-	c := newCall(st, &opGlobalAveragePool)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGlobalAveragePool)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GlobalAveragePoolParams) operator() *operator { return &opGlobalAveragePool }
 
-func (p *GlobalAveragePoolParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GlobalAveragePoolParams) Operator() *Operator { return &opGlobalAveragePool }
+
+// Encode implements Params.
+func (p *GlobalAveragePoolParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // GlobalMaxPoolParams are the arguments of aclnnGlobalMaxPool, in C order.
 type GlobalMaxPoolParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opGlobalMaxPool = operator{
-	name:    "GlobalMaxPool",
-	symbol:  "aclnnGlobalMaxPool",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opGlobalMaxPool = Operator{
+	Name: "GlobalMaxPool", Symbol: "aclnnGlobalMaxPool", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // GlobalMaxPool launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
-	c := newCall(st, &opGlobalMaxPool)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGlobalMaxPool)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GlobalMaxPoolParams) operator() *operator { return &opGlobalMaxPool }
 
-func (p *GlobalMaxPoolParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GlobalMaxPoolParams) Operator() *Operator { return &opGlobalMaxPool }
+
+// Encode implements Params.
+func (p *GlobalMaxPoolParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // MaxPoolParams are the arguments of aclnnMaxPool, in C order.
@@ -473,34 +473,34 @@ type MaxPoolParams struct {
 	Pads        []int64
 	Dilations   []int64
 	CeilMode    int64
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opMaxPool = operator{
-	name:    "MaxPool",
-	symbol:  "aclnnMaxPool",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelShape strides autoPad pads dilations ceilMode out",
+var opMaxPool = Operator{
+	Name: "MaxPool", Symbol: "aclnnMaxPool", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelShape strides autoPad pads dilations ceilMode out",
 }
 
 // MaxPool launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
-	c := newCall(st, &opMaxPool)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPoolParams) operator() *operator { return &opMaxPool }
 
-func (p *MaxPoolParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelShape)
-	c.ints(p.Strides)
-	c.int64(p.AutoPad)
-	c.ints(p.Pads)
-	c.ints(p.Dilations)
-	c.int64(p.CeilMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxPoolParams) Operator() *Operator { return &opMaxPool }
+
+// Encode implements Params.
+func (p *MaxPoolParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelShape)
+	c.Ints(p.Strides)
+	c.Int64(p.AutoPad)
+	c.Ints(p.Pads)
+	c.Ints(p.Dilations)
+	c.Int64(p.CeilMode)
+	c.Tensor(p.Out)
 }
 
 // MaxPool2dWithIndicesParams are the arguments of aclnnMaxPool2dWithIndices, in C order.
@@ -511,35 +511,35 @@ type MaxPool2dWithIndicesParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor
-	Indices    *Tensor
+	Out        *Tensor // output
+	Indices    *Tensor // output
 }
 
-var opMaxPool2dWithIndices = operator{
-	name:    "MaxPool2dWithIndices",
-	symbol:  "aclnnMaxPool2dWithIndices",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize stride padding dilation ceilMode out indices",
+var opMaxPool2dWithIndices = Operator{
+	Name: "MaxPool2dWithIndices", Symbol: "aclnnMaxPool2dWithIndices", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
 // MaxPool2dWithIndices launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
-	c := newCall(st, &opMaxPool2dWithIndices)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool2dWithIndices)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool2dWithIndicesParams) operator() *operator { return &opMaxPool2dWithIndices }
 
-func (p *MaxPool2dWithIndicesParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.Out)
-	c.tensor(p.Indices)
+// Operator implements Params.
+func (p *MaxPool2dWithIndicesParams) Operator() *Operator { return &opMaxPool2dWithIndices }
+
+// Encode implements Params.
+func (p *MaxPool2dWithIndicesParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.Out)
+	c.Tensor(p.Indices)
 }
 
 // MaxPool2dWithIndicesBackwardParams are the arguments of aclnnMaxPool2dWithIndicesBackward, in C order.
@@ -552,37 +552,37 @@ type MaxPool2dWithIndicesBackwardParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opMaxPool2dWithIndicesBackward = operator{
-	name:    "MaxPool2dWithIndicesBackward",
-	symbol:  "aclnnMaxPool2dWithIndicesBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+var opMaxPool2dWithIndicesBackward = Operator{
+	Name: "MaxPool2dWithIndicesBackward", Symbol: "aclnnMaxPool2dWithIndicesBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
 // MaxPool2dWithIndicesBackward launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
-	c := newCall(st, &opMaxPool2dWithIndicesBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool2dWithIndicesBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MaxPool2dWithIndicesBackwardParams) Operator() *Operator {
 	return &opMaxPool2dWithIndicesBackward
 }
 
-func (p *MaxPool2dWithIndicesBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.GradInput)
+// Encode implements Params.
+func (p *MaxPool2dWithIndicesBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.GradInput)
 }
 
 // MaxPool2dWithMaskParams are the arguments of aclnnMaxPool2dWithMask, in C order.
@@ -593,35 +593,35 @@ type MaxPool2dWithMaskParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor
-	Indices    *Tensor
+	Out        *Tensor // output
+	Indices    *Tensor // output
 }
 
-var opMaxPool2dWithMask = operator{
-	name:    "MaxPool2dWithMask",
-	symbol:  "aclnnMaxPool2dWithMask",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize stride padding dilation ceilMode out indices",
+var opMaxPool2dWithMask = Operator{
+	Name: "MaxPool2dWithMask", Symbol: "aclnnMaxPool2dWithMask", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
 // MaxPool2dWithMask launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
-	c := newCall(st, &opMaxPool2dWithMask)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool2dWithMask)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool2dWithMaskParams) operator() *operator { return &opMaxPool2dWithMask }
 
-func (p *MaxPool2dWithMaskParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.Out)
-	c.tensor(p.Indices)
+// Operator implements Params.
+func (p *MaxPool2dWithMaskParams) Operator() *Operator { return &opMaxPool2dWithMask }
+
+// Encode implements Params.
+func (p *MaxPool2dWithMaskParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.Out)
+	c.Tensor(p.Indices)
 }
 
 // MaxPool2dWithMaskBackwardParams are the arguments of aclnnMaxPool2dWithMaskBackward, in C order.
@@ -634,35 +634,35 @@ type MaxPool2dWithMaskBackwardParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opMaxPool2dWithMaskBackward = operator{
-	name:    "MaxPool2dWithMaskBackward",
-	symbol:  "aclnnMaxPool2dWithMaskBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+var opMaxPool2dWithMaskBackward = Operator{
+	Name: "MaxPool2dWithMaskBackward", Symbol: "aclnnMaxPool2dWithMaskBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
 // MaxPool2dWithMaskBackward launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
-	c := newCall(st, &opMaxPool2dWithMaskBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool2dWithMaskBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool2dWithMaskBackwardParams) operator() *operator { return &opMaxPool2dWithMaskBackward }
 
-func (p *MaxPool2dWithMaskBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *MaxPool2dWithMaskBackwardParams) Operator() *Operator { return &opMaxPool2dWithMaskBackward }
+
+// Encode implements Params.
+func (p *MaxPool2dWithMaskBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.GradInput)
 }
 
 // MaxPool3DParams are the arguments of aclnnMaxPool3D, in C order.
@@ -674,36 +674,36 @@ type MaxPool3DParams struct {
 	PadsOptional       []int64 // optional
 	DilationOptional   []int64 // optional
 	CeilMode           int64
-	DataFormatOptional string // optional
-	Out                *Tensor
+	DataFormatOptional string  // optional
+	Out                *Tensor // output
 }
 
-var opMaxPool3D = operator{
-	name:    "MaxPool3D",
-	symbol:  "aclnnMaxPool3D",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
+var opMaxPool3D = Operator{
+	Name: "MaxPool3D", Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
+	Params: "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
 }
 
 // MaxPool3D launches aclnnMaxPool3D (libopapi, CANN 2026-08) on st.
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
-	c := newCall(st, &opMaxPool3D)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool3D)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool3DParams) operator() *operator { return &opMaxPool3D }
 
-func (p *MaxPool3DParams) encode(c *call) {
-	c.tensor(p.X)
-	c.ints(p.Ksize)
-	c.ints(p.Strides)
-	c.str(p.Padding)
-	c.ints(p.PadsOptional)
-	c.ints(p.DilationOptional)
-	c.int64(p.CeilMode)
-	c.optStr(p.DataFormatOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxPool3DParams) Operator() *Operator { return &opMaxPool3D }
+
+// Encode implements Params.
+func (p *MaxPool3DParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Ints(p.Ksize)
+	c.Ints(p.Strides)
+	c.Str(p.Padding)
+	c.Ints(p.PadsOptional)
+	c.Ints(p.DilationOptional)
+	c.Int64(p.CeilMode)
+	c.OptStr(p.DataFormatOptional)
+	c.Tensor(p.Out)
 }
 
 // MaxPool3dWithArgmaxParams are the arguments of aclnnMaxPool3dWithArgmax, in C order.
@@ -714,35 +714,35 @@ type MaxPool3dWithArgmaxParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor
-	Indices    *Tensor
+	Out        *Tensor // output
+	Indices    *Tensor // output
 }
 
-var opMaxPool3dWithArgmax = operator{
-	name:    "MaxPool3dWithArgmax",
-	symbol:  "aclnnMaxPool3dWithArgmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self kernelSize stride padding dilation ceilMode out indices",
+var opMaxPool3dWithArgmax = Operator{
+	Name: "MaxPool3dWithArgmax", Symbol: "aclnnMaxPool3dWithArgmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
 // MaxPool3dWithArgmax launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
-	c := newCall(st, &opMaxPool3dWithArgmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool3dWithArgmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool3dWithArgmaxParams) operator() *operator { return &opMaxPool3dWithArgmax }
 
-func (p *MaxPool3dWithArgmaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.Out)
-	c.tensor(p.Indices)
+// Operator implements Params.
+func (p *MaxPool3dWithArgmaxParams) Operator() *Operator { return &opMaxPool3dWithArgmax }
+
+// Encode implements Params.
+func (p *MaxPool3dWithArgmaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.Out)
+	c.Tensor(p.Indices)
 }
 
 // MaxPool3dWithArgmaxBackwardParams are the arguments of aclnnMaxPool3dWithArgmaxBackward, in C order.
@@ -755,37 +755,37 @@ type MaxPool3dWithArgmaxBackwardParams struct {
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opMaxPool3dWithArgmaxBackward = operator{
-	name:    "MaxPool3dWithArgmaxBackward",
-	symbol:  "aclnnMaxPool3dWithArgmaxBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+var opMaxPool3dWithArgmaxBackward = Operator{
+	Name: "MaxPool3dWithArgmaxBackward", Symbol: "aclnnMaxPool3dWithArgmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
 // MaxPool3dWithArgmaxBackward launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
-	c := newCall(st, &opMaxPool3dWithArgmaxBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPool3dWithArgmaxBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *MaxPool3dWithArgmaxBackwardParams) Operator() *Operator {
 	return &opMaxPool3dWithArgmaxBackward
 }
 
-func (p *MaxPool3dWithArgmaxBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.KernelSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.CeilMode)
-	c.tensor(p.GradInput)
+// Encode implements Params.
+func (p *MaxPool3dWithArgmaxBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.KernelSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.CeilMode)
+	c.Tensor(p.GradInput)
 }
 
 // MaxPoolV3Params are the arguments of aclnnMaxPoolV3, in C order.
@@ -795,32 +795,32 @@ type MaxPoolV3Params struct {
 	Strides  []int64
 	Pads     []int64
 	CeilMode Scalar
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opMaxPoolV3 = operator{
-	name:    "MaxPoolV3",
-	symbol:  "aclnnMaxPoolV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x ksize strides pads ceilMode out",
+var opMaxPoolV3 = Operator{
+	Name: "MaxPoolV3", Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
+	Params: "x ksize strides pads ceilMode out",
 }
 
 // MaxPoolV3 launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) on st.
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
-	c := newCall(st, &opMaxPoolV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxPoolV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxPoolV3Params) operator() *operator { return &opMaxPoolV3 }
 
-func (p *MaxPoolV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.ints(p.Ksize)
-	c.ints(p.Strides)
-	c.ints(p.Pads)
-	c.scalar(p.CeilMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxPoolV3Params) Operator() *Operator { return &opMaxPoolV3 }
+
+// Encode implements Params.
+func (p *MaxPoolV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Ints(p.Ksize)
+	c.Ints(p.Strides)
+	c.Ints(p.Pads)
+	c.Scalar(p.CeilMode)
+	c.Tensor(p.Out)
 }
 
 // MaxUnpool2dParams are the arguments of aclnnMaxUnpool2d, in C order.
@@ -828,30 +828,30 @@ type MaxUnpool2dParams struct {
 	Self       *Tensor
 	Indices    *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opMaxUnpool2d = operator{
-	name:    "MaxUnpool2d",
-	symbol:  "aclnnMaxUnpool2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self indices outputSize out",
+var opMaxUnpool2d = Operator{
+	Name: "MaxUnpool2d", Symbol: "aclnnMaxUnpool2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self indices outputSize out",
 }
 
 // MaxUnpool2d launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
-	c := newCall(st, &opMaxUnpool2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxUnpool2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxUnpool2dParams) operator() *operator { return &opMaxUnpool2d }
 
-func (p *MaxUnpool2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxUnpool2dParams) Operator() *Operator { return &opMaxUnpool2d }
+
+// Encode implements Params.
+func (p *MaxUnpool2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // MaxUnpool2dBackwardParams are the arguments of aclnnMaxUnpool2dBackward, in C order.
@@ -860,31 +860,31 @@ type MaxUnpool2dBackwardParams struct {
 	Self       *Tensor
 	Indices    *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opMaxUnpool2dBackward = operator{
-	name:    "MaxUnpool2dBackward",
-	symbol:  "aclnnMaxUnpool2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices outputSize out",
+var opMaxUnpool2dBackward = Operator{
+	Name: "MaxUnpool2dBackward", Symbol: "aclnnMaxUnpool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices outputSize out",
 }
 
 // MaxUnpool2dBackward launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
-	c := newCall(st, &opMaxUnpool2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxUnpool2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxUnpool2dBackwardParams) operator() *operator { return &opMaxUnpool2dBackward }
 
-func (p *MaxUnpool2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxUnpool2dBackwardParams) Operator() *Operator { return &opMaxUnpool2dBackward }
+
+// Encode implements Params.
+func (p *MaxUnpool2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // MaxUnpool3dParams are the arguments of aclnnMaxUnpool3d, in C order.
@@ -894,32 +894,32 @@ type MaxUnpool3dParams struct {
 	OutputSize []int64
 	Stride     []int64
 	Padding    []int64
-	OutRef     *Tensor
+	OutRef     *Tensor // read and written
 }
 
-var opMaxUnpool3d = operator{
-	name:    "MaxUnpool3d",
-	symbol:  "aclnnMaxUnpool3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self indices outputSize stride padding outRef",
+var opMaxUnpool3d = Operator{
+	Name: "MaxUnpool3d", Symbol: "aclnnMaxUnpool3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self indices outputSize stride padding outRef",
 }
 
 // MaxUnpool3d launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
-	c := newCall(st, &opMaxUnpool3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxUnpool3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxUnpool3dParams) operator() *operator { return &opMaxUnpool3d }
 
-func (p *MaxUnpool3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.OutputSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.tensor(p.OutRef)
+// Operator implements Params.
+func (p *MaxUnpool3dParams) Operator() *Operator { return &opMaxUnpool3d }
+
+// Encode implements Params.
+func (p *MaxUnpool3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.OutputSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Tensor(p.OutRef)
 }
 
 // MaxUnpool3dBackwardParams are the arguments of aclnnMaxUnpool3dBackward, in C order.
@@ -930,31 +930,31 @@ type MaxUnpool3dBackwardParams struct {
 	OutputSize []int64
 	Stride     []int64
 	Padding    []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opMaxUnpool3dBackward = operator{
-	name:    "MaxUnpool3dBackward",
-	symbol:  "aclnnMaxUnpool3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput self indices outputSize stride padding out",
+var opMaxUnpool3dBackward = Operator{
+	Name: "MaxUnpool3dBackward", Symbol: "aclnnMaxUnpool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self indices outputSize stride padding out",
 }
 
 // MaxUnpool3dBackward launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
-	c := newCall(st, &opMaxUnpool3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxUnpool3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxUnpool3dBackwardParams) operator() *operator { return &opMaxUnpool3dBackward }
 
-func (p *MaxUnpool3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Self)
-	c.tensor(p.Indices)
-	c.ints(p.OutputSize)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxUnpool3dBackwardParams) Operator() *Operator { return &opMaxUnpool3dBackward }
+
+// Encode implements Params.
+func (p *MaxUnpool3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Indices)
+	c.Ints(p.OutputSize)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Tensor(p.Out)
 }

@@ -16,39 +16,39 @@ type AdaLayerNormQuantParams struct {
 	SmoothScalesOptional *Tensor // optional
 	Epsilon              float64
 	QuantMode            string
-	Out                  *Tensor
-	QuantScale           *Tensor
-	QuantOffsetOptional  *Tensor // optional
+	Out                  *Tensor // output
+	QuantScale           *Tensor // output
+	QuantOffsetOptional  *Tensor // optional output
 }
 
-var opAdaLayerNormQuant = operator{
-	name:    "AdaLayerNormQuant",
-	symbol:  "aclnnAdaLayerNormQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
+var opAdaLayerNormQuant = Operator{
+	Name: "AdaLayerNormQuant", Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
 }
 
 // AdaLayerNormQuant launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) on st.
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
-	c := newCall(st, &opAdaLayerNormQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAdaLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AdaLayerNormQuantParams) operator() *operator { return &opAdaLayerNormQuant }
 
-func (p *AdaLayerNormQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Shift)
-	c.tensor(p.WeightOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.SmoothScalesOptional)
-	c.float64(p.Epsilon)
-	c.str(p.QuantMode)
-	c.tensor(p.Out)
-	c.tensor(p.QuantScale)
-	c.tensor(p.QuantOffsetOptional)
+// Operator implements Params.
+func (p *AdaLayerNormQuantParams) Operator() *Operator { return &opAdaLayerNormQuant }
+
+// Encode implements Params.
+func (p *AdaLayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Float64(p.Epsilon)
+	c.Str(p.QuantMode)
+	c.Tensor(p.Out)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffsetOptional)
 }
 
 // AddLayerNormQuantParams are the arguments of aclnnAddLayerNormQuant, in C order.
@@ -66,48 +66,48 @@ type AddLayerNormQuantParams struct {
 	Epsilon             float64
 	AdditionalOutput    bool
 	DivMode             bool
-	Y1Out               *Tensor
-	Y2Out               *Tensor
-	XOut                *Tensor
-	OutScales1Out       *Tensor
-	OutScales2Out       *Tensor
+	Y1Out               *Tensor // output
+	Y2Out               *Tensor // output
+	XOut                *Tensor // output
+	OutScales1Out       *Tensor // output
+	OutScales2Out       *Tensor // output
 }
 
-var opAddLayerNormQuant = operator{
-	name:    "AddLayerNormQuant",
-	symbol:  "aclnnAddLayerNormQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
+var opAddLayerNormQuant = Operator{
+	Name: "AddLayerNormQuant", Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
 }
 
 // AddLayerNormQuant launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) on st.
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
-	c := newCall(st, &opAddLayerNormQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddLayerNormQuantParams) operator() *operator { return &opAddLayerNormQuant }
 
-func (p *AddLayerNormQuantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.Scales1Optional)
-	c.tensor(p.Scales2Optional)
-	c.tensor(p.ZeroPoints1Optional)
-	c.tensor(p.ZeroPoints2Optional)
-	c.str(p.QuantMode)
-	c.float64(p.Epsilon)
-	c.bool(p.AdditionalOutput)
-	c.bool(p.DivMode)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
-	c.tensor(p.OutScales1Out)
-	c.tensor(p.OutScales2Out)
+// Operator implements Params.
+func (p *AddLayerNormQuantParams) Operator() *Operator { return &opAddLayerNormQuant }
+
+// Encode implements Params.
+func (p *AddLayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Scales1Optional)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Str(p.QuantMode)
+	c.Float64(p.Epsilon)
+	c.Bool(p.AdditionalOutput)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.OutScales1Out)
+	c.Tensor(p.OutScales2Out)
 }
 
 // AddLayerNormQuantV2Params are the arguments of aclnnAddLayerNormQuantV2, in C order.
@@ -125,50 +125,50 @@ type AddLayerNormQuantV2Params struct {
 	Epsilon             float64
 	AdditionalOutput    bool
 	DivMode             bool
-	Y1Out               *Tensor
-	Y2Out               *Tensor
-	XOut                *Tensor
-	LayernormRes        *Tensor
-	OutScales1Out       *Tensor
-	OutScales2Out       *Tensor
+	Y1Out               *Tensor // output
+	Y2Out               *Tensor // output
+	XOut                *Tensor // output
+	LayernormRes        *Tensor // output
+	OutScales1Out       *Tensor // output
+	OutScales2Out       *Tensor // output
 }
 
-var opAddLayerNormQuantV2 = operator{
-	name:    "AddLayerNormQuantV2",
-	symbol:  "aclnnAddLayerNormQuantV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
+var opAddLayerNormQuantV2 = Operator{
+	Name: "AddLayerNormQuantV2", Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
 }
 
 // AddLayerNormQuantV2 launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) on st.
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
-	c := newCall(st, &opAddLayerNormQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddLayerNormQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddLayerNormQuantV2Params) operator() *operator { return &opAddLayerNormQuantV2 }
 
-func (p *AddLayerNormQuantV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.Scales1Optional)
-	c.tensor(p.Scales2Optional)
-	c.tensor(p.ZeroPoints1Optional)
-	c.tensor(p.ZeroPoints2Optional)
-	c.str(p.QuantMode)
-	c.float64(p.Epsilon)
-	c.bool(p.AdditionalOutput)
-	c.bool(p.DivMode)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
-	c.tensor(p.LayernormRes)
-	c.tensor(p.OutScales1Out)
-	c.tensor(p.OutScales2Out)
+// Operator implements Params.
+func (p *AddLayerNormQuantV2Params) Operator() *Operator { return &opAddLayerNormQuantV2 }
+
+// Encode implements Params.
+func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Scales1Optional)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Str(p.QuantMode)
+	c.Float64(p.Epsilon)
+	c.Bool(p.AdditionalOutput)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.LayernormRes)
+	c.Tensor(p.OutScales1Out)
+	c.Tensor(p.OutScales2Out)
 }
 
 // AddRmsNormDynamicMxQuantParams are the arguments of aclnnAddRmsNormDynamicMxQuant, in C order.
@@ -182,42 +182,42 @@ type AddRmsNormDynamicMxQuantParams struct {
 	RoundMode  string
 	DstType    int64
 	OutputRstd bool
-	YOut       *Tensor
-	XOut       *Tensor
-	MxscaleOut *Tensor
-	RstdOut    *Tensor
+	YOut       *Tensor // output
+	XOut       *Tensor // output
+	MxscaleOut *Tensor // output
+	RstdOut    *Tensor // output
 }
 
-var opAddRmsNormDynamicMxQuant = operator{
-	name:    "AddRmsNormDynamicMxQuant",
-	symbol:  "aclnnAddRmsNormDynamicMxQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
+var opAddRmsNormDynamicMxQuant = Operator{
+	Name: "AddRmsNormDynamicMxQuant", Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
 }
 
 // AddRmsNormDynamicMxQuant launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
-	c := newCall(st, &opAddRmsNormDynamicMxQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormDynamicMxQuantParams) operator() *operator { return &opAddRmsNormDynamicMxQuant }
 
-func (p *AddRmsNormDynamicMxQuantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.float64(p.Epsilon)
-	c.int64(p.ScaleAlg)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.bool(p.OutputRstd)
-	c.tensor(p.YOut)
-	c.tensor(p.XOut)
-	c.tensor(p.MxscaleOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *AddRmsNormDynamicMxQuantParams) Operator() *Operator { return &opAddRmsNormDynamicMxQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Int64(p.ScaleAlg)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.YOut)
+	c.Tensor(p.XOut)
+	c.Tensor(p.MxscaleOut)
+	c.Tensor(p.RstdOut)
 }
 
 // AddRmsNormDynamicQuantParams are the arguments of aclnnAddRmsNormDynamicQuant, in C order.
@@ -228,41 +228,41 @@ type AddRmsNormDynamicQuantParams struct {
 	SmoothScale1Optional *Tensor // optional
 	SmoothScale2Optional *Tensor // optional
 	Epsilon              float64
-	Y1Out                *Tensor
-	Y2Out                *Tensor
-	XOut                 *Tensor
-	Scale1Out            *Tensor
-	Scale2Out            *Tensor
+	Y1Out                *Tensor // output
+	Y2Out                *Tensor // output
+	XOut                 *Tensor // output
+	Scale1Out            *Tensor // output
+	Scale2Out            *Tensor // output
 }
 
-var opAddRmsNormDynamicQuant = operator{
-	name:    "AddRmsNormDynamicQuant",
-	symbol:  "aclnnAddRmsNormDynamicQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
+var opAddRmsNormDynamicQuant = Operator{
+	Name: "AddRmsNormDynamicQuant", Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
 }
 
 // AddRmsNormDynamicQuant launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
-	c := newCall(st, &opAddRmsNormDynamicQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNormDynamicQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormDynamicQuantParams) operator() *operator { return &opAddRmsNormDynamicQuant }
 
-func (p *AddRmsNormDynamicQuantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.SmoothScale1Optional)
-	c.tensor(p.SmoothScale2Optional)
-	c.float64(p.Epsilon)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
-	c.tensor(p.Scale1Out)
-	c.tensor(p.Scale2Out)
+// Operator implements Params.
+func (p *AddRmsNormDynamicQuantParams) Operator() *Operator { return &opAddRmsNormDynamicQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScale1Optional)
+	c.Tensor(p.SmoothScale2Optional)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.Scale1Out)
+	c.Tensor(p.Scale2Out)
 }
 
 // AddRmsNormDynamicQuantV2Params are the arguments of aclnnAddRmsNormDynamicQuantV2, in C order.
@@ -275,43 +275,43 @@ type AddRmsNormDynamicQuantV2Params struct {
 	BetaOptional         *Tensor // optional
 	Epsilon              float64
 	OutputMask           []bool
-	Y1Out                *Tensor
-	Y2Out                *Tensor
-	XOut                 *Tensor
-	Scale1Out            *Tensor
-	Scale2Out            *Tensor
+	Y1Out                *Tensor // output
+	Y2Out                *Tensor // output
+	XOut                 *Tensor // output
+	Scale1Out            *Tensor // output
+	Scale2Out            *Tensor // output
 }
 
-var opAddRmsNormDynamicQuantV2 = operator{
-	name:    "AddRmsNormDynamicQuantV2",
-	symbol:  "aclnnAddRmsNormDynamicQuantV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
+var opAddRmsNormDynamicQuantV2 = Operator{
+	Name: "AddRmsNormDynamicQuantV2", Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
 }
 
 // AddRmsNormDynamicQuantV2 launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) on st.
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
-	c := newCall(st, &opAddRmsNormDynamicQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormDynamicQuantV2Params) operator() *operator { return &opAddRmsNormDynamicQuantV2 }
 
-func (p *AddRmsNormDynamicQuantV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.SmoothScale1Optional)
-	c.tensor(p.SmoothScale2Optional)
-	c.tensor(p.BetaOptional)
-	c.float64(p.Epsilon)
-	c.bools(p.OutputMask)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
-	c.tensor(p.Scale1Out)
-	c.tensor(p.Scale2Out)
+// Operator implements Params.
+func (p *AddRmsNormDynamicQuantV2Params) Operator() *Operator { return &opAddRmsNormDynamicQuantV2 }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScale1Optional)
+	c.Tensor(p.SmoothScale2Optional)
+	c.Tensor(p.BetaOptional)
+	c.Float64(p.Epsilon)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.Scale1Out)
+	c.Tensor(p.Scale2Out)
 }
 
 // AddRmsNormQuantParams are the arguments of aclnnAddRmsNormQuant, in C order.
@@ -326,41 +326,41 @@ type AddRmsNormQuantParams struct {
 	Axis                int64
 	Epsilon             float64
 	DivMode             bool
-	Y1Out               *Tensor
-	Y2Out               *Tensor
-	XOut                *Tensor
+	Y1Out               *Tensor // output
+	Y2Out               *Tensor // output
+	XOut                *Tensor // output
 }
 
-var opAddRmsNormQuant = operator{
-	name:    "AddRmsNormQuant",
-	symbol:  "aclnnAddRmsNormQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
+var opAddRmsNormQuant = Operator{
+	Name: "AddRmsNormQuant", Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
 }
 
 // AddRmsNormQuant launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
-	c := newCall(st, &opAddRmsNormQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNormQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormQuantParams) operator() *operator { return &opAddRmsNormQuant }
 
-func (p *AddRmsNormQuantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Scales1)
-	c.tensor(p.Scales2Optional)
-	c.tensor(p.ZeroPoints1Optional)
-	c.tensor(p.ZeroPoints2Optional)
-	c.int64(p.Axis)
-	c.float64(p.Epsilon)
-	c.bool(p.DivMode)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
+// Operator implements Params.
+func (p *AddRmsNormQuantParams) Operator() *Operator { return &opAddRmsNormQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Int64(p.Axis)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
 }
 
 // AddRmsNormQuantV2Params are the arguments of aclnnAddRmsNormQuantV2, in C order.
@@ -376,44 +376,44 @@ type AddRmsNormQuantV2Params struct {
 	Axis                int64
 	Epsilon             float64
 	DivMode             bool
-	Y1Out               *Tensor
-	Y2Out               *Tensor
-	XOut                *Tensor
-	RmsNormOut          *Tensor
+	Y1Out               *Tensor // output
+	Y2Out               *Tensor // output
+	XOut                *Tensor // output
+	RmsNormOut          *Tensor // output
 }
 
-var opAddRmsNormQuantV2 = operator{
-	name:    "AddRmsNormQuantV2",
-	symbol:  "aclnnAddRmsNormQuantV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
+var opAddRmsNormQuantV2 = Operator{
+	Name: "AddRmsNormQuantV2", Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
 }
 
 // AddRmsNormQuantV2 launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) on st.
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
-	c := newCall(st, &opAddRmsNormQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAddRmsNormQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AddRmsNormQuantV2Params) operator() *operator { return &opAddRmsNormQuantV2 }
 
-func (p *AddRmsNormQuantV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Gamma)
-	c.tensor(p.Scales1)
-	c.tensor(p.Scales2Optional)
-	c.tensor(p.ZeroPoints1Optional)
-	c.tensor(p.ZeroPoints2Optional)
-	c.tensor(p.BetaOptional)
-	c.int64(p.Axis)
-	c.float64(p.Epsilon)
-	c.bool(p.DivMode)
-	c.tensor(p.Y1Out)
-	c.tensor(p.Y2Out)
-	c.tensor(p.XOut)
-	c.tensor(p.RmsNormOut)
+// Operator implements Params.
+func (p *AddRmsNormQuantV2Params) Operator() *Operator { return &opAddRmsNormQuantV2 }
+
+// Encode implements Params.
+func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Tensor(p.BetaOptional)
+	c.Int64(p.Axis)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.RmsNormOut)
 }
 
 // AntiMxQuantParams are the arguments of aclnnAntiMxQuant, in C order.
@@ -425,28 +425,28 @@ type AntiMxQuantParams struct {
 	Y       *Tensor
 }
 
-var opAntiMxQuant = operator{
-	name:    "AntiMxQuant",
-	symbol:  "aclnnAntiMxQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x mxscale axis dstType y",
+var opAntiMxQuant = Operator{
+	Name: "AntiMxQuant", Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x mxscale axis dstType y",
 }
 
 // AntiMxQuant launches aclnnAntiMxQuant (libopapi, CANN 2026-08) on st.
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
-	c := newCall(st, &opAntiMxQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAntiMxQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AntiMxQuantParams) operator() *operator { return &opAntiMxQuant }
 
-func (p *AntiMxQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Mxscale)
-	c.int64(p.Axis)
-	c.int64(p.DstType)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *AntiMxQuantParams) Operator() *Operator { return &opAntiMxQuant }
+
+// Encode implements Params.
+func (p *AntiMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Mxscale)
+	c.Int64(p.Axis)
+	c.Int64(p.DstType)
+	c.Tensor(p.Y)
 }
 
 // AscendAntiQuantParams are the arguments of aclnnAscendAntiQuant, in C order.
@@ -459,29 +459,29 @@ type AscendAntiQuantParams struct {
 	Y        *Tensor
 }
 
-var opAscendAntiQuant = operator{
-	name:    "AscendAntiQuant",
-	symbol:  "aclnnAscendAntiQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scale offset dstType sqrtMode y",
+var opAscendAntiQuant = Operator{
+	Name: "AscendAntiQuant", Symbol: "aclnnAscendAntiQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale offset dstType sqrtMode y",
 }
 
 // AscendAntiQuant launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
-	c := newCall(st, &opAscendAntiQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAscendAntiQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AscendAntiQuantParams) operator() *operator { return &opAscendAntiQuant }
 
-func (p *AscendAntiQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.int64(p.DstType)
-	c.bool(p.SqrtMode)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *AscendAntiQuantParams) Operator() *Operator { return &opAscendAntiQuant }
+
+// Encode implements Params.
+func (p *AscendAntiQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Int64(p.DstType)
+	c.Bool(p.SqrtMode)
+	c.Tensor(p.Y)
 }
 
 // AscendQuantParams are the arguments of aclnnAscendQuant, in C order.
@@ -495,30 +495,30 @@ type AscendQuantParams struct {
 	Y         *Tensor
 }
 
-var opAscendQuant = operator{
-	name:    "AscendQuant",
-	symbol:  "aclnnAscendQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scale offset sqrtMode roundMode dstType y",
+var opAscendQuant = Operator{
+	Name: "AscendQuant", Symbol: "aclnnAscendQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale offset sqrtMode roundMode dstType y",
 }
 
 // AscendQuant launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
-	c := newCall(st, &opAscendQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAscendQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AscendQuantParams) operator() *operator { return &opAscendQuant }
 
-func (p *AscendQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.bool(p.SqrtMode)
-	c.str(p.RoundMode)
-	c.int64(int64(p.DstType))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *AscendQuantParams) Operator() *Operator { return &opAscendQuant }
+
+// Encode implements Params.
+func (p *AscendQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Bool(p.SqrtMode)
+	c.Str(p.RoundMode)
+	c.Int64(int64(p.DstType))
+	c.Tensor(p.Y)
 }
 
 // AscendQuantV3Params are the arguments of aclnnAscendQuantV3, in C order.
@@ -533,31 +533,31 @@ type AscendQuantV3Params struct {
 	Y         *Tensor
 }
 
-var opAscendQuantV3 = operator{
-	name:    "AscendQuantV3",
-	symbol:  "aclnnAscendQuantV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scale offset sqrtMode roundMode dstType axis y",
+var opAscendQuantV3 = Operator{
+	Name: "AscendQuantV3", Symbol: "aclnnAscendQuantV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale offset sqrtMode roundMode dstType axis y",
 }
 
 // AscendQuantV3 launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
-	c := newCall(st, &opAscendQuantV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAscendQuantV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AscendQuantV3Params) operator() *operator { return &opAscendQuantV3 }
 
-func (p *AscendQuantV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.bool(p.SqrtMode)
-	c.str(p.RoundMode)
-	c.int64(int64(p.DstType))
-	c.int64(int64(p.Axis))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *AscendQuantV3Params) Operator() *Operator { return &opAscendQuantV3 }
+
+// Encode implements Params.
+func (p *AscendQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Bool(p.SqrtMode)
+	c.Str(p.RoundMode)
+	c.Int64(int64(p.DstType))
+	c.Int64(int64(p.Axis))
+	c.Tensor(p.Y)
 }
 
 // BatchMatmulQuantParams are the arguments of aclnnBatchMatmulQuant, in C order.
@@ -568,60 +568,60 @@ type BatchMatmulQuantParams struct {
 	Bias        *Tensor
 	TransposeX1 bool
 	TransposeX2 bool
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opBatchMatmulQuant = operator{
-	name:    "BatchMatmulQuant",
-	symbol:  "aclnnBatchMatmulQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 quantParam bias transposeX1 transposeX2 out",
+var opBatchMatmulQuant = Operator{
+	Name: "BatchMatmulQuant", Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
 }
 
 // BatchMatmulQuant launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
-	c := newCall(st, &opBatchMatmulQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBatchMatmulQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BatchMatmulQuantParams) operator() *operator { return &opBatchMatmulQuant }
 
-func (p *BatchMatmulQuantParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.QuantParam)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BatchMatmulQuantParams) Operator() *Operator { return &opBatchMatmulQuant }
+
+// Encode implements Params.
+func (p *BatchMatmulQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.QuantParam)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
 }
 
 // ConvertWeightToINT4PackParams are the arguments of aclnnConvertWeightToINT4Pack, in C order.
 type ConvertWeightToINT4PackParams struct {
 	Weight         *Tensor
-	WeightInt4Pack *Tensor
+	WeightInt4Pack *Tensor // output
 }
 
-var opConvertWeightToINT4Pack = operator{
-	name:    "ConvertWeightToINT4Pack",
-	symbol:  "aclnnConvertWeightToINT4Pack",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "weight weightInt4Pack",
+var opConvertWeightToINT4Pack = Operator{
+	Name: "ConvertWeightToINT4Pack", Symbol: "aclnnConvertWeightToINT4Pack", Library: "libopapi", Since: "8.1.RC1",
+	Params: "weight weightInt4Pack",
 }
 
 // ConvertWeightToINT4Pack launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
-	c := newCall(st, &opConvertWeightToINT4Pack)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opConvertWeightToINT4Pack)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ConvertWeightToINT4PackParams) operator() *operator { return &opConvertWeightToINT4Pack }
 
-func (p *ConvertWeightToINT4PackParams) encode(c *call) {
-	c.tensor(p.Weight)
-	c.tensor(p.WeightInt4Pack)
+// Operator implements Params.
+func (p *ConvertWeightToINT4PackParams) Operator() *Operator { return &opConvertWeightToINT4Pack }
+
+// Encode implements Params.
+func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightInt4Pack)
 }
 
 // DequantSwigluQuantParams are the arguments of aclnnDequantSwigluQuant, in C order.
@@ -634,39 +634,39 @@ type DequantSwigluQuantParams struct {
 	QuantOffsetOptional     *Tensor // optional
 	GroupIndexOptional      *Tensor // optional
 	ActivateLeft            bool
-	QuantModeOptional       string // optional
-	YOut                    *Tensor
-	ScaleOut                *Tensor
+	QuantModeOptional       string  // optional
+	YOut                    *Tensor // output
+	ScaleOut                *Tensor // output
 }
 
-var opDequantSwigluQuant = operator{
-	name:    "DequantSwigluQuant",
-	symbol:  "aclnnDequantSwigluQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
+var opDequantSwigluQuant = Operator{
+	Name: "DequantSwigluQuant", Symbol: "aclnnDequantSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 }
 
 // DequantSwigluQuant launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) on st.
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
-	c := newCall(st, &opDequantSwigluQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDequantSwigluQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DequantSwigluQuantParams) operator() *operator { return &opDequantSwigluQuant }
 
-func (p *DequantSwigluQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.WeightScaleOptional)
-	c.tensor(p.ActivationScaleOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.QuantScaleOptional)
-	c.tensor(p.QuantOffsetOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.bool(p.ActivateLeft)
-	c.optStr(p.QuantModeOptional)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
+// Operator implements Params.
+func (p *DequantSwigluQuantParams) Operator() *Operator { return &opDequantSwigluQuant }
+
+// Encode implements Params.
+func (p *DequantSwigluQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(p.QuantModeOptional)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
 }
 
 // DualLevelQuantMatmulWeightNzParams are the arguments of aclnnDualLevelQuantMatmulWeightNz, in C order.
@@ -682,71 +682,71 @@ type DualLevelQuantMatmulWeightNzParams struct {
 	TransposeX2     bool
 	Level0GroupSize int64
 	Level1GroupSize int64
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opDualLevelQuantMatmulWeightNz = operator{
-	name:    "DualLevelQuantMatmulWeightNz",
-	symbol:  "aclnnDualLevelQuantMatmulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
+var opDualLevelQuantMatmulWeightNz = Operator{
+	Name: "DualLevelQuantMatmulWeightNz", Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
 }
 
 // DualLevelQuantMatmulWeightNz launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
-	c := newCall(st, &opDualLevelQuantMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DualLevelQuantMatmulWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *DualLevelQuantMatmulWeightNzParams) Operator() *Operator {
 	return &opDualLevelQuantMatmulWeightNz
 }
 
-func (p *DualLevelQuantMatmulWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Level0Scale)
-	c.tensor(p.X2Level0Scale)
-	c.tensor(p.X1Level1Scale)
-	c.tensor(p.X2Level1Scale)
-	c.tensor(p.OptionalBias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.Level0GroupSize)
-	c.int64(p.Level1GroupSize)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Level0Scale)
+	c.Tensor(p.X2Level0Scale)
+	c.Tensor(p.X1Level1Scale)
+	c.Tensor(p.X2Level1Scale)
+	c.Tensor(p.OptionalBias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.Level0GroupSize)
+	c.Int64(p.Level1GroupSize)
+	c.Tensor(p.Out)
 }
 
 // DynamicQuantParams are the arguments of aclnnDynamicQuant, in C order.
 type DynamicQuantParams struct {
 	X                    *Tensor
 	SmoothScalesOptional *Tensor // optional
-	YOut                 *Tensor
-	ScaleOut             *Tensor
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
 }
 
-var opDynamicQuant = operator{
-	name:    "DynamicQuant",
-	symbol:  "aclnnDynamicQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x smoothScalesOptional yOut scaleOut",
+var opDynamicQuant = Operator{
+	Name: "DynamicQuant", Symbol: "aclnnDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x smoothScalesOptional yOut scaleOut",
 }
 
 // DynamicQuant launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
-	c := newCall(st, &opDynamicQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDynamicQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DynamicQuantParams) operator() *operator { return &opDynamicQuant }
 
-func (p *DynamicQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SmoothScalesOptional)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
+// Operator implements Params.
+func (p *DynamicQuantParams) Operator() *Operator { return &opDynamicQuant }
+
+// Encode implements Params.
+func (p *DynamicQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
 }
 
 // DynamicQuantV2Params are the arguments of aclnnDynamicQuantV2, in C order.
@@ -755,35 +755,35 @@ type DynamicQuantV2Params struct {
 	SmoothScalesOptional *Tensor // optional
 	GroupIndexOptional   *Tensor // optional
 	DstType              int64
-	YOut                 *Tensor
-	ScaleOut             *Tensor
-	OffsetOut            *Tensor
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
+	OffsetOut            *Tensor // output
 }
 
-var opDynamicQuantV2 = operator{
-	name:    "DynamicQuantV2",
-	symbol:  "aclnnDynamicQuantV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
+var opDynamicQuantV2 = Operator{
+	Name: "DynamicQuantV2", Symbol: "aclnnDynamicQuantV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
 }
 
 // DynamicQuantV2 launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
-	c := newCall(st, &opDynamicQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDynamicQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DynamicQuantV2Params) operator() *operator { return &opDynamicQuantV2 }
 
-func (p *DynamicQuantV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SmoothScalesOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.int64(p.DstType)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
-	c.tensor(p.OffsetOut)
+// Operator implements Params.
+func (p *DynamicQuantV2Params) Operator() *Operator { return &opDynamicQuantV2 }
+
+// Encode implements Params.
+func (p *DynamicQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.DstType)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+	c.Tensor(p.OffsetOut)
 }
 
 // DynamicQuantV3Params are the arguments of aclnnDynamicQuantV3, in C order.
@@ -794,37 +794,37 @@ type DynamicQuantV3Params struct {
 	DstType              int64
 	IsSymmetrical        bool
 	QuantMode            string
-	YOut                 *Tensor
-	ScaleOut             *Tensor
-	OffsetOut            *Tensor
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
+	OffsetOut            *Tensor // output
 }
 
-var opDynamicQuantV3 = operator{
-	name:    "DynamicQuantV3",
-	symbol:  "aclnnDynamicQuantV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
+var opDynamicQuantV3 = Operator{
+	Name: "DynamicQuantV3", Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
+	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
 }
 
 // DynamicQuantV3 launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) on st.
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
-	c := newCall(st, &opDynamicQuantV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDynamicQuantV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DynamicQuantV3Params) operator() *operator { return &opDynamicQuantV3 }
 
-func (p *DynamicQuantV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SmoothScalesOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.int64(p.DstType)
-	c.bool(p.IsSymmetrical)
-	c.str(p.QuantMode)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
-	c.tensor(p.OffsetOut)
+// Operator implements Params.
+func (p *DynamicQuantV3Params) Operator() *Operator { return &opDynamicQuantV3 }
+
+// Encode implements Params.
+func (p *DynamicQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.DstType)
+	c.Bool(p.IsSymmetrical)
+	c.Str(p.QuantMode)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+	c.Tensor(p.OffsetOut)
 }
 
 // DynamicQuantV4Params are the arguments of aclnnDynamicQuantV4, in C order.
@@ -836,38 +836,38 @@ type DynamicQuantV4Params struct {
 	IsSymmetrical        bool
 	QuantMode            string
 	DstTypeMax           float32
-	YOut                 *Tensor
-	ScaleOut             *Tensor
-	OffsetOut            *Tensor
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
+	OffsetOut            *Tensor // output
 }
 
-var opDynamicQuantV4 = operator{
-	name:    "DynamicQuantV4",
-	symbol:  "aclnnDynamicQuantV4",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
+var opDynamicQuantV4 = Operator{
+	Name: "DynamicQuantV4", Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
+	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
 }
 
 // DynamicQuantV4 launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) on st.
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
-	c := newCall(st, &opDynamicQuantV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDynamicQuantV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DynamicQuantV4Params) operator() *operator { return &opDynamicQuantV4 }
 
-func (p *DynamicQuantV4Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SmoothScalesOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.int64(p.DstType)
-	c.bool(p.IsSymmetrical)
-	c.str(p.QuantMode)
-	c.float32(p.DstTypeMax)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
-	c.tensor(p.OffsetOut)
+// Operator implements Params.
+func (p *DynamicQuantV4Params) Operator() *Operator { return &opDynamicQuantV4 }
+
+// Encode implements Params.
+func (p *DynamicQuantV4Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.DstType)
+	c.Bool(p.IsSymmetrical)
+	c.Str(p.QuantMode)
+	c.Float32(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+	c.Tensor(p.OffsetOut)
 }
 
 // FakeQuantPerChannelAffineCachemaskParams are the arguments of aclnnFakeQuantPerChannelAffineCachemask, in C order.
@@ -878,37 +878,37 @@ type FakeQuantPerChannelAffineCachemaskParams struct {
 	Axis      int64
 	QuantMin  int64
 	QuantMax  int64
-	Out       *Tensor
-	Mask      *Tensor
+	Out       *Tensor // output
+	Mask      *Tensor // output
 }
 
-var opFakeQuantPerChannelAffineCachemask = operator{
-	name:    "FakeQuantPerChannelAffineCachemask",
-	symbol:  "aclnnFakeQuantPerChannelAffineCachemask",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self scale zeroPoint axis quantMin quantMax out mask",
+var opFakeQuantPerChannelAffineCachemask = Operator{
+	Name: "FakeQuantPerChannelAffineCachemask", Symbol: "aclnnFakeQuantPerChannelAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self scale zeroPoint axis quantMin quantMax out mask",
 }
 
 // FakeQuantPerChannelAffineCachemask launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
-	c := newCall(st, &opFakeQuantPerChannelAffineCachemask)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FakeQuantPerChannelAffineCachemaskParams) operator() *operator {
+
+// Operator implements Params.
+func (p *FakeQuantPerChannelAffineCachemaskParams) Operator() *Operator {
 	return &opFakeQuantPerChannelAffineCachemask
 }
 
-func (p *FakeQuantPerChannelAffineCachemaskParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Scale)
-	c.tensor(p.ZeroPoint)
-	c.int64(p.Axis)
-	c.int64(p.QuantMin)
-	c.int64(p.QuantMax)
-	c.tensor(p.Out)
-	c.tensor(p.Mask)
+// Encode implements Params.
+func (p *FakeQuantPerChannelAffineCachemaskParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Scale)
+	c.Tensor(p.ZeroPoint)
+	c.Int64(p.Axis)
+	c.Int64(p.QuantMin)
+	c.Int64(p.QuantMax)
+	c.Tensor(p.Out)
+	c.Tensor(p.Mask)
 }
 
 // FakeQuantPerTensorAffineCachemaskParams are the arguments of aclnnFakeQuantPerTensorAffineCachemask, in C order.
@@ -919,37 +919,37 @@ type FakeQuantPerTensorAffineCachemaskParams struct {
 	FakeQuantEnabled float32
 	QuantMin         int64
 	QuantMax         int64
-	Out              *Tensor
-	Mask             *Tensor
+	Out              *Tensor // output
+	Mask             *Tensor // output
 }
 
-var opFakeQuantPerTensorAffineCachemask = operator{
-	name:    "FakeQuantPerTensorAffineCachemask",
-	symbol:  "aclnnFakeQuantPerTensorAffineCachemask",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
+var opFakeQuantPerTensorAffineCachemask = Operator{
+	Name: "FakeQuantPerTensorAffineCachemask", Symbol: "aclnnFakeQuantPerTensorAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
 }
 
 // FakeQuantPerTensorAffineCachemask launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
-	c := newCall(st, &opFakeQuantPerTensorAffineCachemask)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FakeQuantPerTensorAffineCachemaskParams) operator() *operator {
+
+// Operator implements Params.
+func (p *FakeQuantPerTensorAffineCachemaskParams) Operator() *Operator {
 	return &opFakeQuantPerTensorAffineCachemask
 }
 
-func (p *FakeQuantPerTensorAffineCachemaskParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Scale)
-	c.tensor(p.ZeroPoint)
-	c.float32(p.FakeQuantEnabled)
-	c.int64(p.QuantMin)
-	c.int64(p.QuantMax)
-	c.tensor(p.Out)
-	c.tensor(p.Mask)
+// Encode implements Params.
+func (p *FakeQuantPerTensorAffineCachemaskParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Scale)
+	c.Tensor(p.ZeroPoint)
+	c.Float32(p.FakeQuantEnabled)
+	c.Int64(p.QuantMin)
+	c.Int64(p.QuantMax)
+	c.Tensor(p.Out)
+	c.Tensor(p.Mask)
 }
 
 // FlatQuantParams are the arguments of aclnnFlatQuant, in C order.
@@ -958,33 +958,33 @@ type FlatQuantParams struct {
 	KroneckerP1 *Tensor
 	KroneckerP2 *Tensor
 	ClipRatio   float64
-	Out         *Tensor
-	QuantScale  *Tensor
+	Out         *Tensor // output
+	QuantScale  *Tensor // output
 }
 
-var opFlatQuant = operator{
-	name:    "FlatQuant",
-	symbol:  "aclnnFlatQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
+var opFlatQuant = Operator{
+	Name: "FlatQuant", Symbol: "aclnnFlatQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
 }
 
 // FlatQuant launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
-	c := newCall(st, &opFlatQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlatQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlatQuantParams) operator() *operator { return &opFlatQuant }
 
-func (p *FlatQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.KroneckerP1)
-	c.tensor(p.KroneckerP2)
-	c.float64(p.ClipRatio)
-	c.tensor(p.Out)
-	c.tensor(p.QuantScale)
+// Operator implements Params.
+func (p *FlatQuantParams) Operator() *Operator { return &opFlatQuant }
+
+// Encode implements Params.
+func (p *FlatQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.KroneckerP1)
+	c.Tensor(p.KroneckerP2)
+	c.Float64(p.ClipRatio)
+	c.Tensor(p.Out)
+	c.Tensor(p.QuantScale)
 }
 
 // FlatQuantV2Params are the arguments of aclnnFlatQuantV2, in C order.
@@ -994,34 +994,34 @@ type FlatQuantV2Params struct {
 	KroneckerP2 *Tensor
 	ClipRatio   float64
 	DstTypeMax  float64
-	Out         *Tensor
-	QuantScale  *Tensor
+	Out         *Tensor // output
+	QuantScale  *Tensor // output
 }
 
-var opFlatQuantV2 = operator{
-	name:    "FlatQuantV2",
-	symbol:  "aclnnFlatQuantV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
+var opFlatQuantV2 = Operator{
+	Name: "FlatQuantV2", Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
 }
 
 // FlatQuantV2 launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) on st.
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
-	c := newCall(st, &opFlatQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlatQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlatQuantV2Params) operator() *operator { return &opFlatQuantV2 }
 
-func (p *FlatQuantV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.KroneckerP1)
-	c.tensor(p.KroneckerP2)
-	c.float64(p.ClipRatio)
-	c.float64(p.DstTypeMax)
-	c.tensor(p.Out)
-	c.tensor(p.QuantScale)
+// Operator implements Params.
+func (p *FlatQuantV2Params) Operator() *Operator { return &opFlatQuantV2 }
+
+// Encode implements Params.
+func (p *FlatQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.KroneckerP1)
+	c.Tensor(p.KroneckerP2)
+	c.Float64(p.ClipRatio)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.Out)
+	c.Tensor(p.QuantScale)
 }
 
 // FlatQuantV3Params are the arguments of aclnnFlatQuantV3, in C order.
@@ -1033,36 +1033,36 @@ type FlatQuantV3Params struct {
 	ClipRatio         float64
 	DstTypeMax        float64
 	GroupListType     int64
-	Out               *Tensor
-	QuantScale        *Tensor
+	Out               *Tensor // output
+	QuantScale        *Tensor // output
 }
 
-var opFlatQuantV3 = operator{
-	name:    "FlatQuantV3",
-	symbol:  "aclnnFlatQuantV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
+var opFlatQuantV3 = Operator{
+	Name: "FlatQuantV3", Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
+	Params: "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
 }
 
 // FlatQuantV3 launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) on st.
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
-	c := newCall(st, &opFlatQuantV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFlatQuantV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FlatQuantV3Params) operator() *operator { return &opFlatQuantV3 }
 
-func (p *FlatQuantV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.KroneckerP1)
-	c.tensor(p.KroneckerP2)
-	c.tensor(p.GroupListOptional)
-	c.float64(p.ClipRatio)
-	c.float64(p.DstTypeMax)
-	c.int64(p.GroupListType)
-	c.tensor(p.Out)
-	c.tensor(p.QuantScale)
+// Operator implements Params.
+func (p *FlatQuantV3Params) Operator() *Operator { return &opFlatQuantV3 }
+
+// Encode implements Params.
+func (p *FlatQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.KroneckerP1)
+	c.Tensor(p.KroneckerP2)
+	c.Tensor(p.GroupListOptional)
+	c.Float64(p.ClipRatio)
+	c.Float64(p.DstTypeMax)
+	c.Int64(p.GroupListType)
+	c.Tensor(p.Out)
+	c.Tensor(p.QuantScale)
 }
 
 // FusedQuantMatmulParams are the arguments of aclnnFusedQuantMatmul, in C order.
@@ -1078,40 +1078,40 @@ type FusedQuantMatmulParams struct {
 	BiasOptional      *Tensor // optional
 	X3Optional        *Tensor // optional
 	FusedOpType       string
-	GroupSizeOptional int64 // optional
-	Out               *Tensor
+	GroupSizeOptional int64   // optional
+	Out               *Tensor // output
 }
 
-var opFusedQuantMatmul = operator{
-	name:    "FusedQuantMatmul",
-	symbol:  "aclnnFusedQuantMatmul",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+var opFusedQuantMatmul = Operator{
+	Name: "FusedQuantMatmul", Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
 }
 
 // FusedQuantMatmul launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) on st.
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
-	c := newCall(st, &opFusedQuantMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedQuantMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedQuantMatmulParams) operator() *operator { return &opFusedQuantMatmul }
 
-func (p *FusedQuantMatmulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YScaleOptional)
-	c.tensor(p.X1OffsetOptional)
-	c.tensor(p.X2OffsetOptional)
-	c.tensor(p.YOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.X3Optional)
-	c.str(p.FusedOpType)
-	c.int64(p.GroupSizeOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FusedQuantMatmulParams) Operator() *Operator { return &opFusedQuantMatmul }
+
+// Encode implements Params.
+func (p *FusedQuantMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScaleOptional)
+	c.Tensor(p.X1OffsetOptional)
+	c.Tensor(p.X2OffsetOptional)
+	c.Tensor(p.YOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Str(p.FusedOpType)
+	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.Out)
 }
 
 // FusedQuantMatmulWeightNzParams are the arguments of aclnnFusedQuantMatmulWeightNz, in C order.
@@ -1127,40 +1127,40 @@ type FusedQuantMatmulWeightNzParams struct {
 	BiasOptional      *Tensor // optional
 	X3Optional        *Tensor // optional
 	FusedOpType       string
-	GroupSizeOptional int64 // optional
-	Out               *Tensor
+	GroupSizeOptional int64   // optional
+	Out               *Tensor // output
 }
 
-var opFusedQuantMatmulWeightNz = operator{
-	name:    "FusedQuantMatmulWeightNz",
-	symbol:  "aclnnFusedQuantMatmulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+var opFusedQuantMatmulWeightNz = Operator{
+	Name: "FusedQuantMatmulWeightNz", Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
 }
 
 // FusedQuantMatmulWeightNz launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
-	c := newCall(st, &opFusedQuantMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opFusedQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *FusedQuantMatmulWeightNzParams) operator() *operator { return &opFusedQuantMatmulWeightNz }
 
-func (p *FusedQuantMatmulWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YScaleOptional)
-	c.tensor(p.X1OffsetOptional)
-	c.tensor(p.X2OffsetOptional)
-	c.tensor(p.YOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.X3Optional)
-	c.str(p.FusedOpType)
-	c.int64(p.GroupSizeOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *FusedQuantMatmulWeightNzParams) Operator() *Operator { return &opFusedQuantMatmulWeightNz }
+
+// Encode implements Params.
+func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScaleOptional)
+	c.Tensor(p.X1OffsetOptional)
+	c.Tensor(p.X2OffsetOptional)
+	c.Tensor(p.YOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Str(p.FusedOpType)
+	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.Out)
 }
 
 // GeluQuantParams are the arguments of aclnnGeluQuant, in C order.
@@ -1176,32 +1176,32 @@ type GeluQuantParams struct {
 	OutScaleOptional    *Tensor // optional
 }
 
-var opGeluQuant = operator{
-	name:    "GeluQuant",
-	symbol:  "aclnnGeluQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
+var opGeluQuant = Operator{
+	Name: "GeluQuant", Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
+	Params: "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
 }
 
 // GeluQuant launches aclnnGeluQuant (libopapi, CANN 2026-08) on st.
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
-	c := newCall(st, &opGeluQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGeluQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GeluQuantParams) operator() *operator { return &opGeluQuant }
 
-func (p *GeluQuantParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.InputScaleOptional)
-	c.tensor(p.InputOffsetOptional)
-	c.str(p.Approximate)
-	c.str(p.QuantMode)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.tensor(p.Y)
-	c.tensor(p.OutScaleOptional)
+// Operator implements Params.
+func (p *GeluQuantParams) Operator() *Operator { return &opGeluQuant }
+
+// Encode implements Params.
+func (p *GeluQuantParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.InputScaleOptional)
+	c.Tensor(p.InputOffsetOptional)
+	c.Str(p.Approximate)
+	c.Str(p.QuantMode)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Tensor(p.Y)
+	c.Tensor(p.OutScaleOptional)
 }
 
 // GroupNormSiluQuantParams are the arguments of aclnnGroupNormSiluQuant, in C order.
@@ -1213,38 +1213,38 @@ type GroupNormSiluQuantParams struct {
 	Group        int64
 	Eps          float64
 	ActivateSilu bool
-	Out          *Tensor
-	MeanOut      *Tensor
-	RstdOut      *Tensor
+	Out          *Tensor // output
+	MeanOut      *Tensor // output
+	RstdOut      *Tensor // output
 }
 
-var opGroupNormSiluQuant = operator{
-	name:    "GroupNormSiluQuant",
-	symbol:  "aclnnGroupNormSiluQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
+var opGroupNormSiluQuant = Operator{
+	Name: "GroupNormSiluQuant", Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
+	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
 }
 
 // GroupNormSiluQuant launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) on st.
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
-	c := newCall(st, &opGroupNormSiluQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupNormSiluQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupNormSiluQuantParams) operator() *operator { return &opGroupNormSiluQuant }
 
-func (p *GroupNormSiluQuantParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.QuantScale)
-	c.int64(p.Group)
-	c.float64(p.Eps)
-	c.bool(p.ActivateSilu)
-	c.tensor(p.Out)
-	c.tensor(p.MeanOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *GroupNormSiluQuantParams) Operator() *Operator { return &opGroupNormSiluQuant }
+
+// Encode implements Params.
+func (p *GroupNormSiluQuantParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.QuantScale)
+	c.Int64(p.Group)
+	c.Float64(p.Eps)
+	c.Bool(p.ActivateSilu)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
 }
 
 // GroupQuantParams are the arguments of aclnnGroupQuant, in C order.
@@ -1254,32 +1254,32 @@ type GroupQuantParams struct {
 	GroupIndex     *Tensor
 	OffsetOptional *Tensor // optional
 	DstType        int32
-	Y              *Tensor
+	Y              *Tensor // output
 }
 
-var opGroupQuant = operator{
-	name:    "GroupQuant",
-	symbol:  "aclnnGroupQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scale groupIndex offsetOptional dstType y",
+var opGroupQuant = Operator{
+	Name: "GroupQuant", Symbol: "aclnnGroupQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale groupIndex offsetOptional dstType y",
 }
 
 // GroupQuant launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
-	c := newCall(st, &opGroupQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupQuantParams) operator() *operator { return &opGroupQuant }
 
-func (p *GroupQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.GroupIndex)
-	c.tensor(p.OffsetOptional)
-	c.int64(int64(p.DstType))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *GroupQuantParams) Operator() *Operator { return &opGroupQuant }
+
+// Encode implements Params.
+func (p *GroupQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.GroupIndex)
+	c.Tensor(p.OffsetOptional)
+	c.Int64(int64(p.DstType))
+	c.Tensor(p.Y)
 }
 
 // GroupedDynamicMxQuantParams are the arguments of aclnnGroupedDynamicMxQuant, in C order.
@@ -1293,30 +1293,30 @@ type GroupedDynamicMxQuantParams struct {
 	Mxscale    *Tensor
 }
 
-var opGroupedDynamicMxQuant = operator{
-	name:    "GroupedDynamicMxQuant",
-	symbol:  "aclnnGroupedDynamicMxQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x groupIndex roundMode dstType blocksize y mxscale",
+var opGroupedDynamicMxQuant = Operator{
+	Name: "GroupedDynamicMxQuant", Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x groupIndex roundMode dstType blocksize y mxscale",
 }
 
 // GroupedDynamicMxQuant launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) on st.
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
-	c := newCall(st, &opGroupedDynamicMxQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedDynamicMxQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedDynamicMxQuantParams) operator() *operator { return &opGroupedDynamicMxQuant }
 
-func (p *GroupedDynamicMxQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.GroupIndex)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.int64(p.Blocksize)
-	c.tensor(p.Y)
-	c.tensor(p.Mxscale)
+// Operator implements Params.
+func (p *GroupedDynamicMxQuantParams) Operator() *Operator { return &opGroupedDynamicMxQuant }
+
+// Encode implements Params.
+func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndex)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Int64(p.Blocksize)
+	c.Tensor(p.Y)
+	c.Tensor(p.Mxscale)
 }
 
 // GroupedDynamicMxQuantV2Params are the arguments of aclnnGroupedDynamicMxQuantV2, in C order.
@@ -1332,32 +1332,32 @@ type GroupedDynamicMxQuantV2Params struct {
 	Mxscale    *Tensor
 }
 
-var opGroupedDynamicMxQuantV2 = operator{
-	name:    "GroupedDynamicMxQuantV2",
-	symbol:  "aclnnGroupedDynamicMxQuantV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
+var opGroupedDynamicMxQuantV2 = Operator{
+	Name: "GroupedDynamicMxQuantV2", Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
 }
 
 // GroupedDynamicMxQuantV2 launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) on st.
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
-	c := newCall(st, &opGroupedDynamicMxQuantV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedDynamicMxQuantV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedDynamicMxQuantV2Params) operator() *operator { return &opGroupedDynamicMxQuantV2 }
 
-func (p *GroupedDynamicMxQuantV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.GroupIndex)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.int64(p.Blocksize)
-	c.int64(p.ScaleAlg)
-	c.float64(p.DstTypeMax)
-	c.tensor(p.Y)
-	c.tensor(p.Mxscale)
+// Operator implements Params.
+func (p *GroupedDynamicMxQuantV2Params) Operator() *Operator { return &opGroupedDynamicMxQuantV2 }
+
+// Encode implements Params.
+func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndex)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Int64(p.Blocksize)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.Y)
+	c.Tensor(p.Mxscale)
 }
 
 // GroupedMatmulSwigluQuantParams are the arguments of aclnnGroupedMatmulSwigluQuant, in C order.
@@ -1369,38 +1369,38 @@ type GroupedMatmulSwigluQuantParams struct {
 	WeightScale  *Tensor
 	XScale       *Tensor
 	GroupList    *Tensor
-	Output       *Tensor
-	OutputScale  *Tensor
-	OutputOffset *Tensor
+	Output       *Tensor // output
+	OutputScale  *Tensor // output
+	OutputOffset *Tensor // output
 }
 
-var opGroupedMatmulSwigluQuant = operator{
-	name:    "GroupedMatmulSwigluQuant",
-	symbol:  "aclnnGroupedMatmulSwigluQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+var opGroupedMatmulSwigluQuant = Operator{
+	Name: "GroupedMatmulSwigluQuant", Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
 }
 
 // GroupedMatmulSwigluQuant launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
-	c := newCall(st, &opGroupedMatmulSwigluQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulSwigluQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulSwigluQuantParams) operator() *operator { return &opGroupedMatmulSwigluQuant }
 
-func (p *GroupedMatmulSwigluQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.Offset)
-	c.tensor(p.WeightScale)
-	c.tensor(p.XScale)
-	c.tensor(p.GroupList)
-	c.tensor(p.Output)
-	c.tensor(p.OutputScale)
-	c.tensor(p.OutputOffset)
+// Operator implements Params.
+func (p *GroupedMatmulSwigluQuantParams) Operator() *Operator { return &opGroupedMatmulSwigluQuant }
+
+// Encode implements Params.
+func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.XScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
+	c.Tensor(p.OutputOffset)
 }
 
 // GroupedMatmulSwigluQuantWeightNZParams are the arguments of aclnnGroupedMatmulSwigluQuantWeightNZ, in C order.
@@ -1412,40 +1412,40 @@ type GroupedMatmulSwigluQuantWeightNZParams struct {
 	WeightScale  *Tensor
 	XScale       *Tensor
 	GroupList    *Tensor
-	Output       *Tensor
-	OutputScale  *Tensor
-	OutputOffset *Tensor
+	Output       *Tensor // output
+	OutputScale  *Tensor // output
+	OutputOffset *Tensor // output
 }
 
-var opGroupedMatmulSwigluQuantWeightNZ = operator{
-	name:    "GroupedMatmulSwigluQuantWeightNZ",
-	symbol:  "aclnnGroupedMatmulSwigluQuantWeightNZ",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+var opGroupedMatmulSwigluQuantWeightNZ = Operator{
+	Name: "GroupedMatmulSwigluQuantWeightNZ", Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
+	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
 }
 
 // GroupedMatmulSwigluQuantWeightNZ launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) on st.
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
-	c := newCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedMatmulSwigluQuantWeightNZParams) operator() *operator {
+
+// Operator implements Params.
+func (p *GroupedMatmulSwigluQuantWeightNZParams) Operator() *Operator {
 	return &opGroupedMatmulSwigluQuantWeightNZ
 }
 
-func (p *GroupedMatmulSwigluQuantWeightNZParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.Offset)
-	c.tensor(p.WeightScale)
-	c.tensor(p.XScale)
-	c.tensor(p.GroupList)
-	c.tensor(p.Output)
-	c.tensor(p.OutputScale)
-	c.tensor(p.OutputOffset)
+// Encode implements Params.
+func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.XScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
+	c.Tensor(p.OutputOffset)
 }
 
 // GroupedQuantMaxParams are the arguments of aclnnGroupedQuantMax, in C order.
@@ -1459,35 +1459,35 @@ type GroupedQuantMaxParams struct {
 	Amax      *Tensor
 }
 
-var opGroupedQuantMax = operator{
-	name:    "GroupedQuantMax",
-	symbol:  "aclnnGroupedQuantMax",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x scale groupList roundMode dstType y amax",
+var opGroupedQuantMax = Operator{
+	Name: "GroupedQuantMax", Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
+	Params: "x scale groupList roundMode dstType y amax",
 }
 
 // GroupedQuantMax launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) on st.
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
-	c := newCall(st, &opGroupedQuantMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGroupedQuantMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GroupedQuantMaxParams) operator() *operator { return &opGroupedQuantMax }
 
-func (p *GroupedQuantMaxParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.tensor(p.GroupList)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.tensor(p.Y)
-	c.tensor(p.Amax)
+// Operator implements Params.
+func (p *GroupedQuantMaxParams) Operator() *Operator { return &opGroupedQuantMax }
+
+// Encode implements Params.
+func (p *GroupedQuantMaxParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.GroupList)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Tensor(p.Y)
+	c.Tensor(p.Amax)
 }
 
 // InplaceQuantScatterParams are the arguments of aclnnInplaceQuantScatter, in C order.
 type InplaceQuantScatterParams struct {
-	SelfRef         *Tensor
+	SelfRef         *Tensor // read and written
 	Indices         *Tensor
 	Updates         *Tensor
 	QuantScales     *Tensor
@@ -1497,36 +1497,36 @@ type InplaceQuantScatterParams struct {
 	Reduction       int64
 }
 
-var opInplaceQuantScatter = operator{
-	name:    "InplaceQuantScatter",
-	symbol:  "aclnnInplaceQuantScatter",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
+var opInplaceQuantScatter = Operator{
+	Name: "InplaceQuantScatter", Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
 }
 
 // InplaceQuantScatter launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
-	c := newCall(st, &opInplaceQuantScatter)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceQuantScatter)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceQuantScatterParams) operator() *operator { return &opInplaceQuantScatter }
 
-func (p *InplaceQuantScatterParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
-	c.tensor(p.QuantScales)
-	c.tensor(p.QuantZeroPoints)
-	c.int64(p.Axis)
-	c.int64(p.QuantAxis)
-	c.int64(p.Reduction)
+// Operator implements Params.
+func (p *InplaceQuantScatterParams) Operator() *Operator { return &opInplaceQuantScatter }
+
+// Encode implements Params.
+func (p *InplaceQuantScatterParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Tensor(p.QuantScales)
+	c.Tensor(p.QuantZeroPoints)
+	c.Int64(p.Axis)
+	c.Int64(p.QuantAxis)
+	c.Int64(p.Reduction)
 }
 
 // InplaceQuantScatterV2Params are the arguments of aclnnInplaceQuantScatterV2, in C order.
 type InplaceQuantScatterV2Params struct {
-	SelfRef         *Tensor
+	SelfRef         *Tensor // read and written
 	Indices         *Tensor
 	Updates         *Tensor
 	QuantScales     *Tensor
@@ -1537,32 +1537,32 @@ type InplaceQuantScatterV2Params struct {
 	RoundMode       string
 }
 
-var opInplaceQuantScatterV2 = operator{
-	name:    "InplaceQuantScatterV2",
-	symbol:  "aclnnInplaceQuantScatterV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
+var opInplaceQuantScatterV2 = Operator{
+	Name: "InplaceQuantScatterV2", Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
 }
 
 // InplaceQuantScatterV2 launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) on st.
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
-	c := newCall(st, &opInplaceQuantScatterV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceQuantScatterV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceQuantScatterV2Params) operator() *operator { return &opInplaceQuantScatterV2 }
 
-func (p *InplaceQuantScatterV2Params) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Indices)
-	c.tensor(p.Updates)
-	c.tensor(p.QuantScales)
-	c.tensor(p.QuantZeroPoints)
-	c.int64(p.Axis)
-	c.int64(p.QuantAxis)
-	c.int64(p.Reduction)
-	c.str(p.RoundMode)
+// Operator implements Params.
+func (p *InplaceQuantScatterV2Params) Operator() *Operator { return &opInplaceQuantScatterV2 }
+
+// Encode implements Params.
+func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Tensor(p.QuantScales)
+	c.Tensor(p.QuantZeroPoints)
+	c.Int64(p.Axis)
+	c.Int64(p.QuantAxis)
+	c.Int64(p.Reduction)
+	c.Str(p.RoundMode)
 }
 
 // LayerNormQuantParams are the arguments of aclnnLayerNormQuant, in C order.
@@ -1574,65 +1574,65 @@ type LayerNormQuantParams struct {
 	ZeroPointsOptional *Tensor // optional
 	QuantMode          int32
 	Epsilon            float64
-	Res                *Tensor
-	ScaleOut           *Tensor
+	Res                *Tensor // output
+	ScaleOut           *Tensor // output
 }
 
-var opLayerNormQuant = operator{
-	name:    "LayerNormQuant",
-	symbol:  "aclnnLayerNormQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
+var opLayerNormQuant = Operator{
+	Name: "LayerNormQuant", Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
 }
 
 // LayerNormQuant launches aclnnLayerNormQuant (libopapi, CANN 2026-08) on st.
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
-	c := newCall(st, &opLayerNormQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LayerNormQuantParams) operator() *operator { return &opLayerNormQuant }
 
-func (p *LayerNormQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gammma)
-	c.tensor(p.Beta)
-	c.tensor(p.Scale)
-	c.tensor(p.ZeroPointsOptional)
-	c.int64(int64(p.QuantMode))
-	c.float64(p.Epsilon)
-	c.tensor(p.Res)
-	c.tensor(p.ScaleOut)
+// Operator implements Params.
+func (p *LayerNormQuantParams) Operator() *Operator { return &opLayerNormQuant }
+
+// Encode implements Params.
+func (p *LayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gammma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Scale)
+	c.Tensor(p.ZeroPointsOptional)
+	c.Int64(int64(p.QuantMode))
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Res)
+	c.Tensor(p.ScaleOut)
 }
 
 // PrecisionCompareParams are the arguments of aclnnPrecisionCompare, in C order.
 type PrecisionCompareParams struct {
 	Golden   *Tensor
 	Realdata *Tensor
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opPrecisionCompare = operator{
-	name:    "PrecisionCompare",
-	symbol:  "aclnnPrecisionCompare",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "golden realdata out",
+var opPrecisionCompare = Operator{
+	Name: "PrecisionCompare", Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
+	Params: "golden realdata out",
 }
 
 // PrecisionCompare launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
-	c := newCall(st, &opPrecisionCompare)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPrecisionCompare)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PrecisionCompareParams) operator() *operator { return &opPrecisionCompare }
 
-func (p *PrecisionCompareParams) encode(c *call) {
-	c.tensor(p.Golden)
-	c.tensor(p.Realdata)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *PrecisionCompareParams) Operator() *Operator { return &opPrecisionCompare }
+
+// Encode implements Params.
+func (p *PrecisionCompareParams) Encode(c *Call) {
+	c.Tensor(p.Golden)
+	c.Tensor(p.Realdata)
+	c.Tensor(p.Out)
 }
 
 // QuantBatchMatmulInplaceAddParams are the arguments of aclnnQuantBatchMatmulInplaceAdd, in C order.
@@ -1641,37 +1641,37 @@ type QuantBatchMatmulInplaceAddParams struct {
 	X2              *Tensor
 	X1ScaleOptional *Tensor // optional
 	X2Scale         *Tensor
-	YRef            *Tensor
+	YRef            *Tensor // read and written
 	TransposeX1     bool
 	TransposeX2     bool
 	GroupSize       int64
 }
 
-var opQuantBatchMatmulInplaceAdd = operator{
-	name:    "QuantBatchMatmulInplaceAdd",
-	symbol:  "aclnnQuantBatchMatmulInplaceAdd",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
+var opQuantBatchMatmulInplaceAdd = Operator{
+	Name: "QuantBatchMatmulInplaceAdd", Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
 }
 
 // QuantBatchMatmulInplaceAdd launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) on st.
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
-	c := newCall(st, &opQuantBatchMatmulInplaceAdd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantBatchMatmulInplaceAddParams) operator() *operator { return &opQuantBatchMatmulInplaceAdd }
 
-func (p *QuantBatchMatmulInplaceAddParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1ScaleOptional)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YRef)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupSize)
+// Operator implements Params.
+func (p *QuantBatchMatmulInplaceAddParams) Operator() *Operator { return &opQuantBatchMatmulInplaceAdd }
+
+// Encode implements Params.
+func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YRef)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
 }
 
 // QuantConvolutionParams are the arguments of aclnnQuantConvolution, in C order.
@@ -1689,40 +1689,40 @@ type QuantConvolutionParams struct {
 	Groups        int64
 	Offsetx       int32
 	RoundMode     string
-	Output        *Tensor
+	Output        *Tensor // output
 }
 
-var opQuantConvolution = operator{
-	name:    "QuantConvolution",
-	symbol:  "aclnnQuantConvolution",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
+var opQuantConvolution = Operator{
+	Name: "QuantConvolution", Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
+	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
 }
 
 // QuantConvolution launches aclnnQuantConvolution (libopapi, CANN 2026-08) on st.
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
-	c := newCall(st, &opQuantConvolution)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantConvolution)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantConvolutionParams) operator() *operator { return &opQuantConvolution }
 
-func (p *QuantConvolutionParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.Transposed)
-	c.ints(p.OutputPadding)
-	c.int64(p.Groups)
-	c.int64(int64(p.Offsetx))
-	c.str(p.RoundMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantConvolutionParams) Operator() *Operator { return &opQuantConvolution }
+
+// Encode implements Params.
+func (p *QuantConvolutionParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(p.Groups)
+	c.Int64(int64(p.Offsetx))
+	c.Str(p.RoundMode)
+	c.Tensor(p.Output)
 }
 
 // QuantConvolutionWeightNzParams are the arguments of aclnnQuantConvolutionWeightNz, in C order.
@@ -1740,40 +1740,40 @@ type QuantConvolutionWeightNzParams struct {
 	Groups        int64
 	Offsetx       int32
 	RoundMode     string
-	Output        *Tensor
+	Output        *Tensor // output
 }
 
-var opQuantConvolutionWeightNz = operator{
-	name:    "QuantConvolutionWeightNz",
-	symbol:  "aclnnQuantConvolutionWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
+var opQuantConvolutionWeightNz = Operator{
+	Name: "QuantConvolutionWeightNz", Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
 }
 
 // QuantConvolutionWeightNz launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) on st.
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
-	c := newCall(st, &opQuantConvolutionWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantConvolutionWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantConvolutionWeightNzParams) operator() *operator { return &opQuantConvolutionWeightNz }
 
-func (p *QuantConvolutionWeightNzParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.ints(p.Stride)
-	c.ints(p.Padding)
-	c.ints(p.Dilation)
-	c.bool(p.Transposed)
-	c.ints(p.OutputPadding)
-	c.int64(p.Groups)
-	c.int64(int64(p.Offsetx))
-	c.str(p.RoundMode)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantConvolutionWeightNzParams) Operator() *Operator { return &opQuantConvolutionWeightNz }
+
+// Encode implements Params.
+func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(p.Groups)
+	c.Int64(int64(p.Offsetx))
+	c.Str(p.RoundMode)
+	c.Tensor(p.Output)
 }
 
 // QuantGroupedMatmulDequantParams are the arguments of aclnnQuantGroupedMatmulDequant, in C order.
@@ -1788,37 +1788,37 @@ type QuantGroupedMatmulDequantParams struct {
 	SmoothScaleOptional *Tensor // optional
 	XQuantMode          string
 	TransposeWeight     bool
-	Out                 *Tensor
+	Out                 *Tensor // output
 }
 
-var opQuantGroupedMatmulDequant = operator{
-	name:    "QuantGroupedMatmulDequant",
-	symbol:  "aclnnQuantGroupedMatmulDequant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+var opQuantGroupedMatmulDequant = Operator{
+	Name: "QuantGroupedMatmulDequant", Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
 }
 
 // QuantGroupedMatmulDequant launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) on st.
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
-	c := newCall(st, &opQuantGroupedMatmulDequant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantGroupedMatmulDequant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantGroupedMatmulDequantParams) operator() *operator { return &opQuantGroupedMatmulDequant }
 
-func (p *QuantGroupedMatmulDequantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.WeightScale)
-	c.tensor(p.GroupList)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.XScaleOptional)
-	c.tensor(p.XOffsetOptional)
-	c.tensor(p.SmoothScaleOptional)
-	c.str(p.XQuantMode)
-	c.bool(p.TransposeWeight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantGroupedMatmulDequantParams) Operator() *Operator { return &opQuantGroupedMatmulDequant }
+
+// Encode implements Params.
+func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.XScaleOptional)
+	c.Tensor(p.XOffsetOptional)
+	c.Tensor(p.SmoothScaleOptional)
+	c.Str(p.XQuantMode)
+	c.Bool(p.TransposeWeight)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulParams are the arguments of aclnnQuantMatmul, in C order.
@@ -1827,31 +1827,31 @@ type QuantMatmulParams struct {
 	X2       *Tensor
 	Bias     *Tensor
 	DeqScale float32
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opQuantMatmul = operator{
-	name:    "QuantMatmul",
-	symbol:  "aclnnQuantMatmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias deqScale out",
+var opQuantMatmul = Operator{
+	Name: "QuantMatmul", Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias deqScale out",
 }
 
 // QuantMatmul launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
-	c := newCall(st, &opQuantMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulParams) operator() *operator { return &opQuantMatmul }
 
-func (p *QuantMatmulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.float32(p.DeqScale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulParams) Operator() *Operator { return &opQuantMatmul }
+
+// Encode implements Params.
+func (p *QuantMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Float32(p.DeqScale)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulActivationQuantWeightNzParams are the arguments of aclnnQuantMatmulActivationQuantWeightNz, in C order.
@@ -1869,44 +1869,44 @@ type QuantMatmulActivationQuantWeightNzParams struct {
 	RoundMode       string
 	ScaleAlg        int64
 	DstTypeMax      float64
-	YOut            *Tensor
-	YScaleOut       *Tensor
+	YOut            *Tensor // output
+	YScaleOut       *Tensor // output
 }
 
-var opQuantMatmulActivationQuantWeightNz = operator{
-	name:    "QuantMatmulActivationQuantWeightNz",
-	symbol:  "aclnnQuantMatmulActivationQuantWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
+var opQuantMatmulActivationQuantWeightNz = Operator{
+	Name: "QuantMatmulActivationQuantWeightNz", Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
 }
 
 // QuantMatmulActivationQuantWeightNz launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) on st.
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
-	c := newCall(st, &opQuantMatmulActivationQuantWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulActivationQuantWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *QuantMatmulActivationQuantWeightNzParams) Operator() *Operator {
 	return &opQuantMatmulActivationQuantWeightNz
 }
 
-func (p *QuantMatmulActivationQuantWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1ScaleOptional)
-	c.tensor(p.X2Scale)
-	c.tensor(p.BiasOptional)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupSize)
-	c.str(p.ActivationType)
-	c.str(p.QuantMode)
-	c.str(p.RoundMode)
-	c.int64(p.ScaleAlg)
-	c.float64(p.DstTypeMax)
-	c.tensor(p.YOut)
-	c.tensor(p.YScaleOut)
+// Encode implements Params.
+func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.BiasOptional)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Str(p.ActivationType)
+	c.Str(p.QuantMode)
+	c.Str(p.RoundMode)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.YScaleOut)
 }
 
 // QuantMatmulDequantParams are the arguments of aclnnQuantMatmulDequant, in C order.
@@ -1920,36 +1920,36 @@ type QuantMatmulDequantParams struct {
 	SmoothScaleOptional *Tensor // optional
 	XQuantMode          string
 	TransposeWeight     bool
-	Out                 *Tensor
+	Out                 *Tensor // output
 }
 
-var opQuantMatmulDequant = operator{
-	name:    "QuantMatmulDequant",
-	symbol:  "aclnnQuantMatmulDequant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+var opQuantMatmulDequant = Operator{
+	Name: "QuantMatmulDequant", Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
 }
 
 // QuantMatmulDequant launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
-	c := newCall(st, &opQuantMatmulDequant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulDequant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulDequantParams) operator() *operator { return &opQuantMatmulDequant }
 
-func (p *QuantMatmulDequantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.WeightScale)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.XScaleOptional)
-	c.tensor(p.XOffsetOptional)
-	c.tensor(p.SmoothScaleOptional)
-	c.str(p.XQuantMode)
-	c.bool(p.TransposeWeight)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulDequantParams) Operator() *Operator { return &opQuantMatmulDequant }
+
+// Encode implements Params.
+func (p *QuantMatmulDequantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.XScaleOptional)
+	c.Tensor(p.XOffsetOptional)
+	c.Tensor(p.SmoothScaleOptional)
+	c.Str(p.XQuantMode)
+	c.Bool(p.TransposeWeight)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulReduceSumWeightNzParams are the arguments of aclnnQuantMatmulReduceSumWeightNz, in C order.
@@ -1968,43 +1968,43 @@ type QuantMatmulReduceSumWeightNzParams struct {
 	GroupSize   int64
 	Dims        []int64
 	KeepDims    bool
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opQuantMatmulReduceSumWeightNz = operator{
-	name:    "QuantMatmulReduceSumWeightNz",
-	symbol:  "aclnnQuantMatmulReduceSumWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
+var opQuantMatmulReduceSumWeightNz = Operator{
+	Name: "QuantMatmulReduceSumWeightNz", Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
 }
 
 // QuantMatmulReduceSumWeightNz launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) on st.
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
-	c := newCall(st, &opQuantMatmulReduceSumWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulReduceSumWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *QuantMatmulReduceSumWeightNzParams) Operator() *Operator {
 	return &opQuantMatmulReduceSumWeightNz
 }
 
-func (p *QuantMatmulReduceSumWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YScale)
-	c.tensor(p.X1Offset)
-	c.tensor(p.X2Offset)
-	c.tensor(p.YOffset)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupSize)
-	c.ints(p.Dims)
-	c.bool(p.KeepDims)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *QuantMatmulReduceSumWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulV2Params are the arguments of aclnnQuantMatmulV2, in C order.
@@ -2015,33 +2015,33 @@ type QuantMatmulV2Params struct {
 	DeqScale *Tensor
 	AdjX1    bool
 	AdjX2    bool
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opQuantMatmulV2 = operator{
-	name:    "QuantMatmulV2",
-	symbol:  "aclnnQuantMatmulV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 bias deqScale adjX1 adjX2 out",
+var opQuantMatmulV2 = Operator{
+	Name: "QuantMatmulV2", Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
 }
 
 // QuantMatmulV2 launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
-	c := newCall(st, &opQuantMatmulV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulV2Params) operator() *operator { return &opQuantMatmulV2 }
 
-func (p *QuantMatmulV2Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.DeqScale)
-	c.bool(p.AdjX1)
-	c.bool(p.AdjX2)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulV2Params) Operator() *Operator { return &opQuantMatmulV2 }
+
+// Encode implements Params.
+func (p *QuantMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.DeqScale)
+	c.Bool(p.AdjX1)
+	c.Bool(p.AdjX2)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulV3Params are the arguments of aclnnQuantMatmulV3, in C order.
@@ -2053,34 +2053,34 @@ type QuantMatmulV3Params struct {
 	Bias        *Tensor
 	TransposeX1 bool
 	TransposeX2 bool
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opQuantMatmulV3 = operator{
-	name:    "QuantMatmulV3",
-	symbol:  "aclnnQuantMatmulV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 scale offset bias transposeX1 transposeX2 out",
+var opQuantMatmulV3 = Operator{
+	Name: "QuantMatmulV3", Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
 }
 
 // QuantMatmulV3 launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
-	c := newCall(st, &opQuantMatmulV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulV3Params) operator() *operator { return &opQuantMatmulV3 }
 
-func (p *QuantMatmulV3Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulV3Params) Operator() *Operator { return &opQuantMatmulV3 }
+
+// Encode implements Params.
+func (p *QuantMatmulV3Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulV4Params are the arguments of aclnnQuantMatmulV4, in C order.
@@ -2093,35 +2093,35 @@ type QuantMatmulV4Params struct {
 	Bias                  *Tensor
 	TransposeX1           bool
 	TransposeX2           bool
-	Out                   *Tensor
+	Out                   *Tensor // output
 }
 
-var opQuantMatmulV4 = operator{
-	name:    "QuantMatmulV4",
-	symbol:  "aclnnQuantMatmulV4",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
+var opQuantMatmulV4 = Operator{
+	Name: "QuantMatmulV4", Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
 }
 
 // QuantMatmulV4 launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
-	c := newCall(st, &opQuantMatmulV4)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulV4)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulV4Params) operator() *operator { return &opQuantMatmulV4 }
 
-func (p *QuantMatmulV4Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.PertokenScaleOptional)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulV4Params) Operator() *Operator { return &opQuantMatmulV4 }
+
+// Encode implements Params.
+func (p *QuantMatmulV4Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulV5Params are the arguments of aclnnQuantMatmulV5, in C order.
@@ -2138,39 +2138,39 @@ type QuantMatmulV5Params struct {
 	TransposeX1 bool
 	TransposeX2 bool
 	GroupSize   int64
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opQuantMatmulV5 = operator{
-	name:    "QuantMatmulV5",
-	symbol:  "aclnnQuantMatmulV5",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+var opQuantMatmulV5 = Operator{
+	Name: "QuantMatmulV5", Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
 }
 
 // QuantMatmulV5 launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) on st.
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
-	c := newCall(st, &opQuantMatmulV5)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulV5)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulV5Params) operator() *operator { return &opQuantMatmulV5 }
 
-func (p *QuantMatmulV5Params) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YScale)
-	c.tensor(p.X1Offset)
-	c.tensor(p.X2Offset)
-	c.tensor(p.YOffset)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulV5Params) Operator() *Operator { return &opQuantMatmulV5 }
+
+// Encode implements Params.
+func (p *QuantMatmulV5Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Tensor(p.Out)
 }
 
 // QuantMatmulWeightNzParams are the arguments of aclnnQuantMatmulWeightNz, in C order.
@@ -2187,39 +2187,39 @@ type QuantMatmulWeightNzParams struct {
 	TransposeX1 bool
 	TransposeX2 bool
 	GroupSize   int64
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opQuantMatmulWeightNz = operator{
-	name:    "QuantMatmulWeightNz",
-	symbol:  "aclnnQuantMatmulWeightNz",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+var opQuantMatmulWeightNz = Operator{
+	Name: "QuantMatmulWeightNz", Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
 }
 
 // QuantMatmulWeightNz launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
-	c := newCall(st, &opQuantMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMatmulWeightNzParams) operator() *operator { return &opQuantMatmulWeightNz }
 
-func (p *QuantMatmulWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.tensor(p.YScale)
-	c.tensor(p.X1Offset)
-	c.tensor(p.X2Offset)
-	c.tensor(p.YOffset)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.int64(p.GroupSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantMatmulWeightNzParams) Operator() *Operator { return &opQuantMatmulWeightNz }
+
+// Encode implements Params.
+func (p *QuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Tensor(p.Out)
 }
 
 // QuantMaxParams are the arguments of aclnnQuantMax, in C order.
@@ -2232,29 +2232,29 @@ type QuantMaxParams struct {
 	Amax      *Tensor
 }
 
-var opQuantMax = operator{
-	name:    "QuantMax",
-	symbol:  "aclnnQuantMax",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x scale roundMode dstType y amax",
+var opQuantMax = Operator{
+	Name: "QuantMax", Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
+	Params: "x scale roundMode dstType y amax",
 }
 
 // QuantMax launches aclnnQuantMax (libopapi, CANN 2026-08) on st.
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
-	c := newCall(st, &opQuantMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantMaxParams) operator() *operator { return &opQuantMax }
 
-func (p *QuantMaxParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scale)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.tensor(p.Y)
-	c.tensor(p.Amax)
+// Operator implements Params.
+func (p *QuantMaxParams) Operator() *Operator { return &opQuantMax }
+
+// Encode implements Params.
+func (p *QuantMaxParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Tensor(p.Y)
+	c.Tensor(p.Amax)
 }
 
 // QuantizeParams are the arguments of aclnnQuantize, in C order.
@@ -2264,32 +2264,32 @@ type QuantizeParams struct {
 	ZeroPoints *Tensor
 	Dtype      DType
 	Axis       int32
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opQuantize = operator{
-	name:    "Quantize",
-	symbol:  "aclnnQuantize",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x scales zeroPoints dtype axis out",
+var opQuantize = Operator{
+	Name: "Quantize", Symbol: "aclnnQuantize", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scales zeroPoints dtype axis out",
 }
 
 // Quantize launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Quantize(st *acl.Stream, p QuantizeParams) error {
-	c := newCall(st, &opQuantize)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantize)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantizeParams) operator() *operator { return &opQuantize }
 
-func (p *QuantizeParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Scales)
-	c.tensor(p.ZeroPoints)
-	c.int64(int64(p.Dtype))
-	c.int64(int64(p.Axis))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *QuantizeParams) Operator() *Operator { return &opQuantize }
+
+// Encode implements Params.
+func (p *QuantizeParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scales)
+	c.Tensor(p.ZeroPoints)
+	c.Int64(int64(p.Dtype))
+	c.Int64(int64(p.Axis))
+	c.Tensor(p.Out)
 }
 
 // QuantizedBatchNormParams are the arguments of aclnnQuantizedBatchNorm, in C order.
@@ -2304,37 +2304,37 @@ type QuantizedBatchNormParams struct {
 	Weight          *Tensor
 	Bias            *Tensor
 	Epsilon         float32
-	Output          *Tensor
+	Output          *Tensor // output
 }
 
-var opQuantizedBatchNorm = operator{
-	name:    "QuantizedBatchNorm",
-	symbol:  "aclnnQuantizedBatchNorm",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
+var opQuantizedBatchNorm = Operator{
+	Name: "QuantizedBatchNorm", Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
+	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
 }
 
 // QuantizedBatchNorm launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) on st.
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
-	c := newCall(st, &opQuantizedBatchNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opQuantizedBatchNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *QuantizedBatchNormParams) operator() *operator { return &opQuantizedBatchNorm }
 
-func (p *QuantizedBatchNormParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Mean)
-	c.tensor(p.Var)
-	c.scalar(p.InputScale)
-	c.scalar(p.InputZeroPoint)
-	c.scalar(p.OutputScale)
-	c.scalar(p.OutputZeroPoint)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.float32(p.Epsilon)
-	c.tensor(p.Output)
+// Operator implements Params.
+func (p *QuantizedBatchNormParams) Operator() *Operator { return &opQuantizedBatchNorm }
+
+// Encode implements Params.
+func (p *QuantizedBatchNormParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Var)
+	c.Scalar(p.InputScale)
+	c.Scalar(p.InputZeroPoint)
+	c.Scalar(p.OutputScale)
+	c.Scalar(p.OutputZeroPoint)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Float32(p.Epsilon)
+	c.Tensor(p.Output)
 }
 
 // RmsNormDynamicMxQuantParams are the arguments of aclnnRmsNormDynamicMxQuant, in C order.
@@ -2347,39 +2347,39 @@ type RmsNormDynamicMxQuantParams struct {
 	RoundMode  string
 	DstType    int64
 	OutputRstd bool
-	YOut       *Tensor
-	MxscaleOut *Tensor
-	RstdOut    *Tensor
+	YOut       *Tensor // output
+	MxscaleOut *Tensor // output
+	RstdOut    *Tensor // output
 }
 
-var opRmsNormDynamicMxQuant = operator{
-	name:    "RmsNormDynamicMxQuant",
-	symbol:  "aclnnRmsNormDynamicMxQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
+var opRmsNormDynamicMxQuant = Operator{
+	Name: "RmsNormDynamicMxQuant", Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
 }
 
 // RmsNormDynamicMxQuant launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
-	c := newCall(st, &opRmsNormDynamicMxQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNormDynamicMxQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormDynamicMxQuantParams) operator() *operator { return &opRmsNormDynamicMxQuant }
 
-func (p *RmsNormDynamicMxQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.float64(p.Epsilon)
-	c.int64(p.ScaleAlg)
-	c.str(p.RoundMode)
-	c.int64(p.DstType)
-	c.bool(p.OutputRstd)
-	c.tensor(p.YOut)
-	c.tensor(p.MxscaleOut)
-	c.tensor(p.RstdOut)
+// Operator implements Params.
+func (p *RmsNormDynamicMxQuantParams) Operator() *Operator { return &opRmsNormDynamicMxQuant }
+
+// Encode implements Params.
+func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Int64(p.ScaleAlg)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+	c.Tensor(p.RstdOut)
 }
 
 // RmsNormGradQuantParams are the arguments of aclnnRmsNormGradQuant, in C order.
@@ -2392,37 +2392,37 @@ type RmsNormGradQuantParams struct {
 	OffsetXOptional *Tensor // optional
 	QuantMode       string
 	DivMode         bool
-	DxOut           *Tensor
-	DgammaOut       *Tensor
+	DxOut           *Tensor // output
+	DgammaOut       *Tensor // output
 }
 
-var opRmsNormGradQuant = operator{
-	name:    "RmsNormGradQuant",
-	symbol:  "aclnnRmsNormGradQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
+var opRmsNormGradQuant = Operator{
+	Name: "RmsNormGradQuant", Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
+	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
 }
 
 // RmsNormGradQuant launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) on st.
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
-	c := newCall(st, &opRmsNormGradQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNormGradQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormGradQuantParams) operator() *operator { return &opRmsNormGradQuant }
 
-func (p *RmsNormGradQuantParams) encode(c *call) {
-	c.tensor(p.Dy)
-	c.tensor(p.X)
-	c.tensor(p.Rstd)
-	c.tensor(p.Gamma)
-	c.tensor(p.ScalesX)
-	c.tensor(p.OffsetXOptional)
-	c.str(p.QuantMode)
-	c.bool(p.DivMode)
-	c.tensor(p.DxOut)
-	c.tensor(p.DgammaOut)
+// Operator implements Params.
+func (p *RmsNormGradQuantParams) Operator() *Operator { return &opRmsNormGradQuant }
+
+// Encode implements Params.
+func (p *RmsNormGradQuantParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.X)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.ScalesX)
+	c.Tensor(p.OffsetXOptional)
+	c.Str(p.QuantMode)
+	c.Bool(p.DivMode)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgammaOut)
 }
 
 // RmsNormQuantParams are the arguments of aclnnRmsNormQuant, in C order.
@@ -2433,33 +2433,33 @@ type RmsNormQuantParams struct {
 	Scale   *Tensor
 	Offset  *Tensor
 	Epsilon float64
-	Y       *Tensor
+	Y       *Tensor // output
 }
 
-var opRmsNormQuant = operator{
-	name:    "RmsNormQuant",
-	symbol:  "aclnnRmsNormQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x gamma beta scale offset epsilon y",
+var opRmsNormQuant = Operator{
+	Name: "RmsNormQuant", Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma beta scale offset epsilon y",
 }
 
 // RmsNormQuant launches aclnnRmsNormQuant (libopapi, CANN 2026-08) on st.
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
-	c := newCall(st, &opRmsNormQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNormQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormQuantParams) operator() *operator { return &opRmsNormQuant }
 
-func (p *RmsNormQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.float64(p.Epsilon)
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *RmsNormQuantParams) Operator() *Operator { return &opRmsNormQuant }
+
+// Encode implements Params.
+func (p *RmsNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Y)
 }
 
 // RmsNormQuantV3Params are the arguments of aclnnRmsNormQuantV3, in C order.
@@ -2472,37 +2472,37 @@ type RmsNormQuantV3Params struct {
 	Epsilon    float64
 	DivMode    bool
 	OutputRstd bool
-	Y          *Tensor
-	Rstd       *Tensor
+	Y          *Tensor // output
+	Rstd       *Tensor // output
 }
 
-var opRmsNormQuantV3 = operator{
-	name:    "RmsNormQuantV3",
-	symbol:  "aclnnRmsNormQuantV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x gamma scale offset beta epsilon divMode outputRstd y rstd",
+var opRmsNormQuantV3 = Operator{
+	Name: "RmsNormQuantV3", Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
 }
 
 // RmsNormQuantV3 launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) on st.
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
-	c := newCall(st, &opRmsNormQuantV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRmsNormQuantV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RmsNormQuantV3Params) operator() *operator { return &opRmsNormQuantV3 }
 
-func (p *RmsNormQuantV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.Beta)
-	c.float64(p.Epsilon)
-	c.bool(p.DivMode)
-	c.bool(p.OutputRstd)
-	c.tensor(p.Y)
-	c.tensor(p.Rstd)
+// Operator implements Params.
+func (p *RmsNormQuantV3Params) Operator() *Operator { return &opRmsNormQuantV3 }
+
+// Encode implements Params.
+func (p *RmsNormQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.Y)
+	c.Tensor(p.Rstd)
 }
 
 // RotateQuantParams are the arguments of aclnnRotateQuant, in C order.
@@ -2515,37 +2515,37 @@ type RotateQuantParams struct {
 	ScaleAlg   int64
 	DstTypeMax float64
 	Trans      bool
-	YOut       *Tensor
-	ScaleOut   *Tensor
+	YOut       *Tensor // output
+	ScaleOut   *Tensor // output
 }
 
-var opRotateQuant = operator{
-	name:    "RotateQuant",
-	symbol:  "aclnnRotateQuant",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
+var opRotateQuant = Operator{
+	Name: "RotateQuant", Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
 }
 
 // RotateQuant launches aclnnRotateQuant (libopapi, CANN 2026-08) on st.
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
-	c := newCall(st, &opRotateQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRotateQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RotateQuantParams) operator() *operator { return &opRotateQuant }
 
-func (p *RotateQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Rotation)
-	c.tensor(p.Alpha)
-	c.int64(p.Axis)
-	c.str(p.RoundMode)
-	c.int64(p.ScaleAlg)
-	c.float64(p.DstTypeMax)
-	c.bool(p.Trans)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
+// Operator implements Params.
+func (p *RotateQuantParams) Operator() *Operator { return &opRotateQuant }
+
+// Encode implements Params.
+func (p *RotateQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Rotation)
+	c.Tensor(p.Alpha)
+	c.Int64(p.Axis)
+	c.Str(p.RoundMode)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Bool(p.Trans)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
 }
 
 // Sparse4to2QuantMatmulWeightNzParams are the arguments of aclnnSparse4to2QuantMatmulWeightNz, in C order.
@@ -2556,35 +2556,35 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 	XScale            *Tensor
 	SparseWeightScale *Tensor
 	BiasOptional      *Tensor // optional
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opSparse4to2QuantMatmulWeightNz = operator{
-	name:    "Sparse4to2QuantMatmulWeightNz",
-	symbol:  "aclnnSparse4to2QuantMatmulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x sparseWeight index xScale sparseWeightScale biasOptional out",
+var opSparse4to2QuantMatmulWeightNz = Operator{
+	Name: "Sparse4to2QuantMatmulWeightNz", Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
 }
 
 // Sparse4to2QuantMatmulWeightNz launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
-	c := newCall(st, &opSparse4to2QuantMatmulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Sparse4to2QuantMatmulWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *Sparse4to2QuantMatmulWeightNzParams) Operator() *Operator {
 	return &opSparse4to2QuantMatmulWeightNz
 }
 
-func (p *Sparse4to2QuantMatmulWeightNzParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SparseWeight)
-	c.tensor(p.Index)
-	c.tensor(p.XScale)
-	c.tensor(p.SparseWeightScale)
-	c.tensor(p.BiasOptional)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SparseWeight)
+	c.Tensor(p.Index)
+	c.Tensor(p.XScale)
+	c.Tensor(p.SparseWeightScale)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Out)
 }
 
 // SwiGluQuantParams are the arguments of aclnnSwiGluQuant, in C order.
@@ -2594,36 +2594,36 @@ type SwiGluQuantParams struct {
 	OffsetsOptional      *Tensor // optional
 	GroupIndexOptional   *Tensor // optional
 	ActivateLeft         bool
-	QuantModeOptional    string // optional
-	YOut                 *Tensor
-	ScaleOut             *Tensor
+	QuantModeOptional    string  // optional
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
 }
 
-var opSwiGluQuant = operator{
-	name:    "SwiGluQuant",
-	symbol:  "aclnnSwiGluQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
+var opSwiGluQuant = Operator{
+	Name: "SwiGluQuant", Symbol: "aclnnSwiGluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 }
 
 // SwiGluQuant launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) on st.
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
-	c := newCall(st, &opSwiGluQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwiGluQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwiGluQuantParams) operator() *operator { return &opSwiGluQuant }
 
-func (p *SwiGluQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.SmoothScalesOptional)
-	c.tensor(p.OffsetsOptional)
-	c.tensor(p.GroupIndexOptional)
-	c.bool(p.ActivateLeft)
-	c.optStr(p.QuantModeOptional)
-	c.tensor(p.YOut)
-	c.tensor(p.ScaleOut)
+// Operator implements Params.
+func (p *SwiGluQuantParams) Operator() *Operator { return &opSwiGluQuant }
+
+// Encode implements Params.
+func (p *SwiGluQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.OffsetsOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(p.QuantModeOptional)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
 }
 
 // SwinTransformerLnQkvQuantParams are the arguments of aclnnSwinTransformerLnQkvQuant, in C order.
@@ -2644,76 +2644,76 @@ type SwinTransformerLnQkvQuantParams struct {
 	HWinSize        int64
 	WWinSize        int64
 	WeightTranspose bool
-	QueryOutputOut  *Tensor
-	KeyOutputOut    *Tensor
-	ValueOutputOut  *Tensor
+	QueryOutputOut  *Tensor // output
+	KeyOutputOut    *Tensor // output
+	ValueOutputOut  *Tensor // output
 }
 
-var opSwinTransformerLnQkvQuant = operator{
-	name:    "SwinTransformerLnQkvQuant",
-	symbol:  "aclnnSwinTransformerLnQkvQuant",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
+var opSwinTransformerLnQkvQuant = Operator{
+	Name: "SwinTransformerLnQkvQuant", Symbol: "aclnnSwinTransformerLnQkvQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
 }
 
 // SwinTransformerLnQkvQuant launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) on st.
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
-	c := newCall(st, &opSwinTransformerLnQkvQuant)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSwinTransformerLnQkvQuant)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SwinTransformerLnQkvQuantParams) operator() *operator { return &opSwinTransformerLnQkvQuant }
 
-func (p *SwinTransformerLnQkvQuantParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Gamma)
-	c.tensor(p.Beta)
-	c.tensor(p.Weight)
-	c.tensor(p.Bias)
-	c.tensor(p.QuantScale)
-	c.tensor(p.QuantOffset)
-	c.tensor(p.DequantScale)
-	c.int64(p.HeadNum)
-	c.int64(p.SeqLength)
-	c.float64(p.Epsilon)
-	c.int64(p.OriHeight)
-	c.int64(p.OriWeight)
-	c.int64(p.HWinSize)
-	c.int64(p.WWinSize)
-	c.bool(p.WeightTranspose)
-	c.tensor(p.QueryOutputOut)
-	c.tensor(p.KeyOutputOut)
-	c.tensor(p.ValueOutputOut)
+// Operator implements Params.
+func (p *SwinTransformerLnQkvQuantParams) Operator() *Operator { return &opSwinTransformerLnQkvQuant }
+
+// Encode implements Params.
+func (p *SwinTransformerLnQkvQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffset)
+	c.Tensor(p.DequantScale)
+	c.Int64(p.HeadNum)
+	c.Int64(p.SeqLength)
+	c.Float64(p.Epsilon)
+	c.Int64(p.OriHeight)
+	c.Int64(p.OriWeight)
+	c.Int64(p.HWinSize)
+	c.Int64(p.WWinSize)
+	c.Bool(p.WeightTranspose)
+	c.Tensor(p.QueryOutputOut)
+	c.Tensor(p.KeyOutputOut)
+	c.Tensor(p.ValueOutputOut)
 }
 
 // TransQuantParamV2Params are the arguments of aclnnTransQuantParamV2, in C order.
 type TransQuantParamV2Params struct {
 	Scale  *Tensor
 	Offset *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opTransQuantParamV2 = operator{
-	name:    "TransQuantParamV2",
-	symbol:  "aclnnTransQuantParamV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "scale offset out",
+var opTransQuantParamV2 = Operator{
+	Name: "TransQuantParamV2", Symbol: "aclnnTransQuantParamV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "scale offset out",
 }
 
 // TransQuantParamV2 launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
-	c := newCall(st, &opTransQuantParamV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransQuantParamV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransQuantParamV2Params) operator() *operator { return &opTransQuantParamV2 }
 
-func (p *TransQuantParamV2Params) encode(c *call) {
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TransQuantParamV2Params) Operator() *Operator { return &opTransQuantParamV2 }
+
+// Encode implements Params.
+func (p *TransQuantParamV2Params) Encode(c *Call) {
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // TransQuantParamV3Params are the arguments of aclnnTransQuantParamV3, in C order.
@@ -2721,30 +2721,30 @@ type TransQuantParamV3Params struct {
 	Scale     *Tensor
 	Offset    *Tensor
 	RoundMode int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opTransQuantParamV3 = operator{
-	name:    "TransQuantParamV3",
-	symbol:  "aclnnTransQuantParamV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "scale offset roundMode out",
+var opTransQuantParamV3 = Operator{
+	Name: "TransQuantParamV3", Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
+	Params: "scale offset roundMode out",
 }
 
 // TransQuantParamV3 launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) on st.
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
-	c := newCall(st, &opTransQuantParamV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransQuantParamV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransQuantParamV3Params) operator() *operator { return &opTransQuantParamV3 }
 
-func (p *TransQuantParamV3Params) encode(c *call) {
-	c.tensor(p.Scale)
-	c.tensor(p.Offset)
-	c.int64(p.RoundMode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TransQuantParamV3Params) Operator() *Operator { return &opTransQuantParamV3 }
+
+// Encode implements Params.
+func (p *TransQuantParamV3Params) Encode(c *Call) {
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Int64(p.RoundMode)
+	c.Tensor(p.Out)
 }
 
 // TransposeQuantBatchMatMulParams are the arguments of aclnnTransposeQuantBatchMatMul, in C order.
@@ -2760,38 +2760,38 @@ type TransposeQuantBatchMatMulParams struct {
 	PermX2           []int64
 	PermY            []int64
 	BatchSplitFactor int32
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opTransposeQuantBatchMatMul = operator{
-	name:    "TransposeQuantBatchMatMul",
-	symbol:  "aclnnTransposeQuantBatchMatMul",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+var opTransposeQuantBatchMatMul = Operator{
+	Name: "TransposeQuantBatchMatMul", Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
 }
 
 // TransposeQuantBatchMatMul launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) on st.
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
-	c := newCall(st, &opTransposeQuantBatchMatMul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransposeQuantBatchMatMul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransposeQuantBatchMatMulParams) operator() *operator { return &opTransposeQuantBatchMatMul }
 
-func (p *TransposeQuantBatchMatMulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.int64(int64(p.Dtype))
-	c.int64(p.GroupSize)
-	c.ints(p.PermX1)
-	c.ints(p.PermX2)
-	c.ints(p.PermY)
-	c.int64(int64(p.BatchSplitFactor))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *TransposeQuantBatchMatMulParams) Operator() *Operator { return &opTransposeQuantBatchMatMul }
+
+// Encode implements Params.
+func (p *TransposeQuantBatchMatMulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Int64(int64(p.Dtype))
+	c.Int64(p.GroupSize)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
 }
 
 // TransposeQuantBatchMatMulWeightNzParams are the arguments of aclnnTransposeQuantBatchMatMulWeightNz, in C order.
@@ -2807,40 +2807,40 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 	PermX2           []int64
 	PermY            []int64
 	BatchSplitFactor int32
-	Out              *Tensor
+	Out              *Tensor // output
 }
 
-var opTransposeQuantBatchMatMulWeightNz = operator{
-	name:    "TransposeQuantBatchMatMulWeightNz",
-	symbol:  "aclnnTransposeQuantBatchMatMulWeightNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+var opTransposeQuantBatchMatMulWeightNz = Operator{
+	Name: "TransposeQuantBatchMatMulWeightNz", Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
 }
 
 // TransposeQuantBatchMatMulWeightNz launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
-	c := newCall(st, &opTransposeQuantBatchMatMulWeightNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TransposeQuantBatchMatMulWeightNzParams) operator() *operator {
+
+// Operator implements Params.
+func (p *TransposeQuantBatchMatMulWeightNzParams) Operator() *Operator {
 	return &opTransposeQuantBatchMatMulWeightNz
 }
 
-func (p *TransposeQuantBatchMatMulWeightNzParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.Bias)
-	c.tensor(p.X1Scale)
-	c.tensor(p.X2Scale)
-	c.int64(int64(p.Dtype))
-	c.int64(p.GroupSize)
-	c.ints(p.PermX1)
-	c.ints(p.PermX2)
-	c.ints(p.PermY)
-	c.int64(int64(p.BatchSplitFactor))
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *TransposeQuantBatchMatMulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Int64(int64(p.Dtype))
+	c.Int64(p.GroupSize)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
 }
 
 // WeightQuantBatchMatmulParams are the arguments of aclnnWeightQuantBatchMatmul, in C order.
@@ -2857,39 +2857,39 @@ type WeightQuantBatchMatmulParams struct {
 	TransposeX2     bool
 	AntiquantScale  float32
 	AntiquantOffset float32
-	Out             *Tensor
+	Out             *Tensor // output
 }
 
-var opWeightQuantBatchMatmul = operator{
-	name:    "WeightQuantBatchMatmul",
-	symbol:  "aclnnWeightQuantBatchMatmul",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
+var opWeightQuantBatchMatmul = Operator{
+	Name: "WeightQuantBatchMatmul", Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
 }
 
 // WeightQuantBatchMatmul launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
-	c := newCall(st, &opWeightQuantBatchMatmul)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantBatchMatmul)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantBatchMatmulParams) operator() *operator { return &opWeightQuantBatchMatmul }
 
-func (p *WeightQuantBatchMatmulParams) encode(c *call) {
-	c.tensor(p.X1)
-	c.tensor(p.X2)
-	c.tensor(p.DiagonalMatrix)
-	c.tensor(p.DeqOffset)
-	c.tensor(p.DeqScale)
-	c.tensor(p.AddOffset)
-	c.tensor(p.MulScale)
-	c.tensor(p.Bias)
-	c.bool(p.TransposeX1)
-	c.bool(p.TransposeX2)
-	c.float32(p.AntiquantScale)
-	c.float32(p.AntiquantOffset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulParams) Operator() *Operator { return &opWeightQuantBatchMatmul }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.DiagonalMatrix)
+	c.Tensor(p.DeqOffset)
+	c.Tensor(p.DeqScale)
+	c.Tensor(p.AddOffset)
+	c.Tensor(p.MulScale)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Float32(p.AntiquantScale)
+	c.Float32(p.AntiquantOffset)
+	c.Tensor(p.Out)
 }
 
 // WeightQuantBatchMatmulNzParams are the arguments of aclnnWeightQuantBatchMatmulNz, in C order.
@@ -2905,32 +2905,32 @@ type WeightQuantBatchMatmulNzParams struct {
 	Y                       *Tensor
 }
 
-var opWeightQuantBatchMatmulNz = operator{
-	name:    "WeightQuantBatchMatmulNz",
-	symbol:  "aclnnWeightQuantBatchMatmulNz",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+var opWeightQuantBatchMatmulNz = Operator{
+	Name: "WeightQuantBatchMatmulNz", Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
 }
 
 // WeightQuantBatchMatmulNz launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) on st.
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
-	c := newCall(st, &opWeightQuantBatchMatmulNz)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantBatchMatmulNz)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantBatchMatmulNzParams) operator() *operator { return &opWeightQuantBatchMatmulNz }
 
-func (p *WeightQuantBatchMatmulNzParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.QuantScaleOptional)
-	c.tensor(p.QuantOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(int64(p.AntiquantGroupSize))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulNzParams) Operator() *Operator { return &opWeightQuantBatchMatmulNz }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Tensor(p.Y)
 }
 
 // WeightQuantBatchMatmulV2Params are the arguments of aclnnWeightQuantBatchMatmulV2, in C order.
@@ -2946,32 +2946,32 @@ type WeightQuantBatchMatmulV2Params struct {
 	Y                       *Tensor
 }
 
-var opWeightQuantBatchMatmulV2 = operator{
-	name:    "WeightQuantBatchMatmulV2",
-	symbol:  "aclnnWeightQuantBatchMatmulV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+var opWeightQuantBatchMatmulV2 = Operator{
+	Name: "WeightQuantBatchMatmulV2", Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
 }
 
 // WeightQuantBatchMatmulV2 launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
-	c := newCall(st, &opWeightQuantBatchMatmulV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantBatchMatmulV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantBatchMatmulV2Params) operator() *operator { return &opWeightQuantBatchMatmulV2 }
 
-func (p *WeightQuantBatchMatmulV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.QuantScaleOptional)
-	c.tensor(p.QuantOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(int64(p.AntiquantGroupSize))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulV2Params) Operator() *Operator { return &opWeightQuantBatchMatmulV2 }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Tensor(p.Y)
 }
 
 // WeightQuantBatchMatmulV3Params are the arguments of aclnnWeightQuantBatchMatmulV3, in C order.
@@ -2988,33 +2988,33 @@ type WeightQuantBatchMatmulV3Params struct {
 	Y                       *Tensor
 }
 
-var opWeightQuantBatchMatmulV3 = operator{
-	name:    "WeightQuantBatchMatmulV3",
-	symbol:  "aclnnWeightQuantBatchMatmulV3",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
+var opWeightQuantBatchMatmulV3 = Operator{
+	Name: "WeightQuantBatchMatmulV3", Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
 }
 
 // WeightQuantBatchMatmulV3 launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
-	c := newCall(st, &opWeightQuantBatchMatmulV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantBatchMatmulV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantBatchMatmulV3Params) operator() *operator { return &opWeightQuantBatchMatmulV3 }
 
-func (p *WeightQuantBatchMatmulV3Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Weight)
-	c.tensor(p.AntiquantScale)
-	c.tensor(p.AntiquantOffsetOptional)
-	c.tensor(p.QuantScaleOptional)
-	c.tensor(p.QuantOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(int64(p.AntiquantGroupSize))
-	c.int64(int64(p.InnerPrecise))
-	c.tensor(p.Y)
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulV3Params) Operator() *Operator { return &opWeightQuantBatchMatmulV3 }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Int64(int64(p.InnerPrecise))
+	c.Tensor(p.Y)
 }
 
 // WeightQuantPreprocessParams are the arguments of aclnnWeightQuantPreprocess, in C order.
@@ -3026,38 +3026,38 @@ type WeightQuantPreprocessParams struct {
 	XDtype                  DType
 	XScaleDtype             DType
 	KGroupSize              int64
-	OutWeight               *Tensor
-	OutWeightScale          *Tensor
-	OutWeightOffsetOptional *Tensor // optional
-	OutBiasOptional         *Tensor // optional
+	OutWeight               *Tensor // output
+	OutWeightScale          *Tensor // output
+	OutWeightOffsetOptional *Tensor // optional output
+	OutBiasOptional         *Tensor // optional output
 }
 
-var opWeightQuantPreprocess = operator{
-	name:    "WeightQuantPreprocess",
-	symbol:  "aclnnWeightQuantPreprocess",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
+var opWeightQuantPreprocess = Operator{
+	Name: "WeightQuantPreprocess", Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
+	Params: "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
 }
 
 // WeightQuantPreprocess launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) on st.
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
-	c := newCall(st, &opWeightQuantPreprocess)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opWeightQuantPreprocess)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *WeightQuantPreprocessParams) operator() *operator { return &opWeightQuantPreprocess }
 
-func (p *WeightQuantPreprocessParams) encode(c *call) {
-	c.tensor(p.Weight)
-	c.tensor(p.WeightScale)
-	c.tensor(p.WeightOffsetOptional)
-	c.tensor(p.BiasOptional)
-	c.int64(int64(p.XDtype))
-	c.int64(int64(p.XScaleDtype))
-	c.int64(p.KGroupSize)
-	c.tensor(p.OutWeight)
-	c.tensor(p.OutWeightScale)
-	c.tensor(p.OutWeightOffsetOptional)
-	c.tensor(p.OutBiasOptional)
+// Operator implements Params.
+func (p *WeightQuantPreprocessParams) Operator() *Operator { return &opWeightQuantPreprocess }
+
+// Encode implements Params.
+func (p *WeightQuantPreprocessParams) Encode(c *Call) {
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.WeightOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.XDtype))
+	c.Int64(int64(p.XScaleDtype))
+	c.Int64(p.KGroupSize)
+	c.Tensor(p.OutWeight)
+	c.Tensor(p.OutWeightScale)
+	c.Tensor(p.OutWeightOffsetOptional)
+	c.Tensor(p.OutBiasOptional)
 }

@@ -11,30 +11,30 @@ type ApplyTopKTopPParams struct {
 	Logits *Tensor
 	P      *Tensor
 	K      *Tensor
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opApplyTopKTopP = operator{
-	name:    "ApplyTopKTopP",
-	symbol:  "aclnnApplyTopKTopP",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "logits p k out",
+var opApplyTopKTopP = Operator{
+	Name: "ApplyTopKTopP", Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
+	Params: "logits p k out",
 }
 
 // ApplyTopKTopP launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) on st.
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
-	c := newCall(st, &opApplyTopKTopP)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opApplyTopKTopP)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ApplyTopKTopPParams) operator() *operator { return &opApplyTopKTopP }
 
-func (p *ApplyTopKTopPParams) encode(c *call) {
-	c.tensor(p.Logits)
-	c.tensor(p.P)
-	c.tensor(p.K)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ApplyTopKTopPParams) Operator() *Operator { return &opApplyTopKTopP }
+
+// Encode implements Params.
+func (p *ApplyTopKTopPParams) Encode(c *Call) {
+	c.Tensor(p.Logits)
+	c.Tensor(p.P)
+	c.Tensor(p.K)
+	c.Tensor(p.Out)
 }
 
 // BernoulliParams are the arguments of aclnnBernoulli, in C order.
@@ -43,31 +43,31 @@ type BernoulliParams struct {
 	Prob   Scalar
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opBernoulli = operator{
-	name:    "Bernoulli",
-	symbol:  "aclnnBernoulli",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self prob seed offset out",
+var opBernoulli = Operator{
+	Name: "Bernoulli", Symbol: "aclnnBernoulli", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self prob seed offset out",
 }
 
 // Bernoulli launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
-	c := newCall(st, &opBernoulli)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBernoulli)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BernoulliParams) operator() *operator { return &opBernoulli }
 
-func (p *BernoulliParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BernoulliParams) Operator() *Operator { return &opBernoulli }
+
+// Encode implements Params.
+func (p *BernoulliParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // BernoulliTensorParams are the arguments of aclnnBernoulliTensor, in C order.
@@ -76,31 +76,31 @@ type BernoulliTensorParams struct {
 	Prob   *Tensor
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opBernoulliTensor = operator{
-	name:    "BernoulliTensor",
-	symbol:  "aclnnBernoulliTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self prob seed offset out",
+var opBernoulliTensor = Operator{
+	Name: "BernoulliTensor", Symbol: "aclnnBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self prob seed offset out",
 }
 
 // BernoulliTensor launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
-	c := newCall(st, &opBernoulliTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBernoulliTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BernoulliTensorParams) operator() *operator { return &opBernoulliTensor }
 
-func (p *BernoulliTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BernoulliTensorParams) Operator() *Operator { return &opBernoulliTensor }
+
+// Encode implements Params.
+func (p *BernoulliTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // DropoutParams are the arguments of aclnnDropout, in C order.
@@ -110,34 +110,34 @@ type DropoutParams struct {
 	Train   bool
 	Seed    int64
 	Offset  int64
-	Out     *Tensor
-	MaskOut *Tensor
+	Out     *Tensor // output
+	MaskOut *Tensor // output
 }
 
-var opDropout = operator{
-	name:    "Dropout",
-	symbol:  "aclnnDropout",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input p train seed offset out maskOut",
+var opDropout = Operator{
+	Name: "Dropout", Symbol: "aclnnDropout", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input p train seed offset out maskOut",
 }
 
 // Dropout launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Dropout(st *acl.Stream, p DropoutParams) error {
-	c := newCall(st, &opDropout)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropout)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutParams) operator() *operator { return &opDropout }
 
-func (p *DropoutParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.float64(p.P)
-	c.bool(p.Train)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
-	c.tensor(p.MaskOut)
+// Operator implements Params.
+func (p *DropoutParams) Operator() *Operator { return &opDropout }
+
+// Encode implements Params.
+func (p *DropoutParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Float64(p.P)
+	c.Bool(p.Train)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
+	c.Tensor(p.MaskOut)
 }
 
 // DropoutBackwardParams are the arguments of aclnnDropoutBackward, in C order.
@@ -145,30 +145,30 @@ type DropoutBackwardParams struct {
 	GradOutput *Tensor
 	Mask       *Tensor
 	Scale      float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opDropoutBackward = operator{
-	name:    "DropoutBackward",
-	symbol:  "aclnnDropoutBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput mask scale out",
+var opDropoutBackward = Operator{
+	Name: "DropoutBackward", Symbol: "aclnnDropoutBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput mask scale out",
 }
 
 // DropoutBackward launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
-	c := newCall(st, &opDropoutBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutBackwardParams) operator() *operator { return &opDropoutBackward }
 
-func (p *DropoutBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Mask)
-	c.float64(p.Scale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DropoutBackwardParams) Operator() *Operator { return &opDropoutBackward }
+
+// Encode implements Params.
+func (p *DropoutBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Mask)
+	c.Float64(p.Scale)
+	c.Tensor(p.Out)
 }
 
 // DropoutDoMaskParams are the arguments of aclnnDropoutDoMask, in C order.
@@ -176,30 +176,30 @@ type DropoutDoMaskParams struct {
 	Self *Tensor
 	Mask *Tensor
 	Prob float64
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opDropoutDoMask = operator{
-	name:    "DropoutDoMask",
-	symbol:  "aclnnDropoutDoMask",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self mask prob out",
+var opDropoutDoMask = Operator{
+	Name: "DropoutDoMask", Symbol: "aclnnDropoutDoMask", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self mask prob out",
 }
 
 // DropoutDoMask launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
-	c := newCall(st, &opDropoutDoMask)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutDoMask)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutDoMaskParams) operator() *operator { return &opDropoutDoMask }
 
-func (p *DropoutDoMaskParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Mask)
-	c.float64(p.Prob)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DropoutDoMaskParams) Operator() *Operator { return &opDropoutDoMask }
+
+// Encode implements Params.
+func (p *DropoutDoMaskParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mask)
+	c.Float64(p.Prob)
+	c.Tensor(p.Out)
 }
 
 // DropoutGenMaskParams are the arguments of aclnnDropoutGenMask, in C order.
@@ -208,31 +208,31 @@ type DropoutGenMaskParams struct {
 	Prob   float64
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opDropoutGenMask = operator{
-	name:    "DropoutGenMask",
-	symbol:  "aclnnDropoutGenMask",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "shape prob seed offset out",
+var opDropoutGenMask = Operator{
+	Name: "DropoutGenMask", Symbol: "aclnnDropoutGenMask", Library: "libopapi", Since: "8.1.RC1",
+	Params: "shape prob seed offset out",
 }
 
 // DropoutGenMask launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
-	c := newCall(st, &opDropoutGenMask)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutGenMask)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutGenMaskParams) operator() *operator { return &opDropoutGenMask }
 
-func (p *DropoutGenMaskParams) encode(c *call) {
-	c.ints(p.Shape)
-	c.float64(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DropoutGenMaskParams) Operator() *Operator { return &opDropoutGenMask }
+
+// Encode implements Params.
+func (p *DropoutGenMaskParams) Encode(c *Call) {
+	c.Ints(p.Shape)
+	c.Float64(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // DropoutGenMaskV2Params are the arguments of aclnnDropoutGenMaskV2, in C order.
@@ -242,32 +242,32 @@ type DropoutGenMaskV2Params struct {
 	Seed         int64
 	Offset       int64
 	ProbDataType DType
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opDropoutGenMaskV2 = operator{
-	name:    "DropoutGenMaskV2",
-	symbol:  "aclnnDropoutGenMaskV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "shape prob seed offset probDataType out",
+var opDropoutGenMaskV2 = Operator{
+	Name: "DropoutGenMaskV2", Symbol: "aclnnDropoutGenMaskV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "shape prob seed offset probDataType out",
 }
 
 // DropoutGenMaskV2 launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
-	c := newCall(st, &opDropoutGenMaskV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutGenMaskV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutGenMaskV2Params) operator() *operator { return &opDropoutGenMaskV2 }
 
-func (p *DropoutGenMaskV2Params) encode(c *call) {
-	c.ints(p.Shape)
-	c.float64(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.int64(int64(p.ProbDataType))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DropoutGenMaskV2Params) Operator() *Operator { return &opDropoutGenMaskV2 }
+
+// Encode implements Params.
+func (p *DropoutGenMaskV2Params) Encode(c *Call) {
+	c.Ints(p.Shape)
+	c.Float64(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Int64(int64(p.ProbDataType))
+	c.Tensor(p.Out)
 }
 
 // DropoutGenMaskV2TensorParams are the arguments of aclnnDropoutGenMaskV2Tensor, in C order.
@@ -278,33 +278,33 @@ type DropoutGenMaskV2TensorParams struct {
 	OffsetTensor *Tensor
 	Offset       int64
 	ProbDataType DType
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opDropoutGenMaskV2Tensor = operator{
-	name:    "DropoutGenMaskV2Tensor",
-	symbol:  "aclnnDropoutGenMaskV2Tensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "shape prob seedTensor offsetTensor offset probDataType out",
+var opDropoutGenMaskV2Tensor = Operator{
+	Name: "DropoutGenMaskV2Tensor", Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
+	Params: "shape prob seedTensor offsetTensor offset probDataType out",
 }
 
 // DropoutGenMaskV2Tensor launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) on st.
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
-	c := newCall(st, &opDropoutGenMaskV2Tensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutGenMaskV2Tensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutGenMaskV2TensorParams) operator() *operator { return &opDropoutGenMaskV2Tensor }
 
-func (p *DropoutGenMaskV2TensorParams) encode(c *call) {
-	c.ints(p.Shape)
-	c.float64(p.Prob)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(p.Offset)
-	c.int64(int64(p.ProbDataType))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *DropoutGenMaskV2TensorParams) Operator() *Operator { return &opDropoutGenMaskV2Tensor }
+
+// Encode implements Params.
+func (p *DropoutGenMaskV2TensorParams) Encode(c *Call) {
+	c.Ints(p.Shape)
+	c.Float64(p.Prob)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(p.Offset)
+	c.Int64(int64(p.ProbDataType))
+	c.Tensor(p.Out)
 }
 
 // DropoutV3Params are the arguments of aclnnDropoutV3, in C order.
@@ -314,34 +314,34 @@ type DropoutV3Params struct {
 	P                  float64
 	Seed               int64
 	Offset             int64
-	Out                *Tensor
-	MaskOut            *Tensor
+	Out                *Tensor // output
+	MaskOut            *Tensor // output
 }
 
-var opDropoutV3 = operator{
-	name:    "DropoutV3",
-	symbol:  "aclnnDropoutV3",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input optionalNoiseShape p seed offset out maskOut",
+var opDropoutV3 = Operator{
+	Name: "DropoutV3", Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
+	Params: "input optionalNoiseShape p seed offset out maskOut",
 }
 
 // DropoutV3 launches aclnnDropoutV3 (libopapi, CANN 2026-08) on st.
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
-	c := newCall(st, &opDropoutV3)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutV3)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutV3Params) operator() *operator { return &opDropoutV3 }
 
-func (p *DropoutV3Params) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.OptionalNoiseShape)
-	c.float64(p.P)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
-	c.tensor(p.MaskOut)
+// Operator implements Params.
+func (p *DropoutV3Params) Operator() *Operator { return &opDropoutV3 }
+
+// Encode implements Params.
+func (p *DropoutV3Params) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.OptionalNoiseShape)
+	c.Float64(p.P)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
+	c.Tensor(p.MaskOut)
 }
 
 // DropoutV3GradParams are the arguments of aclnnDropoutV3Grad, in C order.
@@ -349,130 +349,130 @@ type DropoutV3GradParams struct {
 	GradY *Tensor
 	Mask  *Tensor
 	Scale float64
-	GradX *Tensor
+	GradX *Tensor // output
 }
 
-var opDropoutV3Grad = operator{
-	name:    "DropoutV3Grad",
-	symbol:  "aclnnDropoutV3Grad",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradY mask scale gradX",
+var opDropoutV3Grad = Operator{
+	Name: "DropoutV3Grad", Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
+	Params: "gradY mask scale gradX",
 }
 
 // DropoutV3Grad launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) on st.
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
-	c := newCall(st, &opDropoutV3Grad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opDropoutV3Grad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *DropoutV3GradParams) operator() *operator { return &opDropoutV3Grad }
 
-func (p *DropoutV3GradParams) encode(c *call) {
-	c.tensor(p.GradY)
-	c.tensor(p.Mask)
-	c.float64(p.Scale)
-	c.tensor(p.GradX)
+// Operator implements Params.
+func (p *DropoutV3GradParams) Operator() *Operator { return &opDropoutV3Grad }
+
+// Encode implements Params.
+func (p *DropoutV3GradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.Mask)
+	c.Float64(p.Scale)
+	c.Tensor(p.GradX)
 }
 
 // InplaceBernoulliParams are the arguments of aclnnInplaceBernoulli, in C order.
 type InplaceBernoulliParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Prob    Scalar
 	Seed    int64
 	Offset  int64
 }
 
-var opInplaceBernoulli = operator{
-	name:    "InplaceBernoulli",
-	symbol:  "aclnnInplaceBernoulli",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef prob seed offset",
+var opInplaceBernoulli = Operator{
+	Name: "InplaceBernoulli", Symbol: "aclnnInplaceBernoulli", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef prob seed offset",
 }
 
 // InplaceBernoulli launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
-	c := newCall(st, &opInplaceBernoulli)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBernoulli)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBernoulliParams) operator() *operator { return &opInplaceBernoulli }
 
-func (p *InplaceBernoulliParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.scalar(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceBernoulliParams) Operator() *Operator { return &opInplaceBernoulli }
+
+// Encode implements Params.
+func (p *InplaceBernoulliParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceBernoulliTensorParams are the arguments of aclnnInplaceBernoulliTensor, in C order.
 type InplaceBernoulliTensorParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Prob    *Tensor
 	Seed    int64
 	Offset  int64
 }
 
-var opInplaceBernoulliTensor = operator{
-	name:    "InplaceBernoulliTensor",
-	symbol:  "aclnnInplaceBernoulliTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef prob seed offset",
+var opInplaceBernoulliTensor = Operator{
+	Name: "InplaceBernoulliTensor", Symbol: "aclnnInplaceBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef prob seed offset",
 }
 
 // InplaceBernoulliTensor launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
-	c := newCall(st, &opInplaceBernoulliTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceBernoulliTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceBernoulliTensorParams) operator() *operator { return &opInplaceBernoulliTensor }
 
-func (p *InplaceBernoulliTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.Prob)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceBernoulliTensorParams) Operator() *Operator { return &opInplaceBernoulliTensor }
+
+// Encode implements Params.
+func (p *InplaceBernoulliTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Prob)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceNormalParams are the arguments of aclnnInplaceNormal, in C order.
 type InplaceNormalParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Mean    float32
 	Std     float32
 	Seed    int64
 	Offset  int64
 }
 
-var opInplaceNormal = operator{
-	name:    "InplaceNormal",
-	symbol:  "aclnnInplaceNormal",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef mean std seed offset",
+var opInplaceNormal = Operator{
+	Name: "InplaceNormal", Symbol: "aclnnInplaceNormal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef mean std seed offset",
 }
 
 // InplaceNormal launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
-	c := newCall(st, &opInplaceNormal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNormal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNormalParams) operator() *operator { return &opInplaceNormal }
 
-func (p *InplaceNormalParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.float32(p.Mean)
-	c.float32(p.Std)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceNormalParams) Operator() *Operator { return &opInplaceNormal }
+
+// Encode implements Params.
+func (p *InplaceNormalParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Float32(p.Mean)
+	c.Float32(p.Std)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceNormalTensorParams are the arguments of aclnnInplaceNormalTensor, in C order.
 type InplaceNormalTensorParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	Mean         float32
 	Std          float32
 	SeedTensor   *Tensor
@@ -480,67 +480,67 @@ type InplaceNormalTensorParams struct {
 	Offset       int64
 }
 
-var opInplaceNormalTensor = operator{
-	name:    "InplaceNormalTensor",
-	symbol:  "aclnnInplaceNormalTensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef mean std seedTensor offsetTensor offset",
+var opInplaceNormalTensor = Operator{
+	Name: "InplaceNormalTensor", Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef mean std seedTensor offsetTensor offset",
 }
 
 // InplaceNormalTensor launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) on st.
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
-	c := newCall(st, &opInplaceNormalTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceNormalTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceNormalTensorParams) operator() *operator { return &opInplaceNormalTensor }
 
-func (p *InplaceNormalTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.float32(p.Mean)
-	c.float32(p.Std)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceNormalTensorParams) Operator() *Operator { return &opInplaceNormalTensor }
+
+// Encode implements Params.
+func (p *InplaceNormalTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Float32(p.Mean)
+	c.Float32(p.Std)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(p.Offset)
 }
 
 // InplaceRandomParams are the arguments of aclnnInplaceRandom, in C order.
 type InplaceRandomParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	From    int64
 	To      int64
 	Seed    int64
 	Offset  int64
 }
 
-var opInplaceRandom = operator{
-	name:    "InplaceRandom",
-	symbol:  "aclnnInplaceRandom",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef from to seed offset",
+var opInplaceRandom = Operator{
+	Name: "InplaceRandom", Symbol: "aclnnInplaceRandom", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef from to seed offset",
 }
 
 // InplaceRandom launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
-	c := newCall(st, &opInplaceRandom)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRandom)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRandomParams) operator() *operator { return &opInplaceRandom }
 
-func (p *InplaceRandomParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.From)
-	c.int64(p.To)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceRandomParams) Operator() *Operator { return &opInplaceRandom }
+
+// Encode implements Params.
+func (p *InplaceRandomParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.From)
+	c.Int64(p.To)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceRandomTensorParams are the arguments of aclnnInplaceRandomTensor, in C order.
 type InplaceRandomTensorParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	From         int64
 	To           int64
 	SeedTensor   *Tensor
@@ -548,129 +548,129 @@ type InplaceRandomTensorParams struct {
 	Offset       int64
 }
 
-var opInplaceRandomTensor = operator{
-	name:    "InplaceRandomTensor",
-	symbol:  "aclnnInplaceRandomTensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef from to seedTensor offsetTensor offset",
+var opInplaceRandomTensor = Operator{
+	Name: "InplaceRandomTensor", Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef from to seedTensor offsetTensor offset",
 }
 
 // InplaceRandomTensor launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) on st.
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
-	c := newCall(st, &opInplaceRandomTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRandomTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRandomTensorParams) operator() *operator { return &opInplaceRandomTensor }
 
-func (p *InplaceRandomTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.From)
-	c.int64(p.To)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceRandomTensorParams) Operator() *Operator { return &opInplaceRandomTensor }
+
+// Encode implements Params.
+func (p *InplaceRandomTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.From)
+	c.Int64(p.To)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(p.Offset)
 }
 
 // InplaceRandomWithoutFromToParams are the arguments of aclnnInplaceRandomWithoutFromTo, in C order.
 type InplaceRandomWithoutFromToParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	Seed    int64
 	Offset  int64
 }
 
-var opInplaceRandomWithoutFromTo = operator{
-	name:    "InplaceRandomWithoutFromTo",
-	symbol:  "aclnnInplaceRandomWithoutFromTo",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef seed offset",
+var opInplaceRandomWithoutFromTo = Operator{
+	Name: "InplaceRandomWithoutFromTo", Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef seed offset",
 }
 
 // InplaceRandomWithoutFromTo launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) on st.
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
-	c := newCall(st, &opInplaceRandomWithoutFromTo)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRandomWithoutFromTo)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRandomWithoutFromToParams) operator() *operator { return &opInplaceRandomWithoutFromTo }
 
-func (p *InplaceRandomWithoutFromToParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
+// Operator implements Params.
+func (p *InplaceRandomWithoutFromToParams) Operator() *Operator { return &opInplaceRandomWithoutFromTo }
+
+// Encode implements Params.
+func (p *InplaceRandomWithoutFromToParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
 }
 
 // InplaceRandomWithoutFromToTensorParams are the arguments of aclnnInplaceRandomWithoutFromToTensor, in C order.
 type InplaceRandomWithoutFromToTensorParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	SeedTensor   *Tensor
 	OffsetTensor *Tensor
 	Offset       int64
 }
 
-var opInplaceRandomWithoutFromToTensor = operator{
-	name:    "InplaceRandomWithoutFromToTensor",
-	symbol:  "aclnnInplaceRandomWithoutFromToTensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef seedTensor offsetTensor offset",
+var opInplaceRandomWithoutFromToTensor = Operator{
+	Name: "InplaceRandomWithoutFromToTensor", Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef seedTensor offsetTensor offset",
 }
 
 // InplaceRandomWithoutFromToTensor launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) on st.
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
-	c := newCall(st, &opInplaceRandomWithoutFromToTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceRandomWithoutFromToTensorParams) operator() *operator {
+
+// Operator implements Params.
+func (p *InplaceRandomWithoutFromToTensorParams) Operator() *Operator {
 	return &opInplaceRandomWithoutFromToTensor
 }
 
-func (p *InplaceRandomWithoutFromToTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(p.Offset)
+// Encode implements Params.
+func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(p.Offset)
 }
 
 // InplaceUniformParams are the arguments of aclnnInplaceUniform, in C order.
 type InplaceUniformParams struct {
-	SelfRef *Tensor
+	SelfRef *Tensor // read and written
 	From    float64
 	To      float64
 	Seed    uint64
 	Offset  uint64
 }
 
-var opInplaceUniform = operator{
-	name:    "InplaceUniform",
-	symbol:  "aclnnInplaceUniform",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "selfRef from to seed offset",
+var opInplaceUniform = Operator{
+	Name: "InplaceUniform", Symbol: "aclnnInplaceUniform", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef from to seed offset",
 }
 
 // InplaceUniform launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
-	c := newCall(st, &opInplaceUniform)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceUniform)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceUniformParams) operator() *operator { return &opInplaceUniform }
 
-func (p *InplaceUniformParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.float64(p.From)
-	c.float64(p.To)
-	c.int64(int64(p.Seed))
-	c.int64(int64(p.Offset))
+// Operator implements Params.
+func (p *InplaceUniformParams) Operator() *Operator { return &opInplaceUniform }
+
+// Encode implements Params.
+func (p *InplaceUniformParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Float64(p.From)
+	c.Float64(p.To)
+	c.Int64(int64(p.Seed))
+	c.Int64(int64(p.Offset))
 }
 
 // InplaceUniformTensorParams are the arguments of aclnnInplaceUniformTensor, in C order.
 type InplaceUniformTensorParams struct {
-	SelfRef      *Tensor
+	SelfRef      *Tensor // read and written
 	From         float64
 	To           float64
 	SeedTensor   *Tensor
@@ -678,29 +678,29 @@ type InplaceUniformTensorParams struct {
 	Offset       uint64
 }
 
-var opInplaceUniformTensor = operator{
-	name:    "InplaceUniformTensor",
-	symbol:  "aclnnInplaceUniformTensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "selfRef from to seedTensor offsetTensor offset",
+var opInplaceUniformTensor = Operator{
+	Name: "InplaceUniformTensor", Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef from to seedTensor offsetTensor offset",
 }
 
 // InplaceUniformTensor launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) on st.
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
-	c := newCall(st, &opInplaceUniformTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceUniformTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceUniformTensorParams) operator() *operator { return &opInplaceUniformTensor }
 
-func (p *InplaceUniformTensorParams) encode(c *call) {
-	c.tensor(p.SelfRef)
-	c.float64(p.From)
-	c.float64(p.To)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(int64(p.Offset))
+// Operator implements Params.
+func (p *InplaceUniformTensorParams) Operator() *Operator { return &opInplaceUniformTensor }
+
+// Encode implements Params.
+func (p *InplaceUniformTensorParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Float64(p.From)
+	c.Float64(p.To)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(int64(p.Offset))
 }
 
 // MultinomialParams are the arguments of aclnnMultinomial, in C order.
@@ -710,32 +710,32 @@ type MultinomialParams struct {
 	Replacement bool
 	Seed        int64
 	Offset      int64
-	Out         *Tensor
+	Out         *Tensor // output
 }
 
-var opMultinomial = operator{
-	name:    "Multinomial",
-	symbol:  "aclnnMultinomial",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self numsamples replacement seed offset out",
+var opMultinomial = Operator{
+	Name: "Multinomial", Symbol: "aclnnMultinomial", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self numsamples replacement seed offset out",
 }
 
 // Multinomial launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
-	c := newCall(st, &opMultinomial)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMultinomial)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MultinomialParams) operator() *operator { return &opMultinomial }
 
-func (p *MultinomialParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Numsamples)
-	c.bool(p.Replacement)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MultinomialParams) Operator() *Operator { return &opMultinomial }
+
+// Encode implements Params.
+func (p *MultinomialParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Numsamples)
+	c.Bool(p.Replacement)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // MultinomialTensorParams are the arguments of aclnnMultinomialTensor, in C order.
@@ -746,33 +746,33 @@ type MultinomialTensorParams struct {
 	SeedTensor   *Tensor
 	OffsetTensor *Tensor
 	Offset       int64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opMultinomialTensor = operator{
-	name:    "MultinomialTensor",
-	symbol:  "aclnnMultinomialTensor",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self numsamples replacement seedTensor offsetTensor offset out",
+var opMultinomialTensor = Operator{
+	Name: "MultinomialTensor", Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
+	Params: "self numsamples replacement seedTensor offsetTensor offset out",
 }
 
 // MultinomialTensor launches aclnnMultinomialTensor (libopapi, CANN 2026-08) on st.
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
-	c := newCall(st, &opMultinomialTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMultinomialTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MultinomialTensorParams) operator() *operator { return &opMultinomialTensor }
 
-func (p *MultinomialTensorParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Numsamples)
-	c.bool(p.Replacement)
-	c.tensor(p.SeedTensor)
-	c.tensor(p.OffsetTensor)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MultinomialTensorParams) Operator() *Operator { return &opMultinomialTensor }
+
+// Encode implements Params.
+func (p *MultinomialTensorParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Numsamples)
+	c.Bool(p.Replacement)
+	c.Tensor(p.SeedTensor)
+	c.Tensor(p.OffsetTensor)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // NormalFloatFloatParams are the arguments of aclnnNormalFloatFloat, in C order.
@@ -781,31 +781,31 @@ type NormalFloatFloatParams struct {
 	Std    float32
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opNormalFloatFloat = operator{
-	name:    "NormalFloatFloat",
-	symbol:  "aclnnNormalFloatFloat",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "mean std seed offset out",
+var opNormalFloatFloat = Operator{
+	Name: "NormalFloatFloat", Symbol: "aclnnNormalFloatFloat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mean std seed offset out",
 }
 
 // NormalFloatFloat launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
-	c := newCall(st, &opNormalFloatFloat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNormalFloatFloat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NormalFloatFloatParams) operator() *operator { return &opNormalFloatFloat }
 
-func (p *NormalFloatFloatParams) encode(c *call) {
-	c.float32(p.Mean)
-	c.float32(p.Std)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NormalFloatFloatParams) Operator() *Operator { return &opNormalFloatFloat }
+
+// Encode implements Params.
+func (p *NormalFloatFloatParams) Encode(c *Call) {
+	c.Float32(p.Mean)
+	c.Float32(p.Std)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // NormalFloatTensorParams are the arguments of aclnnNormalFloatTensor, in C order.
@@ -814,31 +814,31 @@ type NormalFloatTensorParams struct {
 	Std    *Tensor
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opNormalFloatTensor = operator{
-	name:    "NormalFloatTensor",
-	symbol:  "aclnnNormalFloatTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "mean std seed offset out",
+var opNormalFloatTensor = Operator{
+	Name: "NormalFloatTensor", Symbol: "aclnnNormalFloatTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mean std seed offset out",
 }
 
 // NormalFloatTensor launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
-	c := newCall(st, &opNormalFloatTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNormalFloatTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NormalFloatTensorParams) operator() *operator { return &opNormalFloatTensor }
 
-func (p *NormalFloatTensorParams) encode(c *call) {
-	c.float32(p.Mean)
-	c.tensor(p.Std)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NormalFloatTensorParams) Operator() *Operator { return &opNormalFloatTensor }
+
+// Encode implements Params.
+func (p *NormalFloatTensorParams) Encode(c *Call) {
+	c.Float32(p.Mean)
+	c.Tensor(p.Std)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // NormalTensorFloatParams are the arguments of aclnnNormalTensorFloat, in C order.
@@ -847,31 +847,31 @@ type NormalTensorFloatParams struct {
 	Std    float32
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opNormalTensorFloat = operator{
-	name:    "NormalTensorFloat",
-	symbol:  "aclnnNormalTensorFloat",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "mean std seed offset out",
+var opNormalTensorFloat = Operator{
+	Name: "NormalTensorFloat", Symbol: "aclnnNormalTensorFloat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mean std seed offset out",
 }
 
 // NormalTensorFloat launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
-	c := newCall(st, &opNormalTensorFloat)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNormalTensorFloat)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NormalTensorFloatParams) operator() *operator { return &opNormalTensorFloat }
 
-func (p *NormalTensorFloatParams) encode(c *call) {
-	c.tensor(p.Mean)
-	c.float32(p.Std)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NormalTensorFloatParams) Operator() *Operator { return &opNormalTensorFloat }
+
+// Encode implements Params.
+func (p *NormalTensorFloatParams) Encode(c *Call) {
+	c.Tensor(p.Mean)
+	c.Float32(p.Std)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // NormalTensorTensorParams are the arguments of aclnnNormalTensorTensor, in C order.
@@ -880,31 +880,31 @@ type NormalTensorTensorParams struct {
 	Std    *Tensor
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opNormalTensorTensor = operator{
-	name:    "NormalTensorTensor",
-	symbol:  "aclnnNormalTensorTensor",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "mean std seed offset out",
+var opNormalTensorTensor = Operator{
+	Name: "NormalTensorTensor", Symbol: "aclnnNormalTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mean std seed offset out",
 }
 
 // NormalTensorTensor launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
-	c := newCall(st, &opNormalTensorTensor)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNormalTensorTensor)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NormalTensorTensorParams) operator() *operator { return &opNormalTensorTensor }
 
-func (p *NormalTensorTensorParams) encode(c *call) {
-	c.tensor(p.Mean)
-	c.tensor(p.Std)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NormalTensorTensorParams) Operator() *Operator { return &opNormalTensorTensor }
+
+// Encode implements Params.
+func (p *NormalTensorTensorParams) Encode(c *Call) {
+	c.Tensor(p.Mean)
+	c.Tensor(p.Std)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }
 
 // RandpermParams are the arguments of aclnnRandperm, in C order.
@@ -912,28 +912,28 @@ type RandpermParams struct {
 	N      int64
 	Seed   int64
 	Offset int64
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opRandperm = operator{
-	name:    "Randperm",
-	symbol:  "aclnnRandperm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "n seed offset out",
+var opRandperm = Operator{
+	Name: "Randperm", Symbol: "aclnnRandperm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "n seed offset out",
 }
 
 // Randperm launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Randperm(st *acl.Stream, p RandpermParams) error {
-	c := newCall(st, &opRandperm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRandperm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RandpermParams) operator() *operator { return &opRandperm }
 
-func (p *RandpermParams) encode(c *call) {
-	c.int64(p.N)
-	c.int64(p.Seed)
-	c.int64(p.Offset)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RandpermParams) Operator() *Operator { return &opRandperm }
+
+// Encode implements Params.
+func (p *RandpermParams) Encode(c *Call) {
+	c.Int64(p.N)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+	c.Tensor(p.Out)
 }

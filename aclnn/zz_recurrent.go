@@ -23,46 +23,46 @@ type BidirectionLSTMParams struct {
 	Isbias             bool
 	BatchFirst         bool
 	Bidirection        bool
-	YOut               *Tensor
-	OutputHOut         *Tensor
-	OutputCOut         *Tensor
+	YOut               *Tensor // output
+	OutputHOut         *Tensor // output
+	OutputCOut         *Tensor // output
 }
 
-var opBidirectionLSTM = operator{
-	name:    "BidirectionLSTM",
-	symbol:  "aclnnBidirectionLSTM",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional numLayers isbias batchFirst bidirection yOut outputHOut outputCOut",
+var opBidirectionLSTM = Operator{
+	Name: "BidirectionLSTM", Symbol: "aclnnBidirectionLSTM", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional numLayers isbias batchFirst bidirection yOut outputHOut outputCOut",
 }
 
 // BidirectionLSTM launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) on st.
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
-	c := newCall(st, &opBidirectionLSTM)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBidirectionLSTM)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BidirectionLSTMParams) operator() *operator { return &opBidirectionLSTM }
 
-func (p *BidirectionLSTMParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.InitH)
-	c.tensor(p.InitC)
-	c.tensor(p.WIh)
-	c.tensor(p.WHh)
-	c.tensor(p.BIhOptional)
-	c.tensor(p.BHhOptional)
-	c.tensor(p.WIhReverseOptional)
-	c.tensor(p.WHhReverseOptional)
-	c.tensor(p.BIhReverseOptional)
-	c.tensor(p.BHhReverseOptional)
-	c.int64(p.NumLayers)
-	c.bool(p.Isbias)
-	c.bool(p.BatchFirst)
-	c.bool(p.Bidirection)
-	c.tensor(p.YOut)
-	c.tensor(p.OutputHOut)
-	c.tensor(p.OutputCOut)
+// Operator implements Params.
+func (p *BidirectionLSTMParams) Operator() *Operator { return &opBidirectionLSTM }
+
+// Encode implements Params.
+func (p *BidirectionLSTMParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.InitH)
+	c.Tensor(p.InitC)
+	c.Tensor(p.WIh)
+	c.Tensor(p.WHh)
+	c.Tensor(p.BIhOptional)
+	c.Tensor(p.BHhOptional)
+	c.Tensor(p.WIhReverseOptional)
+	c.Tensor(p.WHhReverseOptional)
+	c.Tensor(p.BIhReverseOptional)
+	c.Tensor(p.BHhReverseOptional)
+	c.Int64(p.NumLayers)
+	c.Bool(p.Isbias)
+	c.Bool(p.BatchFirst)
+	c.Bool(p.Bidirection)
+	c.Tensor(p.YOut)
+	c.Tensor(p.OutputHOut)
+	c.Tensor(p.OutputCOut)
 }
 
 // BidirectionLSTMV2Params are the arguments of aclnnBidirectionLSTMV2, in C order.
@@ -84,48 +84,48 @@ type BidirectionLSTMV2Params struct {
 	BatchFirst         bool
 	Bidirection        bool
 	Packed             bool
-	YOut               *Tensor
-	OutputHOut         *Tensor
-	OutputCOut         *Tensor
+	YOut               *Tensor // output
+	OutputHOut         *Tensor // output
+	OutputCOut         *Tensor // output
 }
 
-var opBidirectionLSTMV2 = operator{
-	name:    "BidirectionLSTMV2",
-	symbol:  "aclnnBidirectionLSTMV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional batchSizeOptional numLayers isbias batchFirst bidirection packed yOut outputHOut outputCOut",
+var opBidirectionLSTMV2 = Operator{
+	Name: "BidirectionLSTMV2", Symbol: "aclnnBidirectionLSTMV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional batchSizeOptional numLayers isbias batchFirst bidirection packed yOut outputHOut outputCOut",
 }
 
 // BidirectionLSTMV2 launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) on st.
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
-	c := newCall(st, &opBidirectionLSTMV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBidirectionLSTMV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BidirectionLSTMV2Params) operator() *operator { return &opBidirectionLSTMV2 }
 
-func (p *BidirectionLSTMV2Params) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.InitH)
-	c.tensor(p.InitC)
-	c.tensor(p.WIh)
-	c.tensor(p.WHh)
-	c.tensor(p.BIhOptional)
-	c.tensor(p.BHhOptional)
-	c.tensor(p.WIhReverseOptional)
-	c.tensor(p.WHhReverseOptional)
-	c.tensor(p.BIhReverseOptional)
-	c.tensor(p.BHhReverseOptional)
-	c.tensor(p.BatchSizeOptional)
-	c.int64(p.NumLayers)
-	c.bool(p.Isbias)
-	c.bool(p.BatchFirst)
-	c.bool(p.Bidirection)
-	c.bool(p.Packed)
-	c.tensor(p.YOut)
-	c.tensor(p.OutputHOut)
-	c.tensor(p.OutputCOut)
+// Operator implements Params.
+func (p *BidirectionLSTMV2Params) Operator() *Operator { return &opBidirectionLSTMV2 }
+
+// Encode implements Params.
+func (p *BidirectionLSTMV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.InitH)
+	c.Tensor(p.InitC)
+	c.Tensor(p.WIh)
+	c.Tensor(p.WHh)
+	c.Tensor(p.BIhOptional)
+	c.Tensor(p.BHhOptional)
+	c.Tensor(p.WIhReverseOptional)
+	c.Tensor(p.WHhReverseOptional)
+	c.Tensor(p.BIhReverseOptional)
+	c.Tensor(p.BHhReverseOptional)
+	c.Tensor(p.BatchSizeOptional)
+	c.Int64(p.NumLayers)
+	c.Bool(p.Isbias)
+	c.Bool(p.BatchFirst)
+	c.Bool(p.Bidirection)
+	c.Bool(p.Packed)
+	c.Tensor(p.YOut)
+	c.Tensor(p.OutputHOut)
+	c.Tensor(p.OutputCOut)
 }
 
 // ChunkBwdDqkwgParams are the arguments of aclnnChunkBwdDqkwg, in C order.
@@ -146,49 +146,49 @@ type ChunkBwdDqkwgParams struct {
 	ChunkSize            int64
 	UseExp2              bool
 	TransposeStateLayout bool
-	DqOut                *Tensor
-	DkOut                *Tensor
-	DwOut                *Tensor
-	DgOut                *Tensor
+	DqOut                *Tensor // output
+	DkOut                *Tensor // output
+	DwOut                *Tensor // output
+	DgOut                *Tensor // output
 }
 
-var opChunkBwdDqkwg = operator{
-	name:    "ChunkBwdDqkwg",
-	symbol:  "aclnnChunkBwdDqkwg",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k v g h dox dh dv cuSeqlensOptional chunkIndicesOptional w gGamma scale chunkSize use_exp2 transpose_state_layout dqOut dkOut dwOut dgOut",
+var opChunkBwdDqkwg = Operator{
+	Name: "ChunkBwdDqkwg", Symbol: "aclnnChunkBwdDqkwg", Library: "libcust_opapi", Since: "custom",
+	Params: "q k v g h dox dh dv cuSeqlensOptional chunkIndicesOptional w gGamma scale chunkSize use_exp2 transpose_state_layout dqOut dkOut dwOut dgOut",
 }
 
 // ChunkBwdDqkwg launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) on st.
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
-	c := newCall(st, &opChunkBwdDqkwg)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkBwdDqkwg)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkBwdDqkwgParams) operator() *operator { return &opChunkBwdDqkwg }
 
-func (p *ChunkBwdDqkwgParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.G)
-	c.tensor(p.H)
-	c.tensor(p.Dox)
-	c.tensor(p.Dh)
-	c.tensor(p.Dv)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.tensor(p.W)
-	c.tensor(p.GGamma)
-	c.float32(p.Scale)
-	c.int64(p.ChunkSize)
-	c.bool(p.UseExp2)
-	c.bool(p.TransposeStateLayout)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DwOut)
-	c.tensor(p.DgOut)
+// Operator implements Params.
+func (p *ChunkBwdDqkwgParams) Operator() *Operator { return &opChunkBwdDqkwg }
+
+// Encode implements Params.
+func (p *ChunkBwdDqkwgParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.G)
+	c.Tensor(p.H)
+	c.Tensor(p.Dox)
+	c.Tensor(p.Dh)
+	c.Tensor(p.Dv)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Tensor(p.W)
+	c.Tensor(p.GGamma)
+	c.Float32(p.Scale)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.UseExp2)
+	c.Bool(p.TransposeStateLayout)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DwOut)
+	c.Tensor(p.DgOut)
 }
 
 // ChunkBwdDvLocalParams are the arguments of aclnnChunkBwdDvLocal, in C order.
@@ -203,37 +203,37 @@ type ChunkBwdDvLocalParams struct {
 	ChunkIndicesOptional []int64 // optional
 	Scale                float64
 	ChunkSize            int64
-	Out                  *Tensor
+	Out                  *Tensor // output
 }
 
-var opChunkBwdDvLocal = operator{
-	name:    "ChunkBwdDvLocal",
-	symbol:  "aclnnChunkBwdDvLocal",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k dO g gGammaOptional aOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize out",
+var opChunkBwdDvLocal = Operator{
+	Name: "ChunkBwdDvLocal", Symbol: "aclnnChunkBwdDvLocal", Library: "libcust_opapi", Since: "custom",
+	Params: "q k dO g gGammaOptional aOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize out",
 }
 
 // ChunkBwdDvLocal launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) on st.
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
-	c := newCall(st, &opChunkBwdDvLocal)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkBwdDvLocal)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkBwdDvLocalParams) operator() *operator { return &opChunkBwdDvLocal }
 
-func (p *ChunkBwdDvLocalParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.DO)
-	c.tensor(p.G)
-	c.tensor(p.GGammaOptional)
-	c.tensor(p.AOptional)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.float64(p.Scale)
-	c.int64(p.ChunkSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ChunkBwdDvLocalParams) Operator() *Operator { return &opChunkBwdDvLocal }
+
+// Encode implements Params.
+func (p *ChunkBwdDvLocalParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.DO)
+	c.Tensor(p.G)
+	c.Tensor(p.GGammaOptional)
+	c.Tensor(p.AOptional)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Float64(p.Scale)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.Out)
 }
 
 // ChunkFwdOParams are the arguments of aclnnChunkFwdO, in C order.
@@ -247,36 +247,36 @@ type ChunkFwdOParams struct {
 	ChunkOffsetsOptional []int64 // optional
 	Scale                float64
 	ChunkSize            int64
-	OOut                 *Tensor
+	OOut                 *Tensor // output
 }
 
-var opChunkFwdO = operator{
-	name:    "ChunkFwdO",
-	symbol:  "aclnnChunkFwdO",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k v h g cuSeqlensOptional chunkOffsetsOptional scale chunkSize oOut",
+var opChunkFwdO = Operator{
+	Name: "ChunkFwdO", Symbol: "aclnnChunkFwdO", Library: "libcust_opapi", Since: "custom",
+	Params: "q k v h g cuSeqlensOptional chunkOffsetsOptional scale chunkSize oOut",
 }
 
 // ChunkFwdO launches aclnnChunkFwdO (libcust_opapi, custom operator package) on st.
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
-	c := newCall(st, &opChunkFwdO)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkFwdO)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkFwdOParams) operator() *operator { return &opChunkFwdO }
 
-func (p *ChunkFwdOParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.H)
-	c.tensor(p.G)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkOffsetsOptional)
-	c.float64(p.Scale)
-	c.int64(p.ChunkSize)
-	c.tensor(p.OOut)
+// Operator implements Params.
+func (p *ChunkFwdOParams) Operator() *Operator { return &opChunkFwdO }
+
+// Encode implements Params.
+func (p *ChunkFwdOParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.H)
+	c.Tensor(p.G)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkOffsetsOptional)
+	c.Float64(p.Scale)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.OOut)
 }
 
 // ChunkGatedDeltaRuleBwdDhuParams are the arguments of aclnnChunkGatedDeltaRuleBwdDhu, in C order.
@@ -295,45 +295,45 @@ type ChunkGatedDeltaRuleBwdDhuParams struct {
 	Scale                float64
 	ChunkSize            int64
 	UseExp2              bool
-	DhOut                *Tensor
-	Dh0Out               *Tensor
-	Dv2Out               *Tensor
+	DhOut                *Tensor // output
+	Dh0Out               *Tensor // output
+	Dv2Out               *Tensor // output
 }
 
-var opChunkGatedDeltaRuleBwdDhu = operator{
-	name:    "ChunkGatedDeltaRuleBwdDhu",
-	symbol:  "aclnnChunkGatedDeltaRuleBwdDhu",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k w dO dv gOptional gkOptional h0Optional dhtOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize useExp2 dhOut dh0Out dv2Out",
+var opChunkGatedDeltaRuleBwdDhu = Operator{
+	Name: "ChunkGatedDeltaRuleBwdDhu", Symbol: "aclnnChunkGatedDeltaRuleBwdDhu", Library: "libcust_opapi", Since: "custom",
+	Params: "q k w dO dv gOptional gkOptional h0Optional dhtOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize useExp2 dhOut dh0Out dv2Out",
 }
 
 // ChunkGatedDeltaRuleBwdDhu launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) on st.
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
-	c := newCall(st, &opChunkGatedDeltaRuleBwdDhu)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkGatedDeltaRuleBwdDhuParams) operator() *operator { return &opChunkGatedDeltaRuleBwdDhu }
 
-func (p *ChunkGatedDeltaRuleBwdDhuParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.W)
-	c.tensor(p.DO)
-	c.tensor(p.Dv)
-	c.tensor(p.GOptional)
-	c.tensor(p.GkOptional)
-	c.tensor(p.H0Optional)
-	c.tensor(p.DhtOptional)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.float64(p.Scale)
-	c.int64(p.ChunkSize)
-	c.bool(p.UseExp2)
-	c.tensor(p.DhOut)
-	c.tensor(p.Dh0Out)
-	c.tensor(p.Dv2Out)
+// Operator implements Params.
+func (p *ChunkGatedDeltaRuleBwdDhuParams) Operator() *Operator { return &opChunkGatedDeltaRuleBwdDhu }
+
+// Encode implements Params.
+func (p *ChunkGatedDeltaRuleBwdDhuParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.W)
+	c.Tensor(p.DO)
+	c.Tensor(p.Dv)
+	c.Tensor(p.GOptional)
+	c.Tensor(p.GkOptional)
+	c.Tensor(p.H0Optional)
+	c.Tensor(p.DhtOptional)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Float64(p.Scale)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.UseExp2)
+	c.Tensor(p.DhOut)
+	c.Tensor(p.Dh0Out)
+	c.Tensor(p.Dv2Out)
 }
 
 // ChunkGatedDeltaRuleFwdHParams are the arguments of aclnnChunkGatedDeltaRuleFwdH, in C order.
@@ -349,42 +349,42 @@ type ChunkGatedDeltaRuleFwdHParams struct {
 	CuSeqlensOptional    []int64 // optional
 	ChunkIndicesOptional []int64 // optional
 	StateVFirst          bool
-	HOut                 *Tensor
-	VNewOut              *Tensor
-	FinalStateOut        *Tensor
+	HOut                 *Tensor // output
+	VNewOut              *Tensor // output
+	FinalStateOut        *Tensor // output
 }
 
-var opChunkGatedDeltaRuleFwdH = operator{
-	name:    "ChunkGatedDeltaRuleFwdH",
-	symbol:  "aclnnChunkGatedDeltaRuleFwdH",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "k w u gOptional gkOptional initialStateOptional outputFinalState chunkSize cuSeqlensOptional chunkIndicesOptional stateVFirst hOut vNewOut finalStateOut",
+var opChunkGatedDeltaRuleFwdH = Operator{
+	Name: "ChunkGatedDeltaRuleFwdH", Symbol: "aclnnChunkGatedDeltaRuleFwdH", Library: "libcust_opapi", Since: "custom",
+	Params: "k w u gOptional gkOptional initialStateOptional outputFinalState chunkSize cuSeqlensOptional chunkIndicesOptional stateVFirst hOut vNewOut finalStateOut",
 }
 
 // ChunkGatedDeltaRuleFwdH launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) on st.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
-	c := newCall(st, &opChunkGatedDeltaRuleFwdH)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkGatedDeltaRuleFwdH)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkGatedDeltaRuleFwdHParams) operator() *operator { return &opChunkGatedDeltaRuleFwdH }
 
-func (p *ChunkGatedDeltaRuleFwdHParams) encode(c *call) {
-	c.tensor(p.K)
-	c.tensor(p.W)
-	c.tensor(p.U)
-	c.tensor(p.GOptional)
-	c.tensor(p.GkOptional)
-	c.tensor(p.InitialStateOptional)
-	c.bool(p.OutputFinalState)
-	c.int64(p.ChunkSize)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.bool(p.StateVFirst)
-	c.tensor(p.HOut)
-	c.tensor(p.VNewOut)
-	c.tensor(p.FinalStateOut)
+// Operator implements Params.
+func (p *ChunkGatedDeltaRuleFwdHParams) Operator() *Operator { return &opChunkGatedDeltaRuleFwdH }
+
+// Encode implements Params.
+func (p *ChunkGatedDeltaRuleFwdHParams) Encode(c *Call) {
+	c.Tensor(p.K)
+	c.Tensor(p.W)
+	c.Tensor(p.U)
+	c.Tensor(p.GOptional)
+	c.Tensor(p.GkOptional)
+	c.Tensor(p.InitialStateOptional)
+	c.Bool(p.OutputFinalState)
+	c.Int64(p.ChunkSize)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Bool(p.StateVFirst)
+	c.Tensor(p.HOut)
+	c.Tensor(p.VNewOut)
+	c.Tensor(p.FinalStateOut)
 }
 
 // ChunkKdaBwdIntraParams are the arguments of aclnnChunkKdaBwdIntra, in C order.
@@ -404,48 +404,48 @@ type ChunkKdaBwdIntraParams struct {
 	ChunkSize            int64
 	SafeGate             bool
 	Layout               string
-	DqOut                *Tensor
-	DkOut                *Tensor
-	DbOut                *Tensor
-	DgOut                *Tensor
+	DqOut                *Tensor // output
+	DkOut                *Tensor // output
+	DbOut                *Tensor // output
+	DgOut                *Tensor // output
 }
 
-var opChunkKdaBwdIntra = operator{
-	name:    "ChunkKdaBwdIntra",
-	symbol:  "aclnnChunkKdaBwdIntra",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k gk beta dAqk dAkk dq dk db dg cuSeqlensOptional chunkIndicesOptional chunkSize safeGate layout dqOut dkOut dbOut dgOut",
+var opChunkKdaBwdIntra = Operator{
+	Name: "ChunkKdaBwdIntra", Symbol: "aclnnChunkKdaBwdIntra", Library: "libcust_opapi", Since: "custom",
+	Params: "q k gk beta dAqk dAkk dq dk db dg cuSeqlensOptional chunkIndicesOptional chunkSize safeGate layout dqOut dkOut dbOut dgOut",
 }
 
 // ChunkKdaBwdIntra launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) on st.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
-	c := newCall(st, &opChunkKdaBwdIntra)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkKdaBwdIntra)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkKdaBwdIntraParams) operator() *operator { return &opChunkKdaBwdIntra }
 
-func (p *ChunkKdaBwdIntraParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.Gk)
-	c.tensor(p.Beta)
-	c.tensor(p.DAqk)
-	c.tensor(p.DAkk)
-	c.tensor(p.Dq)
-	c.tensor(p.Dk)
-	c.tensor(p.Db)
-	c.tensor(p.Dg)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.int64(p.ChunkSize)
-	c.bool(p.SafeGate)
-	c.str(p.Layout)
-	c.tensor(p.DqOut)
-	c.tensor(p.DkOut)
-	c.tensor(p.DbOut)
-	c.tensor(p.DgOut)
+// Operator implements Params.
+func (p *ChunkKdaBwdIntraParams) Operator() *Operator { return &opChunkKdaBwdIntra }
+
+// Encode implements Params.
+func (p *ChunkKdaBwdIntraParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.Gk)
+	c.Tensor(p.Beta)
+	c.Tensor(p.DAqk)
+	c.Tensor(p.DAkk)
+	c.Tensor(p.Dq)
+	c.Tensor(p.Dk)
+	c.Tensor(p.Db)
+	c.Tensor(p.Dg)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.SafeGate)
+	c.Str(p.Layout)
+	c.Tensor(p.DqOut)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DbOut)
+	c.Tensor(p.DgOut)
 }
 
 // ChunkKdaFwdParams are the arguments of aclnnChunkKdaFwd, in C order.
@@ -467,64 +467,64 @@ type ChunkKdaFwdParams struct {
 	LowerBound           float64
 	UseGateInKernel      bool
 	StateVFirst          bool
-	AttnOut              *Tensor
-	FinalStateOut        *Tensor
-	GkOut                *Tensor
-	AqkOut               *Tensor
-	AkkOut               *Tensor
-	WOut                 *Tensor
-	UOut                 *Tensor
-	QgOut                *Tensor
-	KgOut                *Tensor
-	VNewOut              *Tensor
-	HOut                 *Tensor
+	AttnOut              *Tensor // output
+	FinalStateOut        *Tensor // output
+	GkOut                *Tensor // output
+	AqkOut               *Tensor // output
+	AkkOut               *Tensor // output
+	WOut                 *Tensor // output
+	UOut                 *Tensor // output
+	QgOut                *Tensor // output
+	KgOut                *Tensor // output
+	VNewOut              *Tensor // output
+	HOut                 *Tensor // output
 }
 
-var opChunkKdaFwd = operator{
-	name:    "ChunkKdaFwd",
-	symbol:  "aclnnChunkKdaFwd",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "q k v g beta aLogOptional dtBiasOptional initialStateOptional cuSeqlensOptional chunkIndicesOptional layout scale chunkSize safeGate lowerBound useGateInKernel stateVFirst attnOut finalStateOut gkOut aqkOut akkOut wOut uOut qgOut kgOut vNewOut hOut",
+var opChunkKdaFwd = Operator{
+	Name: "ChunkKdaFwd", Symbol: "aclnnChunkKdaFwd", Library: "libcust_opapi", Since: "custom",
+	Params: "q k v g beta aLogOptional dtBiasOptional initialStateOptional cuSeqlensOptional chunkIndicesOptional layout scale chunkSize safeGate lowerBound useGateInKernel stateVFirst attnOut finalStateOut gkOut aqkOut akkOut wOut uOut qgOut kgOut vNewOut hOut",
 }
 
 // ChunkKdaFwd launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) on st.
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
-	c := newCall(st, &opChunkKdaFwd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkKdaFwd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkKdaFwdParams) operator() *operator { return &opChunkKdaFwd }
 
-func (p *ChunkKdaFwdParams) encode(c *call) {
-	c.tensor(p.Q)
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.G)
-	c.tensor(p.Beta)
-	c.tensor(p.ALogOptional)
-	c.tensor(p.DtBiasOptional)
-	c.tensor(p.InitialStateOptional)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.str(p.Layout)
-	c.float64(p.Scale)
-	c.int64(p.ChunkSize)
-	c.bool(p.SafeGate)
-	c.float64(p.LowerBound)
-	c.bool(p.UseGateInKernel)
-	c.bool(p.StateVFirst)
-	c.tensor(p.AttnOut)
-	c.tensor(p.FinalStateOut)
-	c.tensor(p.GkOut)
-	c.tensor(p.AqkOut)
-	c.tensor(p.AkkOut)
-	c.tensor(p.WOut)
-	c.tensor(p.UOut)
-	c.tensor(p.QgOut)
-	c.tensor(p.KgOut)
-	c.tensor(p.VNewOut)
-	c.tensor(p.HOut)
+// Operator implements Params.
+func (p *ChunkKdaFwdParams) Operator() *Operator { return &opChunkKdaFwd }
+
+// Encode implements Params.
+func (p *ChunkKdaFwdParams) Encode(c *Call) {
+	c.Tensor(p.Q)
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.G)
+	c.Tensor(p.Beta)
+	c.Tensor(p.ALogOptional)
+	c.Tensor(p.DtBiasOptional)
+	c.Tensor(p.InitialStateOptional)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Str(p.Layout)
+	c.Float64(p.Scale)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.SafeGate)
+	c.Float64(p.LowerBound)
+	c.Bool(p.UseGateInKernel)
+	c.Bool(p.StateVFirst)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.FinalStateOut)
+	c.Tensor(p.GkOut)
+	c.Tensor(p.AqkOut)
+	c.Tensor(p.AkkOut)
+	c.Tensor(p.WOut)
+	c.Tensor(p.UOut)
+	c.Tensor(p.QgOut)
+	c.Tensor(p.KgOut)
+	c.Tensor(p.VNewOut)
+	c.Tensor(p.HOut)
 }
 
 // ChunkLocalCumsumParams are the arguments of aclnnChunkLocalCumsum, in C order.
@@ -536,92 +536,92 @@ type ChunkLocalCumsumParams struct {
 	Reverse                 bool
 	Scale                   float64
 	HeadFirst               bool
-	OutputDtypeOptional     string // optional
-	Out                     *Tensor
+	OutputDtypeOptional     string  // optional
+	Out                     *Tensor // output
 }
 
-var opChunkLocalCumsum = operator{
-	name:    "ChunkLocalCumsum",
-	symbol:  "aclnnChunkLocalCumsum",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "g cuSeqlensOptional chunkIndicesOutOptional chunkSize reverse scale headFirst outputDtypeOptional out",
+var opChunkLocalCumsum = Operator{
+	Name: "ChunkLocalCumsum", Symbol: "aclnnChunkLocalCumsum", Library: "libcust_opapi", Since: "custom",
+	Params: "g cuSeqlensOptional chunkIndicesOutOptional chunkSize reverse scale headFirst outputDtypeOptional out",
 }
 
 // ChunkLocalCumsum launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) on st.
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
-	c := newCall(st, &opChunkLocalCumsum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opChunkLocalCumsum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ChunkLocalCumsumParams) operator() *operator { return &opChunkLocalCumsum }
 
-func (p *ChunkLocalCumsumParams) encode(c *call) {
-	c.tensor(p.G)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOutOptional)
-	c.int64(p.ChunkSize)
-	c.bool(p.Reverse)
-	c.float64(p.Scale)
-	c.bool(p.HeadFirst)
-	c.optStr(p.OutputDtypeOptional)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ChunkLocalCumsumParams) Operator() *Operator { return &opChunkLocalCumsum }
+
+// Encode implements Params.
+func (p *ChunkLocalCumsumParams) Encode(c *Call) {
+	c.Tensor(p.G)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOutOptional)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.Reverse)
+	c.Float64(p.Scale)
+	c.Bool(p.HeadFirst)
+	c.OptStr(p.OutputDtypeOptional)
+	c.Tensor(p.Out)
 }
 
 // ExpSegsumParams are the arguments of aclnnExpSegsum, in C order.
 type ExpSegsumParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opExpSegsum = operator{
-	name:    "ExpSegsum",
-	symbol:  "aclnnExpSegsum",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "self out",
+var opExpSegsum = Operator{
+	Name: "ExpSegsum", Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "2026-08",
+	Params: "self out",
 }
 
 // ExpSegsum launches aclnnExpSegsum (libopapi, CANN 2026-08) on st.
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
-	c := newCall(st, &opExpSegsum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExpSegsum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ExpSegsumParams) operator() *operator { return &opExpSegsum }
 
-func (p *ExpSegsumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ExpSegsumParams) Operator() *Operator { return &opExpSegsum }
+
+// Encode implements Params.
+func (p *ExpSegsumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // ExpSegsumBackwardParams are the arguments of aclnnExpSegsumBackward, in C order.
 type ExpSegsumBackwardParams struct {
 	GradOutput *Tensor
 	GradSelf   *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opExpSegsumBackward = operator{
-	name:    "ExpSegsumBackward",
-	symbol:  "aclnnExpSegsumBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradOutput gradSelf gradInput",
+var opExpSegsumBackward = Operator{
+	Name: "ExpSegsumBackward", Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradOutput gradSelf gradInput",
 }
 
 // ExpSegsumBackward launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) on st.
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
-	c := newCall(st, &opExpSegsumBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opExpSegsumBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ExpSegsumBackwardParams) operator() *operator { return &opExpSegsumBackward }
 
-func (p *ExpSegsumBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.GradSelf)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *ExpSegsumBackwardParams) Operator() *Operator { return &opExpSegsumBackward }
+
+// Encode implements Params.
+func (p *ExpSegsumBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.GradSelf)
+	c.Tensor(p.GradInput)
 }
 
 // GRUParams are the arguments of aclnnGRU, in C order.
@@ -636,49 +636,49 @@ type GRUParams struct {
 	Train       bool
 	Bidirection bool
 	BatchFirst  bool
-	Output      *Tensor
-	Hy          *Tensor
-	ROut        []*Tensor
-	ZOut        []*Tensor
-	NOut        []*Tensor
-	HnOut       []*Tensor
-	HOut        []*Tensor
+	Output      *Tensor   // output
+	Hy          *Tensor   // output
+	ROut        []*Tensor // output
+	ZOut        []*Tensor // output
+	NOut        []*Tensor // output
+	HnOut       []*Tensor // output
+	HOut        []*Tensor // output
 }
 
-var opGRU = operator{
-	name:    "GRU",
-	symbol:  "aclnnGRU",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input params hx batchSizes hasBias numLayers dropout train bidirection batchFirst output hy rOut zOut nOut hnOut hOut",
+var opGRU = Operator{
+	Name: "GRU", Symbol: "aclnnGRU", Library: "libopapi", Since: "2026-08",
+	Params: "input params hx batchSizes hasBias numLayers dropout train bidirection batchFirst output hy rOut zOut nOut hnOut hOut",
 }
 
 // GRU launches aclnnGRU (libopapi, CANN 2026-08) on st.
 func GRU(st *acl.Stream, p GRUParams) error {
-	c := newCall(st, &opGRU)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGRU)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GRUParams) operator() *operator { return &opGRU }
 
-func (p *GRUParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensors(p.Params)
-	c.tensor(p.Hx)
-	c.tensor(p.BatchSizes)
-	c.bool(p.HasBias)
-	c.int64(p.NumLayers)
-	c.float64(p.Dropout)
-	c.bool(p.Train)
-	c.bool(p.Bidirection)
-	c.bool(p.BatchFirst)
-	c.tensor(p.Output)
-	c.tensor(p.Hy)
-	c.tensors(p.ROut)
-	c.tensors(p.ZOut)
-	c.tensors(p.NOut)
-	c.tensors(p.HnOut)
-	c.tensors(p.HOut)
+// Operator implements Params.
+func (p *GRUParams) Operator() *Operator { return &opGRU }
+
+// Encode implements Params.
+func (p *GRUParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensors(p.Params)
+	c.Tensor(p.Hx)
+	c.Tensor(p.BatchSizes)
+	c.Bool(p.HasBias)
+	c.Int64(p.NumLayers)
+	c.Float64(p.Dropout)
+	c.Bool(p.Train)
+	c.Bool(p.Bidirection)
+	c.Bool(p.BatchFirst)
+	c.Tensor(p.Output)
+	c.Tensor(p.Hy)
+	c.Tensors(p.ROut)
+	c.Tensors(p.ZOut)
+	c.Tensors(p.NOut)
+	c.Tensors(p.HnOut)
+	c.Tensors(p.HOut)
 }
 
 // GRUBackwardParams are the arguments of aclnnGRUBackward, in C order.
@@ -698,46 +698,46 @@ type GRUBackwardParams struct {
 	NumLayers   int64
 	Bidirection bool
 	BatchFirst  bool
-	DxOut       *Tensor
-	DhPrevOut   *Tensor
-	DparamsOut  []*Tensor
+	DxOut       *Tensor   // output
+	DhPrevOut   *Tensor   // output
+	DparamsOut  []*Tensor // output
 }
 
-var opGRUBackward = operator{
-	name:    "GRUBackward",
-	symbol:  "aclnnGRUBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input params hx dy dh r z n hn h batchSizes hasBias numLayers bidirection batchFirst dxOut dhPrevOut dparamsOut",
+var opGRUBackward = Operator{
+	Name: "GRUBackward", Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "2026-08",
+	Params: "input params hx dy dh r z n hn h batchSizes hasBias numLayers bidirection batchFirst dxOut dhPrevOut dparamsOut",
 }
 
 // GRUBackward launches aclnnGRUBackward (libopapi, CANN 2026-08) on st.
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
-	c := newCall(st, &opGRUBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGRUBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GRUBackwardParams) operator() *operator { return &opGRUBackward }
 
-func (p *GRUBackwardParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensors(p.Params)
-	c.tensor(p.Hx)
-	c.tensor(p.Dy)
-	c.tensor(p.Dh)
-	c.tensors(p.R)
-	c.tensors(p.Z)
-	c.tensors(p.N)
-	c.tensors(p.Hn)
-	c.tensors(p.H)
-	c.tensor(p.BatchSizes)
-	c.bool(p.HasBias)
-	c.int64(p.NumLayers)
-	c.bool(p.Bidirection)
-	c.bool(p.BatchFirst)
-	c.tensor(p.DxOut)
-	c.tensor(p.DhPrevOut)
-	c.tensors(p.DparamsOut)
+// Operator implements Params.
+func (p *GRUBackwardParams) Operator() *Operator { return &opGRUBackward }
+
+// Encode implements Params.
+func (p *GRUBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensors(p.Params)
+	c.Tensor(p.Hx)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Dh)
+	c.Tensors(p.R)
+	c.Tensors(p.Z)
+	c.Tensors(p.N)
+	c.Tensors(p.Hn)
+	c.Tensors(p.H)
+	c.Tensor(p.BatchSizes)
+	c.Bool(p.HasBias)
+	c.Int64(p.NumLayers)
+	c.Bool(p.Bidirection)
+	c.Bool(p.BatchFirst)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DhPrevOut)
+	c.Tensors(p.DparamsOut)
 }
 
 // KdaGateCumsumParams are the arguments of aclnnKdaGateCumsum, in C order.
@@ -750,35 +750,35 @@ type KdaGateCumsumParams struct {
 	UseGateInKernel   bool
 	SafeGate          bool
 	LowerBound        float64
-	GkOut             *Tensor
+	GkOut             *Tensor // output
 }
 
-var opKdaGateCumsum = operator{
-	name:    "KdaGateCumsum",
-	symbol:  "aclnnKdaGateCumsum",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "g aLogOptional dtBiasOptional cuSeqlensOptional chunkSize useGateInKernel safeGate lowerBound gkOut",
+var opKdaGateCumsum = Operator{
+	Name: "KdaGateCumsum", Symbol: "aclnnKdaGateCumsum", Library: "libcust_opapi", Since: "custom",
+	Params: "g aLogOptional dtBiasOptional cuSeqlensOptional chunkSize useGateInKernel safeGate lowerBound gkOut",
 }
 
 // KdaGateCumsum launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) on st.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
-	c := newCall(st, &opKdaGateCumsum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opKdaGateCumsum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *KdaGateCumsumParams) operator() *operator { return &opKdaGateCumsum }
 
-func (p *KdaGateCumsumParams) encode(c *call) {
-	c.tensor(p.G)
-	c.tensor(p.ALogOptional)
-	c.tensor(p.DtBiasOptional)
-	c.ints(p.CuSeqlensOptional)
-	c.int64(p.ChunkSize)
-	c.bool(p.UseGateInKernel)
-	c.bool(p.SafeGate)
-	c.float64(p.LowerBound)
-	c.tensor(p.GkOut)
+// Operator implements Params.
+func (p *KdaGateCumsumParams) Operator() *Operator { return &opKdaGateCumsum }
+
+// Encode implements Params.
+func (p *KdaGateCumsumParams) Encode(c *Call) {
+	c.Tensor(p.G)
+	c.Tensor(p.ALogOptional)
+	c.Tensor(p.DtBiasOptional)
+	c.Ints(p.CuSeqlensOptional)
+	c.Int64(p.ChunkSize)
+	c.Bool(p.UseGateInKernel)
+	c.Bool(p.SafeGate)
+	c.Float64(p.LowerBound)
+	c.Tensor(p.GkOut)
 }
 
 // LSTMParams are the arguments of aclnnLSTM, in C order.
@@ -793,55 +793,55 @@ type LSTMParams struct {
 	Train         bool
 	Bidirectional bool
 	BatchFirst    bool
-	Output        *Tensor
-	Hy            *Tensor
-	Cy            *Tensor
-	IOut          []*Tensor
-	JOut          []*Tensor
-	FOut          []*Tensor
-	OOut          []*Tensor
-	HOut          []*Tensor
-	COut          []*Tensor
-	TanhCOut      []*Tensor
+	Output        *Tensor   // output
+	Hy            *Tensor   // output
+	Cy            *Tensor   // output
+	IOut          []*Tensor // output
+	JOut          []*Tensor // output
+	FOut          []*Tensor // output
+	OOut          []*Tensor // output
+	HOut          []*Tensor // output
+	COut          []*Tensor // output
+	TanhCOut      []*Tensor // output
 }
 
-var opLSTM = operator{
-	name:    "LSTM",
-	symbol:  "aclnnLSTM",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input params hx batchSizes hasBias numLayers dropout train bidirectional batchFirst output hy cy iOut jOut fOut oOut hOut cOut tanhCOut",
+var opLSTM = Operator{
+	Name: "LSTM", Symbol: "aclnnLSTM", Library: "libopapi", Since: "2026-08",
+	Params: "input params hx batchSizes hasBias numLayers dropout train bidirectional batchFirst output hy cy iOut jOut fOut oOut hOut cOut tanhCOut",
 }
 
 // LSTM launches aclnnLSTM (libopapi, CANN 2026-08) on st.
 func LSTM(st *acl.Stream, p LSTMParams) error {
-	c := newCall(st, &opLSTM)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLSTM)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LSTMParams) operator() *operator { return &opLSTM }
 
-func (p *LSTMParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensors(p.Params)
-	c.tensors(p.Hx)
-	c.tensor(p.BatchSizes)
-	c.bool(p.HasBias)
-	c.int64(p.NumLayers)
-	c.float64(p.Dropout)
-	c.bool(p.Train)
-	c.bool(p.Bidirectional)
-	c.bool(p.BatchFirst)
-	c.tensor(p.Output)
-	c.tensor(p.Hy)
-	c.tensor(p.Cy)
-	c.tensors(p.IOut)
-	c.tensors(p.JOut)
-	c.tensors(p.FOut)
-	c.tensors(p.OOut)
-	c.tensors(p.HOut)
-	c.tensors(p.COut)
-	c.tensors(p.TanhCOut)
+// Operator implements Params.
+func (p *LSTMParams) Operator() *Operator { return &opLSTM }
+
+// Encode implements Params.
+func (p *LSTMParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensors(p.Params)
+	c.Tensors(p.Hx)
+	c.Tensor(p.BatchSizes)
+	c.Bool(p.HasBias)
+	c.Int64(p.NumLayers)
+	c.Float64(p.Dropout)
+	c.Bool(p.Train)
+	c.Bool(p.Bidirectional)
+	c.Bool(p.BatchFirst)
+	c.Tensor(p.Output)
+	c.Tensor(p.Hy)
+	c.Tensor(p.Cy)
+	c.Tensors(p.IOut)
+	c.Tensors(p.JOut)
+	c.Tensors(p.FOut)
+	c.Tensors(p.OOut)
+	c.Tensors(p.HOut)
+	c.Tensors(p.COut)
+	c.Tensors(p.TanhCOut)
 }
 
 // LstmBackwardParams are the arguments of aclnnLstmBackward, in C order.
@@ -867,54 +867,54 @@ type LstmBackwardParams struct {
 	Bidirectional      bool
 	BatchFirst         bool
 	OutputMask         []bool
-	DxOut              *Tensor
-	DhPrevOut          *Tensor
-	DcPrevOut          *Tensor
-	DparamsOut         []*Tensor
+	DxOut              *Tensor   // output
+	DhPrevOut          *Tensor   // output
+	DcPrevOut          *Tensor   // output
+	DparamsOut         []*Tensor // output
 }
 
-var opLstmBackward = operator{
-	name:    "LstmBackward",
-	symbol:  "aclnnLstmBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "input hx params dy dh dc i g f o h c tanhc batchSizesOptional hasBias numLayers dropout train bidirectional batchFirst outputMask dxOut dhPrevOut dcPrevOut dparamsOut",
+var opLstmBackward = Operator{
+	Name: "LstmBackward", Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "2026-08",
+	Params: "input hx params dy dh dc i g f o h c tanhc batchSizesOptional hasBias numLayers dropout train bidirectional batchFirst outputMask dxOut dhPrevOut dcPrevOut dparamsOut",
 }
 
 // LstmBackward launches aclnnLstmBackward (libopapi, CANN 2026-08) on st.
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
-	c := newCall(st, &opLstmBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLstmBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LstmBackwardParams) operator() *operator { return &opLstmBackward }
 
-func (p *LstmBackwardParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensors(p.Hx)
-	c.tensors(p.Params)
-	c.tensor(p.Dy)
-	c.tensor(p.Dh)
-	c.tensor(p.Dc)
-	c.tensors(p.I)
-	c.tensors(p.G)
-	c.tensors(p.F)
-	c.tensors(p.O)
-	c.tensors(p.H)
-	c.tensors(p.C)
-	c.tensors(p.Tanhc)
-	c.tensor(p.BatchSizesOptional)
-	c.bool(p.HasBias)
-	c.int64(p.NumLayers)
-	c.float64(p.Dropout)
-	c.bool(p.Train)
-	c.bool(p.Bidirectional)
-	c.bool(p.BatchFirst)
-	c.bools(p.OutputMask)
-	c.tensor(p.DxOut)
-	c.tensor(p.DhPrevOut)
-	c.tensor(p.DcPrevOut)
-	c.tensors(p.DparamsOut)
+// Operator implements Params.
+func (p *LstmBackwardParams) Operator() *Operator { return &opLstmBackward }
+
+// Encode implements Params.
+func (p *LstmBackwardParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensors(p.Hx)
+	c.Tensors(p.Params)
+	c.Tensor(p.Dy)
+	c.Tensor(p.Dh)
+	c.Tensor(p.Dc)
+	c.Tensors(p.I)
+	c.Tensors(p.G)
+	c.Tensors(p.F)
+	c.Tensors(p.O)
+	c.Tensors(p.H)
+	c.Tensors(p.C)
+	c.Tensors(p.Tanhc)
+	c.Tensor(p.BatchSizesOptional)
+	c.Bool(p.HasBias)
+	c.Int64(p.NumLayers)
+	c.Float64(p.Dropout)
+	c.Bool(p.Train)
+	c.Bool(p.Bidirectional)
+	c.Bool(p.BatchFirst)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DhPrevOut)
+	c.Tensor(p.DcPrevOut)
+	c.Tensors(p.DparamsOut)
 }
 
 // PrepareWyReprBwdParams are the arguments of aclnnPrepareWyReprBwd, in C order.
@@ -929,43 +929,43 @@ type PrepareWyReprBwdParams struct {
 	CuSeqlensOptional    []int64 // optional
 	ChunkIndicesOptional []int64 // optional
 	ChunkSize            int64
-	DkOut                *Tensor
-	DvOut                *Tensor
-	DbetaOut             *Tensor
-	DgOut                *Tensor
+	DkOut                *Tensor // output
+	DvOut                *Tensor // output
+	DbetaOut             *Tensor // output
+	DgOut                *Tensor // output
 }
 
-var opPrepareWyReprBwd = operator{
-	name:    "PrepareWyReprBwd",
-	symbol:  "aclnnPrepareWyReprBwd",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
+var opPrepareWyReprBwd = Operator{
+	Name: "PrepareWyReprBwd", Symbol: "aclnnPrepareWyReprBwd", Library: "libcust_opapi", Since: "custom",
+	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 }
 
 // PrepareWyReprBwd launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) on st.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
-	c := newCall(st, &opPrepareWyReprBwd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPrepareWyReprBwd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PrepareWyReprBwdParams) operator() *operator { return &opPrepareWyReprBwd }
 
-func (p *PrepareWyReprBwdParams) encode(c *call) {
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.Beta)
-	c.tensor(p.A)
-	c.tensor(p.Dw)
-	c.tensor(p.Du)
-	c.tensor(p.G)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.int64(p.ChunkSize)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DbetaOut)
-	c.tensor(p.DgOut)
+// Operator implements Params.
+func (p *PrepareWyReprBwdParams) Operator() *Operator { return &opPrepareWyReprBwd }
+
+// Encode implements Params.
+func (p *PrepareWyReprBwdParams) Encode(c *Call) {
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta)
+	c.Tensor(p.A)
+	c.Tensor(p.Dw)
+	c.Tensor(p.Du)
+	c.Tensor(p.G)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DbetaOut)
+	c.Tensor(p.DgOut)
 }
 
 // PrepareWyReprBwdDaParams are the arguments of aclnnPrepareWyReprBwdDa, in C order.
@@ -980,37 +980,37 @@ type PrepareWyReprBwdDaParams struct {
 	CuSeqlensOptional    []int64 // optional
 	ChunkIndicesOptional []int64 // optional
 	ChunkSize            int64
-	DAOut                *Tensor
+	DAOut                *Tensor // output
 }
 
-var opPrepareWyReprBwdDa = operator{
-	name:    "PrepareWyReprBwdDa",
-	symbol:  "aclnnPrepareWyReprBwdDa",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dAOut",
+var opPrepareWyReprBwdDa = Operator{
+	Name: "PrepareWyReprBwdDa", Symbol: "aclnnPrepareWyReprBwdDa", Library: "libcust_opapi", Since: "custom",
+	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dAOut",
 }
 
 // PrepareWyReprBwdDa launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) on st.
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
-	c := newCall(st, &opPrepareWyReprBwdDa)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPrepareWyReprBwdDa)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PrepareWyReprBwdDaParams) operator() *operator { return &opPrepareWyReprBwdDa }
 
-func (p *PrepareWyReprBwdDaParams) encode(c *call) {
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.Beta)
-	c.tensor(p.A)
-	c.tensor(p.Dw)
-	c.tensor(p.Du)
-	c.tensor(p.G)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.int64(p.ChunkSize)
-	c.tensor(p.DAOut)
+// Operator implements Params.
+func (p *PrepareWyReprBwdDaParams) Operator() *Operator { return &opPrepareWyReprBwdDa }
+
+// Encode implements Params.
+func (p *PrepareWyReprBwdDaParams) Encode(c *Call) {
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta)
+	c.Tensor(p.A)
+	c.Tensor(p.Dw)
+	c.Tensor(p.Du)
+	c.Tensor(p.G)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.DAOut)
 }
 
 // PrepareWyReprBwdFullParams are the arguments of aclnnPrepareWyReprBwdFull, in C order.
@@ -1026,44 +1026,44 @@ type PrepareWyReprBwdFullParams struct {
 	CuSeqlensOptional    []int64 // optional
 	ChunkIndicesOptional []int64 // optional
 	ChunkSize            int64
-	DkOut                *Tensor
-	DvOut                *Tensor
-	DbetaOut             *Tensor
-	DgOut                *Tensor
+	DkOut                *Tensor // output
+	DvOut                *Tensor // output
+	DbetaOut             *Tensor // output
+	DgOut                *Tensor // output
 }
 
-var opPrepareWyReprBwdFull = operator{
-	name:    "PrepareWyReprBwdFull",
-	symbol:  "aclnnPrepareWyReprBwdFull",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "k v beta a dA dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
+var opPrepareWyReprBwdFull = Operator{
+	Name: "PrepareWyReprBwdFull", Symbol: "aclnnPrepareWyReprBwdFull", Library: "libcust_opapi", Since: "custom",
+	Params: "k v beta a dA dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 }
 
 // PrepareWyReprBwdFull launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) on st.
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
-	c := newCall(st, &opPrepareWyReprBwdFull)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opPrepareWyReprBwdFull)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *PrepareWyReprBwdFullParams) operator() *operator { return &opPrepareWyReprBwdFull }
 
-func (p *PrepareWyReprBwdFullParams) encode(c *call) {
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.Beta)
-	c.tensor(p.A)
-	c.tensor(p.DA)
-	c.tensor(p.Dw)
-	c.tensor(p.Du)
-	c.tensor(p.G)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.int64(p.ChunkSize)
-	c.tensor(p.DkOut)
-	c.tensor(p.DvOut)
-	c.tensor(p.DbetaOut)
-	c.tensor(p.DgOut)
+// Operator implements Params.
+func (p *PrepareWyReprBwdFullParams) Operator() *Operator { return &opPrepareWyReprBwdFull }
+
+// Encode implements Params.
+func (p *PrepareWyReprBwdFullParams) Encode(c *Call) {
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta)
+	c.Tensor(p.A)
+	c.Tensor(p.DA)
+	c.Tensor(p.Dw)
+	c.Tensor(p.Du)
+	c.Tensor(p.G)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.DkOut)
+	c.Tensor(p.DvOut)
+	c.Tensor(p.DbetaOut)
+	c.Tensor(p.DgOut)
 }
 
 // RecomputeWUFwdParams are the arguments of aclnnRecomputeWUFwd, in C order.
@@ -1077,38 +1077,38 @@ type RecomputeWUFwdParams struct {
 	CuSeqlensOptional    []int64 // optional
 	ChunkIndicesOptional []int64 // optional
 	ChunkSize            int64
-	WOut                 *Tensor
-	UOut                 *Tensor
+	WOut                 *Tensor // output
+	UOut                 *Tensor // output
 }
 
-var opRecomputeWUFwd = operator{
-	name:    "RecomputeWUFwd",
-	symbol:  "aclnnRecomputeWUFwd",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "k v beta a g gk cuSeqlensOptional chunkIndicesOptional chunkSize wOut uOut",
+var opRecomputeWUFwd = Operator{
+	Name: "RecomputeWUFwd", Symbol: "aclnnRecomputeWUFwd", Library: "libcust_opapi", Since: "custom",
+	Params: "k v beta a g gk cuSeqlensOptional chunkIndicesOptional chunkSize wOut uOut",
 }
 
 // RecomputeWUFwd launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) on st.
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
-	c := newCall(st, &opRecomputeWUFwd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRecomputeWUFwd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RecomputeWUFwdParams) operator() *operator { return &opRecomputeWUFwd }
 
-func (p *RecomputeWUFwdParams) encode(c *call) {
-	c.tensor(p.K)
-	c.tensor(p.V)
-	c.tensor(p.Beta)
-	c.tensor(p.A)
-	c.tensor(p.G)
-	c.tensor(p.Gk)
-	c.ints(p.CuSeqlensOptional)
-	c.ints(p.ChunkIndicesOptional)
-	c.int64(p.ChunkSize)
-	c.tensor(p.WOut)
-	c.tensor(p.UOut)
+// Operator implements Params.
+func (p *RecomputeWUFwdParams) Operator() *Operator { return &opRecomputeWUFwd }
+
+// Encode implements Params.
+func (p *RecomputeWUFwdParams) Encode(c *Call) {
+	c.Tensor(p.K)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta)
+	c.Tensor(p.A)
+	c.Tensor(p.G)
+	c.Tensor(p.Gk)
+	c.Ints(p.CuSeqlensOptional)
+	c.Ints(p.ChunkIndicesOptional)
+	c.Int64(p.ChunkSize)
+	c.Tensor(p.WOut)
+	c.Tensor(p.UOut)
 }
 
 // RecurrentGatedDeltaRuleParams are the arguments of aclnnRecurrentGatedDeltaRule, in C order.
@@ -1117,45 +1117,45 @@ type RecurrentGatedDeltaRuleParams struct {
 	Key               *Tensor
 	Value             *Tensor
 	Beta              *Tensor
-	StateRef          *Tensor
+	StateRef          *Tensor // read and written
 	ActualSeqLengths  *Tensor
 	SsmStateIndices   *Tensor
 	G                 *Tensor
 	Gk                *Tensor
 	NumAcceptedTokens *Tensor
 	ScaleValue        float32
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opRecurrentGatedDeltaRule = operator{
-	name:    "RecurrentGatedDeltaRule",
-	symbol:  "aclnnRecurrentGatedDeltaRule",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "query key value beta stateRef actualSeqLengths ssmStateIndices g gk numAcceptedTokens scaleValue out",
+var opRecurrentGatedDeltaRule = Operator{
+	Name: "RecurrentGatedDeltaRule", Symbol: "aclnnRecurrentGatedDeltaRule", Library: "libcust_opapi", Since: "custom",
+	Params: "query key value beta stateRef actualSeqLengths ssmStateIndices g gk numAcceptedTokens scaleValue out",
 }
 
 // RecurrentGatedDeltaRule launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) on st.
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
-	c := newCall(st, &opRecurrentGatedDeltaRule)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRecurrentGatedDeltaRule)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RecurrentGatedDeltaRuleParams) operator() *operator { return &opRecurrentGatedDeltaRule }
 
-func (p *RecurrentGatedDeltaRuleParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.Beta)
-	c.tensor(p.StateRef)
-	c.tensor(p.ActualSeqLengths)
-	c.tensor(p.SsmStateIndices)
-	c.tensor(p.G)
-	c.tensor(p.Gk)
-	c.tensor(p.NumAcceptedTokens)
-	c.float32(p.ScaleValue)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RecurrentGatedDeltaRuleParams) Operator() *Operator { return &opRecurrentGatedDeltaRule }
+
+// Encode implements Params.
+func (p *RecurrentGatedDeltaRuleParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.Beta)
+	c.Tensor(p.StateRef)
+	c.Tensor(p.ActualSeqLengths)
+	c.Tensor(p.SsmStateIndices)
+	c.Tensor(p.G)
+	c.Tensor(p.Gk)
+	c.Tensor(p.NumAcceptedTokens)
+	c.Float32(p.ScaleValue)
+	c.Tensor(p.Out)
 }
 
 // RecurrentKdaParams are the arguments of aclnnRecurrentKda, in C order.
@@ -1165,7 +1165,7 @@ type RecurrentKdaParams struct {
 	Value                     *Tensor
 	Gate                      *Tensor
 	Beta                      *Tensor
-	InitialStateRef           *Tensor
+	InitialStateRef           *Tensor // read and written
 	CuSeqlensOptional         *Tensor // optional
 	SsmStateIndicesOptional   *Tensor // optional
 	ALogOptional              *Tensor // optional
@@ -1182,51 +1182,51 @@ type RecurrentKdaParams struct {
 	SafeGate                  bool
 	LowerBound                float64
 	StateVFirst               bool
-	AttnOut                   *Tensor
+	AttnOut                   *Tensor // output
 	FinalState                *Tensor
 }
 
-var opRecurrentKda = operator{
-	name:    "RecurrentKda",
-	symbol:  "aclnnRecurrentKda",
-	library: "libcust_opapi",
-	since:   "custom",
-	params:  "query key value gate beta initialStateRef cuSeqlensOptional ssmStateIndicesOptional aLogOptional dtBiasOptional numAcceptedTokensOptional layout scale outputFinalState inplaceFinalState useQkL2normInKernel useGateInKernel useBetaSigmoidInKernel allowNegEigval safeGate lowerBound stateVFirst attnOut finalState",
+var opRecurrentKda = Operator{
+	Name: "RecurrentKda", Symbol: "aclnnRecurrentKda", Library: "libcust_opapi", Since: "custom",
+	Params: "query key value gate beta initialStateRef cuSeqlensOptional ssmStateIndicesOptional aLogOptional dtBiasOptional numAcceptedTokensOptional layout scale outputFinalState inplaceFinalState useQkL2normInKernel useGateInKernel useBetaSigmoidInKernel allowNegEigval safeGate lowerBound stateVFirst attnOut finalState",
 }
 
 // RecurrentKda launches aclnnRecurrentKda (libcust_opapi, custom operator package) on st.
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
-	c := newCall(st, &opRecurrentKda)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRecurrentKda)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RecurrentKdaParams) operator() *operator { return &opRecurrentKda }
 
-func (p *RecurrentKdaParams) encode(c *call) {
-	c.tensor(p.Query)
-	c.tensor(p.Key)
-	c.tensor(p.Value)
-	c.tensor(p.Gate)
-	c.tensor(p.Beta)
-	c.tensor(p.InitialStateRef)
-	c.tensor(p.CuSeqlensOptional)
-	c.tensor(p.SsmStateIndicesOptional)
-	c.tensor(p.ALogOptional)
-	c.tensor(p.DtBiasOptional)
-	c.tensor(p.NumAcceptedTokensOptional)
-	c.str(p.Layout)
-	c.float64(p.Scale)
-	c.bool(p.OutputFinalState)
-	c.bool(p.InplaceFinalState)
-	c.bool(p.UseQkL2normInKernel)
-	c.bool(p.UseGateInKernel)
-	c.bool(p.UseBetaSigmoidInKernel)
-	c.bool(p.AllowNegEigval)
-	c.bool(p.SafeGate)
-	c.float64(p.LowerBound)
-	c.bool(p.StateVFirst)
-	c.tensor(p.AttnOut)
-	c.tensor(p.FinalState)
+// Operator implements Params.
+func (p *RecurrentKdaParams) Operator() *Operator { return &opRecurrentKda }
+
+// Encode implements Params.
+func (p *RecurrentKdaParams) Encode(c *Call) {
+	c.Tensor(p.Query)
+	c.Tensor(p.Key)
+	c.Tensor(p.Value)
+	c.Tensor(p.Gate)
+	c.Tensor(p.Beta)
+	c.Tensor(p.InitialStateRef)
+	c.Tensor(p.CuSeqlensOptional)
+	c.Tensor(p.SsmStateIndicesOptional)
+	c.Tensor(p.ALogOptional)
+	c.Tensor(p.DtBiasOptional)
+	c.Tensor(p.NumAcceptedTokensOptional)
+	c.Str(p.Layout)
+	c.Float64(p.Scale)
+	c.Bool(p.OutputFinalState)
+	c.Bool(p.InplaceFinalState)
+	c.Bool(p.UseQkL2normInKernel)
+	c.Bool(p.UseGateInKernel)
+	c.Bool(p.UseBetaSigmoidInKernel)
+	c.Bool(p.AllowNegEigval)
+	c.Bool(p.SafeGate)
+	c.Float64(p.LowerBound)
+	c.Bool(p.StateVFirst)
+	c.Tensor(p.AttnOut)
+	c.Tensor(p.FinalState)
 }
 
 // ThnnFusedLstmCellParams are the arguments of aclnnThnnFusedLstmCell, in C order.
@@ -1236,36 +1236,36 @@ type ThnnFusedLstmCellParams struct {
 	Cx                 *Tensor
 	InputBiasOptional  *Tensor // optional
 	HiddenBiasOptional *Tensor // optional
-	HyOut              *Tensor
-	CyOut              *Tensor
-	StorageOut         *Tensor
+	HyOut              *Tensor // output
+	CyOut              *Tensor // output
+	StorageOut         *Tensor // output
 }
 
-var opThnnFusedLstmCell = operator{
-	name:    "ThnnFusedLstmCell",
-	symbol:  "aclnnThnnFusedLstmCell",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "inputGates hiddenGates cx inputBiasOptional hiddenBiasOptional hyOut cyOut storageOut",
+var opThnnFusedLstmCell = Operator{
+	Name: "ThnnFusedLstmCell", Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "2026-08",
+	Params: "inputGates hiddenGates cx inputBiasOptional hiddenBiasOptional hyOut cyOut storageOut",
 }
 
 // ThnnFusedLstmCell launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) on st.
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
-	c := newCall(st, &opThnnFusedLstmCell)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opThnnFusedLstmCell)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ThnnFusedLstmCellParams) operator() *operator { return &opThnnFusedLstmCell }
 
-func (p *ThnnFusedLstmCellParams) encode(c *call) {
-	c.tensor(p.InputGates)
-	c.tensor(p.HiddenGates)
-	c.tensor(p.Cx)
-	c.tensor(p.InputBiasOptional)
-	c.tensor(p.HiddenBiasOptional)
-	c.tensor(p.HyOut)
-	c.tensor(p.CyOut)
-	c.tensor(p.StorageOut)
+// Operator implements Params.
+func (p *ThnnFusedLstmCellParams) Operator() *Operator { return &opThnnFusedLstmCell }
+
+// Encode implements Params.
+func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
+	c.Tensor(p.InputGates)
+	c.Tensor(p.HiddenGates)
+	c.Tensor(p.Cx)
+	c.Tensor(p.InputBiasOptional)
+	c.Tensor(p.HiddenBiasOptional)
+	c.Tensor(p.HyOut)
+	c.Tensor(p.CyOut)
+	c.Tensor(p.StorageOut)
 }
 
 // ThnnFusedLstmCellBackwardParams are the arguments of aclnnThnnFusedLstmCellBackward, in C order.
@@ -1276,35 +1276,35 @@ type ThnnFusedLstmCellBackwardParams struct {
 	Cy             *Tensor
 	Storage        *Tensor
 	HasBias        bool
-	GradGatesOut   *Tensor
-	GradCxOut      *Tensor
-	GradBiasOut    *Tensor
+	GradGatesOut   *Tensor // output
+	GradCxOut      *Tensor // output
+	GradBiasOut    *Tensor // output
 }
 
-var opThnnFusedLstmCellBackward = operator{
-	name:    "ThnnFusedLstmCellBackward",
-	symbol:  "aclnnThnnFusedLstmCellBackward",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "gradHyOptional gradCOptional cx cy storage hasBias gradGatesOut gradCxOut gradBiasOut",
+var opThnnFusedLstmCellBackward = Operator{
+	Name: "ThnnFusedLstmCellBackward", Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "2026-08",
+	Params: "gradHyOptional gradCOptional cx cy storage hasBias gradGatesOut gradCxOut gradBiasOut",
 }
 
 // ThnnFusedLstmCellBackward launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) on st.
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
-	c := newCall(st, &opThnnFusedLstmCellBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opThnnFusedLstmCellBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ThnnFusedLstmCellBackwardParams) operator() *operator { return &opThnnFusedLstmCellBackward }
 
-func (p *ThnnFusedLstmCellBackwardParams) encode(c *call) {
-	c.tensor(p.GradHyOptional)
-	c.tensor(p.GradCOptional)
-	c.tensor(p.Cx)
-	c.tensor(p.Cy)
-	c.tensor(p.Storage)
-	c.bool(p.HasBias)
-	c.tensor(p.GradGatesOut)
-	c.tensor(p.GradCxOut)
-	c.tensor(p.GradBiasOut)
+// Operator implements Params.
+func (p *ThnnFusedLstmCellBackwardParams) Operator() *Operator { return &opThnnFusedLstmCellBackward }
+
+// Encode implements Params.
+func (p *ThnnFusedLstmCellBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradHyOptional)
+	c.Tensor(p.GradCOptional)
+	c.Tensor(p.Cx)
+	c.Tensor(p.Cy)
+	c.Tensor(p.Storage)
+	c.Bool(p.HasBias)
+	c.Tensor(p.GradGatesOut)
+	c.Tensor(p.GradCxOut)
+	c.Tensor(p.GradBiasOut)
 }

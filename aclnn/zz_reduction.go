@@ -11,30 +11,30 @@ type AllParams struct {
 	Self    *Tensor
 	Dim     []int64
 	Keepdim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAll = operator{
-	name:    "All",
-	symbol:  "aclnnAll",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out",
+var opAll = Operator{
+	Name: "All", Symbol: "aclnnAll", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out",
 }
 
 // All launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func All(st *acl.Stream, p AllParams) error {
-	c := newCall(st, &opAll)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAll)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AllParams) operator() *operator { return &opAll }
 
-func (p *AllParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AllParams) Operator() *Operator { return &opAll }
+
+// Encode implements Params.
+func (p *AllParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // AmaxParams are the arguments of aclnnAmax, in C order.
@@ -42,30 +42,30 @@ type AmaxParams struct {
 	Self    *Tensor
 	Dim     []int64
 	KeepDim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAmax = operator{
-	name:    "Amax",
-	symbol:  "aclnnAmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim out",
+var opAmax = Operator{
+	Name: "Amax", Symbol: "aclnnAmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim out",
 }
 
 // Amax launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Amax(st *acl.Stream, p AmaxParams) error {
-	c := newCall(st, &opAmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AmaxParams) operator() *operator { return &opAmax }
 
-func (p *AmaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AmaxParams) Operator() *Operator { return &opAmax }
+
+// Encode implements Params.
+func (p *AmaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.Out)
 }
 
 // AminParams are the arguments of aclnnAmin, in C order.
@@ -73,30 +73,30 @@ type AminParams struct {
 	Self    *Tensor
 	Dim     []int64
 	KeepDim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAmin = operator{
-	name:    "Amin",
-	symbol:  "aclnnAmin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim out",
+var opAmin = Operator{
+	Name: "Amin", Symbol: "aclnnAmin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim out",
 }
 
 // Amin launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Amin(st *acl.Stream, p AminParams) error {
-	c := newCall(st, &opAmin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAmin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AminParams) operator() *operator { return &opAmin }
 
-func (p *AminParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AminParams) Operator() *Operator { return &opAmin }
+
+// Encode implements Params.
+func (p *AminParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.Out)
 }
 
 // AminmaxParams are the arguments of aclnnAminmax, in C order.
@@ -104,61 +104,61 @@ type AminmaxParams struct {
 	Self    *Tensor
 	Dim     []int64
 	KeepDim bool
-	MinOut  *Tensor
-	MaxOut  *Tensor
+	MinOut  *Tensor // output
+	MaxOut  *Tensor // output
 }
 
-var opAminmax = operator{
-	name:    "Aminmax",
-	symbol:  "aclnnAminmax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim minOut maxOut",
+var opAminmax = Operator{
+	Name: "Aminmax", Symbol: "aclnnAminmax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim minOut maxOut",
 }
 
 // Aminmax launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
-	c := newCall(st, &opAminmax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAminmax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AminmaxParams) operator() *operator { return &opAminmax }
 
-func (p *AminmaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.MinOut)
-	c.tensor(p.MaxOut)
+// Operator implements Params.
+func (p *AminmaxParams) Operator() *Operator { return &opAminmax }
+
+// Encode implements Params.
+func (p *AminmaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.MinOut)
+	c.Tensor(p.MaxOut)
 }
 
 // AminmaxAllParams are the arguments of aclnnAminmaxAll, in C order.
 type AminmaxAllParams struct {
 	Self   *Tensor
-	MinOut *Tensor
-	MaxOut *Tensor
+	MinOut *Tensor // output
+	MaxOut *Tensor // output
 }
 
-var opAminmaxAll = operator{
-	name:    "AminmaxAll",
-	symbol:  "aclnnAminmaxAll",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self minOut maxOut",
+var opAminmaxAll = Operator{
+	Name: "AminmaxAll", Symbol: "aclnnAminmaxAll", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self minOut maxOut",
 }
 
 // AminmaxAll launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
-	c := newCall(st, &opAminmaxAll)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAminmaxAll)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AminmaxAllParams) operator() *operator { return &opAminmaxAll }
 
-func (p *AminmaxAllParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.MinOut)
-	c.tensor(p.MaxOut)
+// Operator implements Params.
+func (p *AminmaxAllParams) Operator() *Operator { return &opAminmaxAll }
+
+// Encode implements Params.
+func (p *AminmaxAllParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.MinOut)
+	c.Tensor(p.MaxOut)
 }
 
 // AminmaxDimParams are the arguments of aclnnAminmaxDim, in C order.
@@ -166,32 +166,32 @@ type AminmaxDimParams struct {
 	Self    *Tensor
 	Dim     int64
 	KeepDim bool
-	MinOut  *Tensor
-	MaxOut  *Tensor
+	MinOut  *Tensor // output
+	MaxOut  *Tensor // output
 }
 
-var opAminmaxDim = operator{
-	name:    "AminmaxDim",
-	symbol:  "aclnnAminmaxDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim minOut maxOut",
+var opAminmaxDim = Operator{
+	Name: "AminmaxDim", Symbol: "aclnnAminmaxDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim minOut maxOut",
 }
 
 // AminmaxDim launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
-	c := newCall(st, &opAminmaxDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAminmaxDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AminmaxDimParams) operator() *operator { return &opAminmaxDim }
 
-func (p *AminmaxDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.MinOut)
-	c.tensor(p.MaxOut)
+// Operator implements Params.
+func (p *AminmaxDimParams) Operator() *Operator { return &opAminmaxDim }
+
+// Encode implements Params.
+func (p *AminmaxDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.MinOut)
+	c.Tensor(p.MaxOut)
 }
 
 // AnyParams are the arguments of aclnnAny, in C order.
@@ -199,30 +199,30 @@ type AnyParams struct {
 	Self    *Tensor
 	Dim     []int64
 	Keepdim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opAny = operator{
-	name:    "Any",
-	symbol:  "aclnnAny",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out",
+var opAny = Operator{
+	Name: "Any", Symbol: "aclnnAny", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out",
 }
 
 // Any launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Any(st *acl.Stream, p AnyParams) error {
-	c := newCall(st, &opAny)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAny)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AnyParams) operator() *operator { return &opAny }
 
-func (p *AnyParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AnyParams) Operator() *Operator { return &opAny }
+
+// Encode implements Params.
+func (p *AnyParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // ArgMaxParams are the arguments of aclnnArgMax, in C order.
@@ -230,30 +230,30 @@ type ArgMaxParams struct {
 	Self    *Tensor
 	Dim     int64
 	Keepdim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opArgMax = operator{
-	name:    "ArgMax",
-	symbol:  "aclnnArgMax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out",
+var opArgMax = Operator{
+	Name: "ArgMax", Symbol: "aclnnArgMax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out",
 }
 
 // ArgMax launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
-	c := newCall(st, &opArgMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opArgMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ArgMaxParams) operator() *operator { return &opArgMax }
 
-func (p *ArgMaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ArgMaxParams) Operator() *Operator { return &opArgMax }
+
+// Encode implements Params.
+func (p *ArgMaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // ArgMinParams are the arguments of aclnnArgMin, in C order.
@@ -261,30 +261,30 @@ type ArgMinParams struct {
 	Self    *Tensor
 	Dim     int64
 	Keepdim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opArgMin = operator{
-	name:    "ArgMin",
-	symbol:  "aclnnArgMin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out",
+var opArgMin = Operator{
+	Name: "ArgMin", Symbol: "aclnnArgMin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out",
 }
 
 // ArgMin launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
-	c := newCall(st, &opArgMin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opArgMin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ArgMinParams) operator() *operator { return &opArgMin }
 
-func (p *ArgMinParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ArgMinParams) Operator() *Operator { return &opArgMin }
+
+// Encode implements Params.
+func (p *ArgMinParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // ArgsortParams are the arguments of aclnnArgsort, in C order.
@@ -292,30 +292,30 @@ type ArgsortParams struct {
 	Self       *Tensor
 	Dim        int64
 	Descending bool
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opArgsort = operator{
-	name:    "Argsort",
-	symbol:  "aclnnArgsort",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim descending out",
+var opArgsort = Operator{
+	Name: "Argsort", Symbol: "aclnnArgsort", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim descending out",
 }
 
 // Argsort launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Argsort(st *acl.Stream, p ArgsortParams) error {
-	c := newCall(st, &opArgsort)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opArgsort)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ArgsortParams) operator() *operator { return &opArgsort }
 
-func (p *ArgsortParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Descending)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ArgsortParams) Operator() *Operator { return &opArgsort }
+
+// Encode implements Params.
+func (p *ArgsortParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Descending)
+	c.Tensor(p.Out)
 }
 
 // BincountParams are the arguments of aclnnBincount, in C order.
@@ -323,92 +323,92 @@ type BincountParams struct {
 	Self      *Tensor
 	Weights   *Tensor
 	Minlength int64
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opBincount = operator{
-	name:    "Bincount",
-	symbol:  "aclnnBincount",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self weights minlength out",
+var opBincount = Operator{
+	Name: "Bincount", Symbol: "aclnnBincount", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self weights minlength out",
 }
 
 // Bincount launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Bincount(st *acl.Stream, p BincountParams) error {
-	c := newCall(st, &opBincount)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBincount)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BincountParams) operator() *operator { return &opBincount }
 
-func (p *BincountParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Weights)
-	c.int64(p.Minlength)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BincountParams) Operator() *Operator { return &opBincount }
+
+// Encode implements Params.
+func (p *BincountParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Weights)
+	c.Int64(p.Minlength)
+	c.Tensor(p.Out)
 }
 
 // CummaxParams are the arguments of aclnnCummax, in C order.
 type CummaxParams struct {
 	Self       *Tensor
 	Dim        int64
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opCummax = operator{
-	name:    "Cummax",
-	symbol:  "aclnnCummax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim valuesOut indicesOut",
+var opCummax = Operator{
+	Name: "Cummax", Symbol: "aclnnCummax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim valuesOut indicesOut",
 }
 
 // Cummax launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cummax(st *acl.Stream, p CummaxParams) error {
-	c := newCall(st, &opCummax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCummax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CummaxParams) operator() *operator { return &opCummax }
 
-func (p *CummaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *CummaxParams) Operator() *Operator { return &opCummax }
+
+// Encode implements Params.
+func (p *CummaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // CumminParams are the arguments of aclnnCummin, in C order.
 type CumminParams struct {
 	Self       *Tensor
 	Dim        int64
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opCummin = operator{
-	name:    "Cummin",
-	symbol:  "aclnnCummin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim valuesOut indicesOut",
+var opCummin = Operator{
+	Name: "Cummin", Symbol: "aclnnCummin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim valuesOut indicesOut",
 }
 
 // Cummin launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cummin(st *acl.Stream, p CumminParams) error {
-	c := newCall(st, &opCummin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCummin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CumminParams) operator() *operator { return &opCummin }
 
-func (p *CumminParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *CumminParams) Operator() *Operator { return &opCummin }
+
+// Encode implements Params.
+func (p *CumminParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // CumprodParams are the arguments of aclnnCumprod, in C order.
@@ -416,30 +416,30 @@ type CumprodParams struct {
 	Input *Tensor
 	Dim   Scalar
 	Dtype DType
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCumprod = operator{
-	name:    "Cumprod",
-	symbol:  "aclnnCumprod",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input dim dtype out",
+var opCumprod = Operator{
+	Name: "Cumprod", Symbol: "aclnnCumprod", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input dim dtype out",
 }
 
 // Cumprod launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cumprod(st *acl.Stream, p CumprodParams) error {
-	c := newCall(st, &opCumprod)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCumprod)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CumprodParams) operator() *operator { return &opCumprod }
 
-func (p *CumprodParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.scalar(p.Dim)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CumprodParams) Operator() *Operator { return &opCumprod }
+
+// Encode implements Params.
+func (p *CumprodParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Scalar(p.Dim)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // CumsumParams are the arguments of aclnnCumsum, in C order.
@@ -447,30 +447,30 @@ type CumsumParams struct {
 	Self  *Tensor
 	Dim   int64
 	Dtype DType
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opCumsum = operator{
-	name:    "Cumsum",
-	symbol:  "aclnnCumsum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim dtype out",
+var opCumsum = Operator{
+	Name: "Cumsum", Symbol: "aclnnCumsum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim dtype out",
 }
 
 // Cumsum launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Cumsum(st *acl.Stream, p CumsumParams) error {
-	c := newCall(st, &opCumsum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCumsum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CumsumParams) operator() *operator { return &opCumsum }
 
-func (p *CumsumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CumsumParams) Operator() *Operator { return &opCumsum }
+
+// Encode implements Params.
+func (p *CumsumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // CumsumV2Params are the arguments of aclnnCumsumV2, in C order.
@@ -479,31 +479,31 @@ type CumsumV2Params struct {
 	Dim       int64
 	Exclusive bool
 	Reverse   bool
-	Out       *Tensor
+	Out       *Tensor // output
 }
 
-var opCumsumV2 = operator{
-	name:    "CumsumV2",
-	symbol:  "aclnnCumsumV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim exclusive reverse out",
+var opCumsumV2 = Operator{
+	Name: "CumsumV2", Symbol: "aclnnCumsumV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim exclusive reverse out",
 }
 
 // CumsumV2 launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
-	c := newCall(st, &opCumsumV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opCumsumV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *CumsumV2Params) operator() *operator { return &opCumsumV2 }
 
-func (p *CumsumV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Exclusive)
-	c.bool(p.Reverse)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *CumsumV2Params) Operator() *Operator { return &opCumsumV2 }
+
+// Encode implements Params.
+func (p *CumsumV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Exclusive)
+	c.Bool(p.Reverse)
+	c.Tensor(p.Out)
 }
 
 // HistcParams are the arguments of aclnnHistc, in C order.
@@ -512,31 +512,31 @@ type HistcParams struct {
 	Bins int64
 	Min  Scalar
 	Max  Scalar
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opHistc = operator{
-	name:    "Histc",
-	symbol:  "aclnnHistc",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self bins min max out",
+var opHistc = Operator{
+	Name: "Histc", Symbol: "aclnnHistc", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self bins min max out",
 }
 
 // Histc launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Histc(st *acl.Stream, p HistcParams) error {
-	c := newCall(st, &opHistc)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opHistc)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *HistcParams) operator() *operator { return &opHistc }
 
-func (p *HistcParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Bins)
-	c.scalar(p.Min)
-	c.scalar(p.Max)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *HistcParams) Operator() *Operator { return &opHistc }
+
+// Encode implements Params.
+func (p *HistcParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Bins)
+	c.Scalar(p.Min)
+	c.Scalar(p.Max)
+	c.Tensor(p.Out)
 }
 
 // InplaceCumprodParams are the arguments of aclnnInplaceCumprod, in C order.
@@ -545,25 +545,25 @@ type InplaceCumprodParams struct {
 	Dim   Scalar
 }
 
-var opInplaceCumprod = operator{
-	name:    "InplaceCumprod",
-	symbol:  "aclnnInplaceCumprod",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input dim",
+var opInplaceCumprod = Operator{
+	Name: "InplaceCumprod", Symbol: "aclnnInplaceCumprod", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input dim",
 }
 
 // InplaceCumprod launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
-	c := newCall(st, &opInplaceCumprod)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opInplaceCumprod)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *InplaceCumprodParams) operator() *operator { return &opInplaceCumprod }
 
-func (p *InplaceCumprodParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.scalar(p.Dim)
+// Operator implements Params.
+func (p *InplaceCumprodParams) Operator() *Operator { return &opInplaceCumprod }
+
+// Encode implements Params.
+func (p *InplaceCumprodParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Scalar(p.Dim)
 }
 
 // KthvalueParams are the arguments of aclnnKthvalue, in C order.
@@ -572,33 +572,33 @@ type KthvalueParams struct {
 	K          int64
 	Dim        int64
 	Keepdim    bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opKthvalue = operator{
-	name:    "Kthvalue",
-	symbol:  "aclnnKthvalue",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self k dim keepdim valuesOut indicesOut",
+var opKthvalue = Operator{
+	Name: "Kthvalue", Symbol: "aclnnKthvalue", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self k dim keepdim valuesOut indicesOut",
 }
 
 // Kthvalue launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
-	c := newCall(st, &opKthvalue)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opKthvalue)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *KthvalueParams) operator() *operator { return &opKthvalue }
 
-func (p *KthvalueParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.K)
-	c.int64(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *KthvalueParams) Operator() *Operator { return &opKthvalue }
+
+// Encode implements Params.
+func (p *KthvalueParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.K)
+	c.Int64(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // LogSumExpParams are the arguments of aclnnLogSumExp, in C order.
@@ -606,57 +606,57 @@ type LogSumExpParams struct {
 	Self    *Tensor
 	Dim     []int64
 	KeepDim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opLogSumExp = operator{
-	name:    "LogSumExp",
-	symbol:  "aclnnLogSumExp",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim out",
+var opLogSumExp = Operator{
+	Name: "LogSumExp", Symbol: "aclnnLogSumExp", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim out",
 }
 
 // LogSumExp launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
-	c := newCall(st, &opLogSumExp)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opLogSumExp)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *LogSumExpParams) operator() *operator { return &opLogSumExp }
 
-func (p *LogSumExpParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *LogSumExpParams) Operator() *Operator { return &opLogSumExp }
+
+// Encode implements Params.
+func (p *LogSumExpParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.Out)
 }
 
 // MaxParams are the arguments of aclnnMax, in C order.
 type MaxParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opMax = operator{
-	name:    "Max",
-	symbol:  "aclnnMax",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opMax = Operator{
+	Name: "Max", Symbol: "aclnnMax", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Max launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Max(st *acl.Stream, p MaxParams) error {
-	c := newCall(st, &opMax)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMax)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxParams) operator() *operator { return &opMax }
 
-func (p *MaxParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxParams) Operator() *Operator { return &opMax }
+
+// Encode implements Params.
+func (p *MaxParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // MaxDimParams are the arguments of aclnnMaxDim, in C order.
@@ -664,32 +664,32 @@ type MaxDimParams struct {
 	Self    *Tensor
 	Dim     int64
 	Keepdim bool
-	Out     *Tensor
-	Indices *Tensor
+	Out     *Tensor // output
+	Indices *Tensor // output
 }
 
-var opMaxDim = operator{
-	name:    "MaxDim",
-	symbol:  "aclnnMaxDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out indices",
+var opMaxDim = Operator{
+	Name: "MaxDim", Symbol: "aclnnMaxDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out indices",
 }
 
 // MaxDim launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
-	c := newCall(st, &opMaxDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxDimParams) operator() *operator { return &opMaxDim }
 
-func (p *MaxDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
-	c.tensor(p.Indices)
+// Operator implements Params.
+func (p *MaxDimParams) Operator() *Operator { return &opMaxDim }
+
+// Encode implements Params.
+func (p *MaxDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
+	c.Tensor(p.Indices)
 }
 
 // MaxV2Params are the arguments of aclnnMaxV2, in C order.
@@ -698,31 +698,31 @@ type MaxV2Params struct {
 	Dims              []int64
 	KeepDims          bool
 	NoopWithEmptyDims bool
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opMaxV2 = operator{
-	name:    "MaxV2",
-	symbol:  "aclnnMaxV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dims keepDims noopWithEmptyDims out",
+var opMaxV2 = Operator{
+	Name: "MaxV2", Symbol: "aclnnMaxV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dims keepDims noopWithEmptyDims out",
 }
 
 // MaxV2 launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
-	c := newCall(st, &opMaxV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMaxV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MaxV2Params) operator() *operator { return &opMaxV2 }
 
-func (p *MaxV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dims)
-	c.bool(p.KeepDims)
-	c.bool(p.NoopWithEmptyDims)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MaxV2Params) Operator() *Operator { return &opMaxV2 }
+
+// Encode implements Params.
+func (p *MaxV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Bool(p.NoopWithEmptyDims)
+	c.Tensor(p.Out)
 }
 
 // MeanParams are the arguments of aclnnMean, in C order.
@@ -731,31 +731,31 @@ type MeanParams struct {
 	Dim     []int64
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opMean = operator{
-	name:    "Mean",
-	symbol:  "aclnnMean",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim dtype out",
+var opMean = Operator{
+	Name: "Mean", Symbol: "aclnnMean", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim dtype out",
 }
 
 // Mean launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Mean(st *acl.Stream, p MeanParams) error {
-	c := newCall(st, &opMean)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMean)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MeanParams) operator() *operator { return &opMean }
 
-func (p *MeanParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MeanParams) Operator() *Operator { return &opMean }
+
+// Encode implements Params.
+func (p *MeanParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // MeanV2Params are the arguments of aclnnMeanV2, in C order.
@@ -764,58 +764,58 @@ type MeanV2Params struct {
 	Dim               []int64
 	KeepDim           bool
 	NoopWithEmptyAxes bool
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opMeanV2 = operator{
-	name:    "MeanV2",
-	symbol:  "aclnnMeanV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim noopWithEmptyAxes out",
+var opMeanV2 = Operator{
+	Name: "MeanV2", Symbol: "aclnnMeanV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim noopWithEmptyAxes out",
 }
 
 // MeanV2 launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
-	c := newCall(st, &opMeanV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMeanV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MeanV2Params) operator() *operator { return &opMeanV2 }
 
-func (p *MeanV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.bool(p.NoopWithEmptyAxes)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MeanV2Params) Operator() *Operator { return &opMeanV2 }
+
+// Encode implements Params.
+func (p *MeanV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Bool(p.NoopWithEmptyAxes)
+	c.Tensor(p.Out)
 }
 
 // MedianParams are the arguments of aclnnMedian, in C order.
 type MedianParams struct {
 	Self      *Tensor
-	ValuesOut *Tensor
+	ValuesOut *Tensor // output
 }
 
-var opMedian = operator{
-	name:    "Median",
-	symbol:  "aclnnMedian",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self valuesOut",
+var opMedian = Operator{
+	Name: "Median", Symbol: "aclnnMedian", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self valuesOut",
 }
 
 // Median launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Median(st *acl.Stream, p MedianParams) error {
-	c := newCall(st, &opMedian)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMedian)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MedianParams) operator() *operator { return &opMedian }
 
-func (p *MedianParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.ValuesOut)
+// Operator implements Params.
+func (p *MedianParams) Operator() *Operator { return &opMedian }
+
+// Encode implements Params.
+func (p *MedianParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.ValuesOut)
 }
 
 // MedianDimParams are the arguments of aclnnMedianDim, in C order.
@@ -823,59 +823,59 @@ type MedianDimParams struct {
 	Self       *Tensor
 	Dim        int64
 	KeepDim    bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opMedianDim = operator{
-	name:    "MedianDim",
-	symbol:  "aclnnMedianDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim valuesOut indicesOut",
+var opMedianDim = Operator{
+	Name: "MedianDim", Symbol: "aclnnMedianDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim valuesOut indicesOut",
 }
 
 // MedianDim launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
-	c := newCall(st, &opMedianDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMedianDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MedianDimParams) operator() *operator { return &opMedianDim }
 
-func (p *MedianDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *MedianDimParams) Operator() *Operator { return &opMedianDim }
+
+// Encode implements Params.
+func (p *MedianDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // MinParams are the arguments of aclnnMin, in C order.
 type MinParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opMin = operator{
-	name:    "Min",
-	symbol:  "aclnnMin",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opMin = Operator{
+	Name: "Min", Symbol: "aclnnMin", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // Min launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Min(st *acl.Stream, p MinParams) error {
-	c := newCall(st, &opMin)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMin)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MinParams) operator() *operator { return &opMin }
 
-func (p *MinParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *MinParams) Operator() *Operator { return &opMin }
+
+// Encode implements Params.
+func (p *MinParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // MinDimParams are the arguments of aclnnMinDim, in C order.
@@ -883,59 +883,59 @@ type MinDimParams struct {
 	Self    *Tensor
 	Dim     int64
 	Keepdim bool
-	Out     *Tensor
-	Indices *Tensor
+	Out     *Tensor // output
+	Indices *Tensor // output
 }
 
-var opMinDim = operator{
-	name:    "MinDim",
-	symbol:  "aclnnMinDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepdim out indices",
+var opMinDim = Operator{
+	Name: "MinDim", Symbol: "aclnnMinDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepdim out indices",
 }
 
 // MinDim launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func MinDim(st *acl.Stream, p MinDimParams) error {
-	c := newCall(st, &opMinDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opMinDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *MinDimParams) operator() *operator { return &opMinDim }
 
-func (p *MinDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
-	c.tensor(p.Indices)
+// Operator implements Params.
+func (p *MinDimParams) Operator() *Operator { return &opMinDim }
+
+// Encode implements Params.
+func (p *MinDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
+	c.Tensor(p.Indices)
 }
 
 // NanMedianParams are the arguments of aclnnNanMedian, in C order.
 type NanMedianParams struct {
 	Self *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opNanMedian = operator{
-	name:    "NanMedian",
-	symbol:  "aclnnNanMedian",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self out",
+var opNanMedian = Operator{
+	Name: "NanMedian", Symbol: "aclnnNanMedian", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
 // NanMedian launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
-	c := newCall(st, &opNanMedian)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNanMedian)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NanMedianParams) operator() *operator { return &opNanMedian }
 
-func (p *NanMedianParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NanMedianParams) Operator() *Operator { return &opNanMedian }
+
+// Encode implements Params.
+func (p *NanMedianParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Out)
 }
 
 // NanMedianDimParams are the arguments of aclnnNanMedianDim, in C order.
@@ -943,32 +943,32 @@ type NanMedianDimParams struct {
 	Self       *Tensor
 	Dim        int64
 	KeepDim    bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opNanMedianDim = operator{
-	name:    "NanMedianDim",
-	symbol:  "aclnnNanMedianDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim valuesOut indicesOut",
+var opNanMedianDim = Operator{
+	Name: "NanMedianDim", Symbol: "aclnnNanMedianDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim valuesOut indicesOut",
 }
 
 // NanMedianDim launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
-	c := newCall(st, &opNanMedianDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNanMedianDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NanMedianDimParams) operator() *operator { return &opNanMedianDim }
 
-func (p *NanMedianDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.KeepDim)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *NanMedianDimParams) Operator() *Operator { return &opNanMedianDim }
+
+// Encode implements Params.
+func (p *NanMedianDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // NormParams are the arguments of aclnnNorm, in C order.
@@ -977,60 +977,60 @@ type NormParams struct {
 	PScalar Scalar
 	Dim     []int64
 	Keepdim bool
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opNorm = operator{
-	name:    "Norm",
-	symbol:  "aclnnNorm",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self pScalar dim keepdim out",
+var opNorm = Operator{
+	Name: "Norm", Symbol: "aclnnNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self pScalar dim keepdim out",
 }
 
 // Norm launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Norm(st *acl.Stream, p NormParams) error {
-	c := newCall(st, &opNorm)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNorm)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NormParams) operator() *operator { return &opNorm }
 
-func (p *NormParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.scalar(p.PScalar)
-	c.ints(p.Dim)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *NormParams) Operator() *Operator { return &opNorm }
+
+// Encode implements Params.
+func (p *NormParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.PScalar)
+	c.Ints(p.Dim)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // ProdParams are the arguments of aclnnProd, in C order.
 type ProdParams struct {
 	Self  *Tensor
 	Dtype DType
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opProd = operator{
-	name:    "Prod",
-	symbol:  "aclnnProd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dtype out",
+var opProd = Operator{
+	Name: "Prod", Symbol: "aclnnProd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dtype out",
 }
 
 // Prod launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Prod(st *acl.Stream, p ProdParams) error {
-	c := newCall(st, &opProd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opProd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ProdParams) operator() *operator { return &opProd }
 
-func (p *ProdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ProdParams) Operator() *Operator { return &opProd }
+
+// Encode implements Params.
+func (p *ProdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // ProdDimParams are the arguments of aclnnProdDim, in C order.
@@ -1039,31 +1039,31 @@ type ProdDimParams struct {
 	Dim     int64
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opProdDim = operator{
-	name:    "ProdDim",
-	symbol:  "aclnnProdDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim dtype out",
+var opProdDim = Operator{
+	Name: "ProdDim", Symbol: "aclnnProdDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim dtype out",
 }
 
 // ProdDim launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
-	c := newCall(st, &opProdDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opProdDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ProdDimParams) operator() *operator { return &opProdDim }
 
-func (p *ProdDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.Dim)
-	c.bool(p.KeepDim)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ProdDimParams) Operator() *Operator { return &opProdDim }
+
+// Encode implements Params.
+func (p *ProdDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // ReduceLogSumParams are the arguments of aclnnReduceLogSum, in C order.
@@ -1072,31 +1072,31 @@ type ReduceLogSumParams struct {
 	Axes              []int64
 	KeepDims          bool
 	NoopWithEmptyAxes bool
-	Reduce            *Tensor
+	Reduce            *Tensor // output
 }
 
-var opReduceLogSum = operator{
-	name:    "ReduceLogSum",
-	symbol:  "aclnnReduceLogSum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "data axes keepDims noopWithEmptyAxes reduce",
+var opReduceLogSum = Operator{
+	Name: "ReduceLogSum", Symbol: "aclnnReduceLogSum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "data axes keepDims noopWithEmptyAxes reduce",
 }
 
 // ReduceLogSum launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
-	c := newCall(st, &opReduceLogSum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReduceLogSum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReduceLogSumParams) operator() *operator { return &opReduceLogSum }
 
-func (p *ReduceLogSumParams) encode(c *call) {
-	c.tensor(p.Data)
-	c.ints(p.Axes)
-	c.bool(p.KeepDims)
-	c.bool(p.NoopWithEmptyAxes)
-	c.tensor(p.Reduce)
+// Operator implements Params.
+func (p *ReduceLogSumParams) Operator() *Operator { return &opReduceLogSum }
+
+// Encode implements Params.
+func (p *ReduceLogSumParams) Encode(c *Call) {
+	c.Tensor(p.Data)
+	c.Ints(p.Axes)
+	c.Bool(p.KeepDims)
+	c.Bool(p.NoopWithEmptyAxes)
+	c.Tensor(p.Reduce)
 }
 
 // ReduceNansumParams are the arguments of aclnnReduceNansum, in C order.
@@ -1105,31 +1105,31 @@ type ReduceNansumParams struct {
 	Dim     []int64
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opReduceNansum = operator{
-	name:    "ReduceNansum",
-	symbol:  "aclnnReduceNansum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim keepDim dtype out",
+var opReduceNansum = Operator{
+	Name: "ReduceNansum", Symbol: "aclnnReduceNansum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim keepDim dtype out",
 }
 
 // ReduceNansum launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
-	c := newCall(st, &opReduceNansum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReduceNansum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReduceNansumParams) operator() *operator { return &opReduceNansum }
 
-func (p *ReduceNansumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.KeepDim)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReduceNansumParams) Operator() *Operator { return &opReduceNansum }
+
+// Encode implements Params.
+func (p *ReduceNansumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.KeepDim)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // ReduceSumParams are the arguments of aclnnReduceSum, in C order.
@@ -1138,31 +1138,31 @@ type ReduceSumParams struct {
 	Dims     []int64
 	KeepDims bool
 	Dtype    DType
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opReduceSum = operator{
-	name:    "ReduceSum",
-	symbol:  "aclnnReduceSum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dims keepDims dtype out",
+var opReduceSum = Operator{
+	Name: "ReduceSum", Symbol: "aclnnReduceSum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dims keepDims dtype out",
 }
 
 // ReduceSum launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
-	c := newCall(st, &opReduceSum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opReduceSum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ReduceSumParams) operator() *operator { return &opReduceSum }
 
-func (p *ReduceSumParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dims)
-	c.bool(p.KeepDims)
-	c.int64(int64(p.Dtype))
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ReduceSumParams) Operator() *Operator { return &opReduceSum }
+
+// Encode implements Params.
+func (p *ReduceSumParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
 }
 
 // SortParams are the arguments of aclnnSort, in C order.
@@ -1171,33 +1171,33 @@ type SortParams struct {
 	Stable     bool
 	Dim        int64
 	Descending bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opSort = operator{
-	name:    "Sort",
-	symbol:  "aclnnSort",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self stable dim descending valuesOut indicesOut",
+var opSort = Operator{
+	Name: "Sort", Symbol: "aclnnSort", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self stable dim descending valuesOut indicesOut",
 }
 
 // Sort launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sort(st *acl.Stream, p SortParams) error {
-	c := newCall(st, &opSort)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSort)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SortParams) operator() *operator { return &opSort }
 
-func (p *SortParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Stable)
-	c.int64(p.Dim)
-	c.bool(p.Descending)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *SortParams) Operator() *Operator { return &opSort }
+
+// Encode implements Params.
+func (p *SortParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Stable)
+	c.Int64(p.Dim)
+	c.Bool(p.Descending)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // SortWithIndexParams are the arguments of aclnnSortWithIndex, in C order.
@@ -1207,34 +1207,34 @@ type SortWithIndexParams struct {
 	Axis       int64
 	Descending bool
 	Stable     bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opSortWithIndex = operator{
-	name:    "SortWithIndex",
-	symbol:  "aclnnSortWithIndex",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "x index axis descending stable valuesOut indicesOut",
+var opSortWithIndex = Operator{
+	Name: "SortWithIndex", Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
+	Params: "x index axis descending stable valuesOut indicesOut",
 }
 
 // SortWithIndex launches aclnnSortWithIndex (libopapi, CANN 2026-08) on st.
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
-	c := newCall(st, &opSortWithIndex)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSortWithIndex)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SortWithIndexParams) operator() *operator { return &opSortWithIndex }
 
-func (p *SortWithIndexParams) encode(c *call) {
-	c.tensor(p.X)
-	c.tensor(p.Index)
-	c.int64(p.Axis)
-	c.bool(p.Descending)
-	c.bool(p.Stable)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *SortWithIndexParams) Operator() *Operator { return &opSortWithIndex }
+
+// Encode implements Params.
+func (p *SortWithIndexParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Index)
+	c.Int64(p.Axis)
+	c.Bool(p.Descending)
+	c.Bool(p.Stable)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // StdParams are the arguments of aclnnStd, in C order.
@@ -1243,31 +1243,31 @@ type StdParams struct {
 	Dim        []int64
 	Correction int64
 	Keepdim    bool
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opStd = operator{
-	name:    "Std",
-	symbol:  "aclnnStd",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim correction keepdim out",
+var opStd = Operator{
+	Name: "Std", Symbol: "aclnnStd", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim correction keepdim out",
 }
 
 // Std launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Std(st *acl.Stream, p StdParams) error {
-	c := newCall(st, &opStd)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStd)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StdParams) operator() *operator { return &opStd }
 
-func (p *StdParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.int64(p.Correction)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *StdParams) Operator() *Operator { return &opStd }
+
+// Encode implements Params.
+func (p *StdParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Int64(p.Correction)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // StdMeanCorrectionParams are the arguments of aclnnStdMeanCorrection, in C order.
@@ -1276,87 +1276,87 @@ type StdMeanCorrectionParams struct {
 	Dim        []int64
 	Correction int64
 	Keepdim    bool
-	StdOut     *Tensor
-	MeanOut    *Tensor
+	StdOut     *Tensor // output
+	MeanOut    *Tensor // output
 }
 
-var opStdMeanCorrection = operator{
-	name:    "StdMeanCorrection",
-	symbol:  "aclnnStdMeanCorrection",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim correction keepdim stdOut meanOut",
+var opStdMeanCorrection = Operator{
+	Name: "StdMeanCorrection", Symbol: "aclnnStdMeanCorrection", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim correction keepdim stdOut meanOut",
 }
 
 // StdMeanCorrection launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
-	c := newCall(st, &opStdMeanCorrection)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opStdMeanCorrection)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *StdMeanCorrectionParams) operator() *operator { return &opStdMeanCorrection }
 
-func (p *StdMeanCorrectionParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.int64(p.Correction)
-	c.bool(p.Keepdim)
-	c.tensor(p.StdOut)
-	c.tensor(p.MeanOut)
+// Operator implements Params.
+func (p *StdMeanCorrectionParams) Operator() *Operator { return &opStdMeanCorrection }
+
+// Encode implements Params.
+func (p *StdMeanCorrectionParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Int64(p.Correction)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.StdOut)
+	c.Tensor(p.MeanOut)
 }
 
 // SumParams are the arguments of aclnnSum, in C order.
 type SumParams struct {
 	Tensors []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opSum = operator{
-	name:    "Sum",
-	symbol:  "aclnnSum",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "tensors out",
+var opSum = Operator{
+	Name: "Sum", Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors out",
 }
 
 // Sum launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Sum(st *acl.Stream, p SumParams) error {
-	c := newCall(st, &opSum)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSum)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SumParams) operator() *operator { return &opSum }
 
-func (p *SumParams) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SumParams) Operator() *Operator { return &opSum }
+
+// Encode implements Params.
+func (p *SumParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
 }
 
 // SumV2Params are the arguments of aclnnSumV2, in C order.
 type SumV2Params struct {
 	Tensors []*Tensor
-	Out     *Tensor
+	Out     *Tensor // output
 }
 
-var opSumV2 = operator{
-	name:    "SumV2",
-	symbol:  "aclnnSumV2",
-	library: "libopapi",
-	since:   "2026-08",
-	params:  "tensors out",
+var opSumV2 = Operator{
+	Name: "SumV2", Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
+	Params: "tensors out",
 }
 
 // SumV2 launches aclnnSumV2 (libopapi, CANN 2026-08) on st.
 func SumV2(st *acl.Stream, p SumV2Params) error {
-	c := newCall(st, &opSumV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opSumV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *SumV2Params) operator() *operator { return &opSumV2 }
 
-func (p *SumV2Params) encode(c *call) {
-	c.tensors(p.Tensors)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *SumV2Params) Operator() *Operator { return &opSumV2 }
+
+// Encode implements Params.
+func (p *SumV2Params) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
 }
 
 // TopkParams are the arguments of aclnnTopk, in C order.
@@ -1366,34 +1366,34 @@ type TopkParams struct {
 	Dim        int64
 	Largest    bool
 	Sorted     bool
-	ValuesOut  *Tensor
-	IndicesOut *Tensor
+	ValuesOut  *Tensor // output
+	IndicesOut *Tensor // output
 }
 
-var opTopk = operator{
-	name:    "Topk",
-	symbol:  "aclnnTopk",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self k dim largest sorted valuesOut indicesOut",
+var opTopk = Operator{
+	Name: "Topk", Symbol: "aclnnTopk", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self k dim largest sorted valuesOut indicesOut",
 }
 
 // Topk launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Topk(st *acl.Stream, p TopkParams) error {
-	c := newCall(st, &opTopk)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opTopk)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *TopkParams) operator() *operator { return &opTopk }
 
-func (p *TopkParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.int64(p.K)
-	c.int64(p.Dim)
-	c.bool(p.Largest)
-	c.bool(p.Sorted)
-	c.tensor(p.ValuesOut)
-	c.tensor(p.IndicesOut)
+// Operator implements Params.
+func (p *TopkParams) Operator() *Operator { return &opTopk }
+
+// Encode implements Params.
+func (p *TopkParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.K)
+	c.Int64(p.Dim)
+	c.Bool(p.Largest)
+	c.Bool(p.Sorted)
+	c.Tensor(p.ValuesOut)
+	c.Tensor(p.IndicesOut)
 }
 
 // UniqueParams are the arguments of aclnnUnique, in C order.
@@ -1401,32 +1401,32 @@ type UniqueParams struct {
 	Self          *Tensor
 	Sorted        bool
 	ReturnInverse bool
-	ValueOut      *Tensor
-	InverseOut    *Tensor
+	ValueOut      *Tensor // output
+	InverseOut    *Tensor // output
 }
 
-var opUnique = operator{
-	name:    "Unique",
-	symbol:  "aclnnUnique",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self sorted returnInverse valueOut inverseOut",
+var opUnique = Operator{
+	Name: "Unique", Symbol: "aclnnUnique", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self sorted returnInverse valueOut inverseOut",
 }
 
 // Unique launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Unique(st *acl.Stream, p UniqueParams) error {
-	c := newCall(st, &opUnique)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUnique)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UniqueParams) operator() *operator { return &opUnique }
 
-func (p *UniqueParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Sorted)
-	c.bool(p.ReturnInverse)
-	c.tensor(p.ValueOut)
-	c.tensor(p.InverseOut)
+// Operator implements Params.
+func (p *UniqueParams) Operator() *Operator { return &opUnique }
+
+// Encode implements Params.
+func (p *UniqueParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Sorted)
+	c.Bool(p.ReturnInverse)
+	c.Tensor(p.ValueOut)
+	c.Tensor(p.InverseOut)
 }
 
 // Unique2Params are the arguments of aclnnUnique2, in C order.
@@ -1435,35 +1435,35 @@ type Unique2Params struct {
 	Sorted        bool
 	ReturnInverse bool
 	ReturnCounts  bool
-	ValueOut      *Tensor
-	InverseOut    *Tensor
-	CountsOut     *Tensor
+	ValueOut      *Tensor // output
+	InverseOut    *Tensor // output
+	CountsOut     *Tensor // output
 }
 
-var opUnique2 = operator{
-	name:    "Unique2",
-	symbol:  "aclnnUnique2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
+var opUnique2 = Operator{
+	Name: "Unique2", Symbol: "aclnnUnique2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
 }
 
 // Unique2 launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Unique2(st *acl.Stream, p Unique2Params) error {
-	c := newCall(st, &opUnique2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUnique2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *Unique2Params) operator() *operator { return &opUnique2 }
 
-func (p *Unique2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Sorted)
-	c.bool(p.ReturnInverse)
-	c.bool(p.ReturnCounts)
-	c.tensor(p.ValueOut)
-	c.tensor(p.InverseOut)
-	c.tensor(p.CountsOut)
+// Operator implements Params.
+func (p *Unique2Params) Operator() *Operator { return &opUnique2 }
+
+// Encode implements Params.
+func (p *Unique2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Sorted)
+	c.Bool(p.ReturnInverse)
+	c.Bool(p.ReturnCounts)
+	c.Tensor(p.ValueOut)
+	c.Tensor(p.InverseOut)
+	c.Tensor(p.CountsOut)
 }
 
 // UniqueConsecutiveParams are the arguments of aclnnUniqueConsecutive, in C order.
@@ -1472,35 +1472,35 @@ type UniqueConsecutiveParams struct {
 	ReturnInverse bool
 	ReturnCounts  bool
 	Dim           int64
-	ValueOut      *Tensor
-	InverseOut    *Tensor
-	CountsOut     *Tensor
+	ValueOut      *Tensor // output
+	InverseOut    *Tensor // output
+	CountsOut     *Tensor // output
 }
 
-var opUniqueConsecutive = operator{
-	name:    "UniqueConsecutive",
-	symbol:  "aclnnUniqueConsecutive",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self returnInverse returnCounts dim valueOut inverseOut countsOut",
+var opUniqueConsecutive = Operator{
+	Name: "UniqueConsecutive", Symbol: "aclnnUniqueConsecutive", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self returnInverse returnCounts dim valueOut inverseOut countsOut",
 }
 
 // UniqueConsecutive launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
-	c := newCall(st, &opUniqueConsecutive)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUniqueConsecutive)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UniqueConsecutiveParams) operator() *operator { return &opUniqueConsecutive }
 
-func (p *UniqueConsecutiveParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.ReturnInverse)
-	c.bool(p.ReturnCounts)
-	c.int64(p.Dim)
-	c.tensor(p.ValueOut)
-	c.tensor(p.InverseOut)
-	c.tensor(p.CountsOut)
+// Operator implements Params.
+func (p *UniqueConsecutiveParams) Operator() *Operator { return &opUniqueConsecutive }
+
+// Encode implements Params.
+func (p *UniqueConsecutiveParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.ReturnInverse)
+	c.Bool(p.ReturnCounts)
+	c.Int64(p.Dim)
+	c.Tensor(p.ValueOut)
+	c.Tensor(p.InverseOut)
+	c.Tensor(p.CountsOut)
 }
 
 // UniqueDimParams are the arguments of aclnnUniqueDim, in C order.
@@ -1509,35 +1509,35 @@ type UniqueDimParams struct {
 	Sorted        bool
 	ReturnInverse bool
 	Dim           int64
-	ValueOut      *Tensor
-	InverseOut    *Tensor
-	CountsOut     *Tensor
+	ValueOut      *Tensor // output
+	InverseOut    *Tensor // output
+	CountsOut     *Tensor // output
 }
 
-var opUniqueDim = operator{
-	name:    "UniqueDim",
-	symbol:  "aclnnUniqueDim",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self sorted returnInverse dim valueOut inverseOut countsOut",
+var opUniqueDim = Operator{
+	Name: "UniqueDim", Symbol: "aclnnUniqueDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self sorted returnInverse dim valueOut inverseOut countsOut",
 }
 
 // UniqueDim launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
-	c := newCall(st, &opUniqueDim)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUniqueDim)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UniqueDimParams) operator() *operator { return &opUniqueDim }
 
-func (p *UniqueDimParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.bool(p.Sorted)
-	c.bool(p.ReturnInverse)
-	c.int64(p.Dim)
-	c.tensor(p.ValueOut)
-	c.tensor(p.InverseOut)
-	c.tensor(p.CountsOut)
+// Operator implements Params.
+func (p *UniqueDimParams) Operator() *Operator { return &opUniqueDim }
+
+// Encode implements Params.
+func (p *UniqueDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Bool(p.Sorted)
+	c.Bool(p.ReturnInverse)
+	c.Int64(p.Dim)
+	c.Tensor(p.ValueOut)
+	c.Tensor(p.InverseOut)
+	c.Tensor(p.CountsOut)
 }
 
 // VarParams are the arguments of aclnnVar, in C order.
@@ -1546,31 +1546,31 @@ type VarParams struct {
 	Dim      []int64
 	Unbiased bool
 	Keepdim  bool
-	Out      *Tensor
+	Out      *Tensor // output
 }
 
-var opVar = operator{
-	name:    "Var",
-	symbol:  "aclnnVar",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim unbiased keepdim out",
+var opVar = Operator{
+	Name: "Var", Symbol: "aclnnVar", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim unbiased keepdim out",
 }
 
 // Var launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func Var(st *acl.Stream, p VarParams) error {
-	c := newCall(st, &opVar)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opVar)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *VarParams) operator() *operator { return &opVar }
 
-func (p *VarParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.bool(p.Unbiased)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *VarParams) Operator() *Operator { return &opVar }
+
+// Encode implements Params.
+func (p *VarParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Bool(p.Unbiased)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // VarCorrectionParams are the arguments of aclnnVarCorrection, in C order.
@@ -1579,31 +1579,31 @@ type VarCorrectionParams struct {
 	Dim        []int64
 	Correction int64
 	Keepdim    bool
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opVarCorrection = operator{
-	name:    "VarCorrection",
-	symbol:  "aclnnVarCorrection",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim correction keepdim out",
+var opVarCorrection = Operator{
+	Name: "VarCorrection", Symbol: "aclnnVarCorrection", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim correction keepdim out",
 }
 
 // VarCorrection launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
-	c := newCall(st, &opVarCorrection)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opVarCorrection)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *VarCorrectionParams) operator() *operator { return &opVarCorrection }
 
-func (p *VarCorrectionParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.int64(p.Correction)
-	c.bool(p.Keepdim)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *VarCorrectionParams) Operator() *Operator { return &opVarCorrection }
+
+// Encode implements Params.
+func (p *VarCorrectionParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Int64(p.Correction)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.Out)
 }
 
 // VarMeanParams are the arguments of aclnnVarMean, in C order.
@@ -1612,31 +1612,31 @@ type VarMeanParams struct {
 	Dim        []int64
 	Correction int64
 	Keepdim    bool
-	VarOut     *Tensor
-	MeanOut    *Tensor
+	VarOut     *Tensor // output
+	MeanOut    *Tensor // output
 }
 
-var opVarMean = operator{
-	name:    "VarMean",
-	symbol:  "aclnnVarMean",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self dim correction keepdim varOut meanOut",
+var opVarMean = Operator{
+	Name: "VarMean", Symbol: "aclnnVarMean", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim correction keepdim varOut meanOut",
 }
 
 // VarMean launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func VarMean(st *acl.Stream, p VarMeanParams) error {
-	c := newCall(st, &opVarMean)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opVarMean)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *VarMeanParams) operator() *operator { return &opVarMean }
 
-func (p *VarMeanParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.Dim)
-	c.int64(p.Correction)
-	c.bool(p.Keepdim)
-	c.tensor(p.VarOut)
-	c.tensor(p.MeanOut)
+// Operator implements Params.
+func (p *VarMeanParams) Operator() *Operator { return &opVarMean }
+
+// Encode implements Params.
+func (p *VarMeanParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Dim)
+	c.Int64(p.Correction)
+	c.Bool(p.Keepdim)
+	c.Tensor(p.VarOut)
+	c.Tensor(p.MeanOut)
 }

@@ -11,30 +11,30 @@ type AffineGridParams struct {
 	Theta        *Tensor
 	Size         []int64
 	AlignCorners bool
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opAffineGrid = operator{
-	name:    "AffineGrid",
-	symbol:  "aclnnAffineGrid",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "theta size alignCorners out",
+var opAffineGrid = Operator{
+	Name: "AffineGrid", Symbol: "aclnnAffineGrid", Library: "libopapi", Since: "8.1.RC1",
+	Params: "theta size alignCorners out",
 }
 
 // AffineGrid launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
-	c := newCall(st, &opAffineGrid)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opAffineGrid)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *AffineGridParams) operator() *operator { return &opAffineGrid }
 
-func (p *AffineGridParams) encode(c *call) {
-	c.tensor(p.Theta)
-	c.ints(p.Size)
-	c.bool(p.AlignCorners)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *AffineGridParams) Operator() *Operator { return &opAffineGrid }
+
+// Encode implements Params.
+func (p *AffineGridParams) Encode(c *Call) {
+	c.Tensor(p.Theta)
+	c.Ints(p.Size)
+	c.Bool(p.AlignCorners)
+	c.Tensor(p.Out)
 }
 
 // BackgroundReplaceParams are the arguments of aclnnBackgroundReplace, in C order.
@@ -42,30 +42,30 @@ type BackgroundReplaceParams struct {
 	Bkg  *Tensor
 	Src  *Tensor
 	Mask *Tensor
-	Out  *Tensor
+	Out  *Tensor // output
 }
 
-var opBackgroundReplace = operator{
-	name:    "BackgroundReplace",
-	symbol:  "aclnnBackgroundReplace",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "bkg src mask out",
+var opBackgroundReplace = Operator{
+	Name: "BackgroundReplace", Symbol: "aclnnBackgroundReplace", Library: "libopapi", Since: "8.1.RC1",
+	Params: "bkg src mask out",
 }
 
 // BackgroundReplace launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) on st.
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
-	c := newCall(st, &opBackgroundReplace)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBackgroundReplace)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BackgroundReplaceParams) operator() *operator { return &opBackgroundReplace }
 
-func (p *BackgroundReplaceParams) encode(c *call) {
-	c.tensor(p.Bkg)
-	c.tensor(p.Src)
-	c.tensor(p.Mask)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BackgroundReplaceParams) Operator() *Operator { return &opBackgroundReplace }
+
+// Encode implements Params.
+func (p *BackgroundReplaceParams) Encode(c *Call) {
+	c.Tensor(p.Bkg)
+	c.Tensor(p.Src)
+	c.Tensor(p.Mask)
+	c.Tensor(p.Out)
 }
 
 // BlendImagesCustomParams are the arguments of aclnnBlendImagesCustom, in C order.
@@ -73,30 +73,30 @@ type BlendImagesCustomParams struct {
 	Rgb   *Tensor
 	Alpha *Tensor
 	Frame *Tensor
-	Out   *Tensor
+	Out   *Tensor // output
 }
 
-var opBlendImagesCustom = operator{
-	name:    "BlendImagesCustom",
-	symbol:  "aclnnBlendImagesCustom",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "rgb alpha frame out",
+var opBlendImagesCustom = Operator{
+	Name: "BlendImagesCustom", Symbol: "aclnnBlendImagesCustom", Library: "libopapi", Since: "8.1.RC1",
+	Params: "rgb alpha frame out",
 }
 
 // BlendImagesCustom launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) on st.
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
-	c := newCall(st, &opBlendImagesCustom)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opBlendImagesCustom)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *BlendImagesCustomParams) operator() *operator { return &opBlendImagesCustom }
 
-func (p *BlendImagesCustomParams) encode(c *call) {
-	c.tensor(p.Rgb)
-	c.tensor(p.Alpha)
-	c.tensor(p.Frame)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *BlendImagesCustomParams) Operator() *Operator { return &opBlendImagesCustom }
+
+// Encode implements Params.
+func (p *BlendImagesCustomParams) Encode(c *Call) {
+	c.Tensor(p.Rgb)
+	c.Tensor(p.Alpha)
+	c.Tensor(p.Frame)
+	c.Tensor(p.Out)
 }
 
 // GridSampler2DParams are the arguments of aclnnGridSampler2D, in C order.
@@ -106,32 +106,32 @@ type GridSampler2DParams struct {
 	InterpolationMode int64
 	PaddingMode       int64
 	AlignCorners      bool
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opGridSampler2D = operator{
-	name:    "GridSampler2D",
-	symbol:  "aclnnGridSampler2D",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input grid interpolationMode paddingMode alignCorners out",
+var opGridSampler2D = Operator{
+	Name: "GridSampler2D", Symbol: "aclnnGridSampler2D", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input grid interpolationMode paddingMode alignCorners out",
 }
 
 // GridSampler2D launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) on st.
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
-	c := newCall(st, &opGridSampler2D)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGridSampler2D)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GridSampler2DParams) operator() *operator { return &opGridSampler2D }
 
-func (p *GridSampler2DParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Grid)
-	c.int64(p.InterpolationMode)
-	c.int64(p.PaddingMode)
-	c.bool(p.AlignCorners)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GridSampler2DParams) Operator() *Operator { return &opGridSampler2D }
+
+// Encode implements Params.
+func (p *GridSampler2DParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Grid)
+	c.Int64(p.InterpolationMode)
+	c.Int64(p.PaddingMode)
+	c.Bool(p.AlignCorners)
+	c.Tensor(p.Out)
 }
 
 // GridSampler2DBackwardParams are the arguments of aclnnGridSampler2DBackward, in C order.
@@ -143,36 +143,36 @@ type GridSampler2DBackwardParams struct {
 	PaddingMode       int64
 	AlignCorners      bool
 	OutputMask        []bool
-	InputGrad         *Tensor
-	GridGrad          *Tensor
+	InputGrad         *Tensor // output
+	GridGrad          *Tensor // output
 }
 
-var opGridSampler2DBackward = operator{
-	name:    "GridSampler2DBackward",
-	symbol:  "aclnnGridSampler2DBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
+var opGridSampler2DBackward = Operator{
+	Name: "GridSampler2DBackward", Symbol: "aclnnGridSampler2DBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 }
 
 // GridSampler2DBackward launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) on st.
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
-	c := newCall(st, &opGridSampler2DBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGridSampler2DBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GridSampler2DBackwardParams) operator() *operator { return &opGridSampler2DBackward }
 
-func (p *GridSampler2DBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Input)
-	c.tensor(p.Grid)
-	c.int64(p.InterpolationMode)
-	c.int64(p.PaddingMode)
-	c.bool(p.AlignCorners)
-	c.bools(p.OutputMask)
-	c.tensor(p.InputGrad)
-	c.tensor(p.GridGrad)
+// Operator implements Params.
+func (p *GridSampler2DBackwardParams) Operator() *Operator { return &opGridSampler2DBackward }
+
+// Encode implements Params.
+func (p *GridSampler2DBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Input)
+	c.Tensor(p.Grid)
+	c.Int64(p.InterpolationMode)
+	c.Int64(p.PaddingMode)
+	c.Bool(p.AlignCorners)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.InputGrad)
+	c.Tensor(p.GridGrad)
 }
 
 // GridSampler3DParams are the arguments of aclnnGridSampler3D, in C order.
@@ -182,32 +182,32 @@ type GridSampler3DParams struct {
 	InterpolationMode int64
 	PaddingMode       int64
 	AlignCorners      bool
-	Out               *Tensor
+	Out               *Tensor // output
 }
 
-var opGridSampler3D = operator{
-	name:    "GridSampler3D",
-	symbol:  "aclnnGridSampler3D",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input grid interpolationMode paddingMode alignCorners out",
+var opGridSampler3D = Operator{
+	Name: "GridSampler3D", Symbol: "aclnnGridSampler3D", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input grid interpolationMode paddingMode alignCorners out",
 }
 
 // GridSampler3D launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) on st.
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
-	c := newCall(st, &opGridSampler3D)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGridSampler3D)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GridSampler3DParams) operator() *operator { return &opGridSampler3D }
 
-func (p *GridSampler3DParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.tensor(p.Grid)
-	c.int64(p.InterpolationMode)
-	c.int64(p.PaddingMode)
-	c.bool(p.AlignCorners)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *GridSampler3DParams) Operator() *Operator { return &opGridSampler3D }
+
+// Encode implements Params.
+func (p *GridSampler3DParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Grid)
+	c.Int64(p.InterpolationMode)
+	c.Int64(p.PaddingMode)
+	c.Bool(p.AlignCorners)
+	c.Tensor(p.Out)
 }
 
 // GridSampler3DBackwardParams are the arguments of aclnnGridSampler3DBackward, in C order.
@@ -219,36 +219,36 @@ type GridSampler3DBackwardParams struct {
 	PaddingMode       int64
 	AlignCorners      bool
 	OutputMask        []bool
-	InputGrad         *Tensor
-	GridGrad          *Tensor
+	InputGrad         *Tensor // output
+	GridGrad          *Tensor // output
 }
 
-var opGridSampler3DBackward = operator{
-	name:    "GridSampler3DBackward",
-	symbol:  "aclnnGridSampler3DBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
+var opGridSampler3DBackward = Operator{
+	Name: "GridSampler3DBackward", Symbol: "aclnnGridSampler3DBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 }
 
 // GridSampler3DBackward launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) on st.
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
-	c := newCall(st, &opGridSampler3DBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opGridSampler3DBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *GridSampler3DBackwardParams) operator() *operator { return &opGridSampler3DBackward }
 
-func (p *GridSampler3DBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Input)
-	c.tensor(p.Grid)
-	c.int64(p.InterpolationMode)
-	c.int64(p.PaddingMode)
-	c.bool(p.AlignCorners)
-	c.bools(p.OutputMask)
-	c.tensor(p.InputGrad)
-	c.tensor(p.GridGrad)
+// Operator implements Params.
+func (p *GridSampler3DBackwardParams) Operator() *Operator { return &opGridSampler3DBackward }
+
+// Encode implements Params.
+func (p *GridSampler3DBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Input)
+	c.Tensor(p.Grid)
+	c.Int64(p.InterpolationMode)
+	c.Int64(p.PaddingMode)
+	c.Bool(p.AlignCorners)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.InputGrad)
+	c.Tensor(p.GridGrad)
 }
 
 // NonMaxSuppressionParams are the arguments of aclnnNonMaxSuppression, in C order.
@@ -259,33 +259,33 @@ type NonMaxSuppressionParams struct {
 	IouThreshold           []float32
 	ScoreThreshold         []float32
 	CenterPointBox         int32
-	SelectedIndices        *Tensor
+	SelectedIndices        *Tensor // output
 }
 
-var opNonMaxSuppression = operator{
-	name:    "NonMaxSuppression",
-	symbol:  "aclnnNonMaxSuppression",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
+var opNonMaxSuppression = Operator{
+	Name: "NonMaxSuppression", Symbol: "aclnnNonMaxSuppression", Library: "libopapi", Since: "8.1.RC1",
+	Params: "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
 }
 
 // NonMaxSuppression launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) on st.
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
-	c := newCall(st, &opNonMaxSuppression)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opNonMaxSuppression)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *NonMaxSuppressionParams) operator() *operator { return &opNonMaxSuppression }
 
-func (p *NonMaxSuppressionParams) encode(c *call) {
-	c.tensor(p.Boxes)
-	c.tensor(p.Scores)
-	c.ints(p.MaxOutputBoxesPerClass)
-	c.floats(p.IouThreshold)
-	c.floats(p.ScoreThreshold)
-	c.int64(int64(p.CenterPointBox))
-	c.tensor(p.SelectedIndices)
+// Operator implements Params.
+func (p *NonMaxSuppressionParams) Operator() *Operator { return &opNonMaxSuppression }
+
+// Encode implements Params.
+func (p *NonMaxSuppressionParams) Encode(c *Call) {
+	c.Tensor(p.Boxes)
+	c.Tensor(p.Scores)
+	c.Ints(p.MaxOutputBoxesPerClass)
+	c.Floats(p.IouThreshold)
+	c.Floats(p.ScoreThreshold)
+	c.Int64(int64(p.CenterPointBox))
+	c.Tensor(p.SelectedIndices)
 }
 
 // ResizeParams are the arguments of aclnnResize, in C order.
@@ -293,30 +293,30 @@ type ResizeParams struct {
 	Self   *Tensor
 	Scales []float32
 	Mode   string
-	Out    *Tensor
+	Out    *Tensor // output
 }
 
-var opResize = operator{
-	name:    "Resize",
-	symbol:  "aclnnResize",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self scales mode out",
+var opResize = Operator{
+	Name: "Resize", Symbol: "aclnnResize", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self scales mode out",
 }
 
 // Resize launches aclnnResize (libopapi, CANN 8.1.RC1) on st.
 func Resize(st *acl.Stream, p ResizeParams) error {
-	c := newCall(st, &opResize)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opResize)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *ResizeParams) operator() *operator { return &opResize }
 
-func (p *ResizeParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.floats(p.Scales)
-	c.str(p.Mode)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *ResizeParams) Operator() *Operator { return &opResize }
+
+// Encode implements Params.
+func (p *ResizeParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Floats(p.Scales)
+	c.Str(p.Mode)
+	c.Tensor(p.Out)
 }
 
 // RoiAlignParams are the arguments of aclnnRoiAlign, in C order.
@@ -329,35 +329,35 @@ type RoiAlignParams struct {
 	OutputWidth   int32
 	SamplingRatio int32
 	SpatialScale  float32
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opRoiAlign = operator{
-	name:    "RoiAlign",
-	symbol:  "aclnnRoiAlign",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
+var opRoiAlign = Operator{
+	Name: "RoiAlign", Symbol: "aclnnRoiAlign", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
 }
 
 // RoiAlign launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) on st.
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
-	c := newCall(st, &opRoiAlign)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRoiAlign)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RoiAlignParams) operator() *operator { return &opRoiAlign }
 
-func (p *RoiAlignParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Rois)
-	c.tensor(p.BatchIndices)
-	c.str(p.Mode)
-	c.int64(int64(p.OutputHeight))
-	c.int64(int64(p.OutputWidth))
-	c.int64(int64(p.SamplingRatio))
-	c.float32(p.SpatialScale)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RoiAlignParams) Operator() *Operator { return &opRoiAlign }
+
+// Encode implements Params.
+func (p *RoiAlignParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Rois)
+	c.Tensor(p.BatchIndices)
+	c.Str(p.Mode)
+	c.Int64(int64(p.OutputHeight))
+	c.Int64(int64(p.OutputWidth))
+	c.Int64(int64(p.SamplingRatio))
+	c.Float32(p.SpatialScale)
+	c.Tensor(p.Out)
 }
 
 // RoiAlignV2Params are the arguments of aclnnRoiAlignV2, in C order.
@@ -369,34 +369,34 @@ type RoiAlignV2Params struct {
 	SpatialScale  float32
 	SamplingRatio int64
 	Aligned       bool
-	Out           *Tensor
+	Out           *Tensor // output
 }
 
-var opRoiAlignV2 = operator{
-	name:    "RoiAlignV2",
-	symbol:  "aclnnRoiAlignV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
+var opRoiAlignV2 = Operator{
+	Name: "RoiAlignV2", Symbol: "aclnnRoiAlignV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
 }
 
 // RoiAlignV2 launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) on st.
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
-	c := newCall(st, &opRoiAlignV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRoiAlignV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RoiAlignV2Params) operator() *operator { return &opRoiAlignV2 }
 
-func (p *RoiAlignV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.tensor(p.Boxes)
-	c.int64(p.PooledHeight)
-	c.int64(p.PooledWidth)
-	c.float32(p.SpatialScale)
-	c.int64(p.SamplingRatio)
-	c.bool(p.Aligned)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *RoiAlignV2Params) Operator() *Operator { return &opRoiAlignV2 }
+
+// Encode implements Params.
+func (p *RoiAlignV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Boxes)
+	c.Int64(p.PooledHeight)
+	c.Int64(p.PooledWidth)
+	c.Float32(p.SpatialScale)
+	c.Int64(p.SamplingRatio)
+	c.Bool(p.Aligned)
+	c.Tensor(p.Out)
 }
 
 // RoiAlignV2BackwardParams are the arguments of aclnnRoiAlignV2Backward, in C order.
@@ -409,35 +409,35 @@ type RoiAlignV2BackwardParams struct {
 	SpatialScale  float32
 	SamplingRatio int64
 	Aligned       bool
-	GradInput     *Tensor
+	GradInput     *Tensor // output
 }
 
-var opRoiAlignV2Backward = operator{
-	name:    "RoiAlignV2Backward",
-	symbol:  "aclnnRoiAlignV2Backward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
+var opRoiAlignV2Backward = Operator{
+	Name: "RoiAlignV2Backward", Symbol: "aclnnRoiAlignV2Backward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
 }
 
 // RoiAlignV2Backward launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) on st.
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
-	c := newCall(st, &opRoiAlignV2Backward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opRoiAlignV2Backward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *RoiAlignV2BackwardParams) operator() *operator { return &opRoiAlignV2Backward }
 
-func (p *RoiAlignV2BackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.tensor(p.Boxes)
-	c.ints(p.InputShape)
-	c.int64(p.PooledHeight)
-	c.int64(p.PooledWidth)
-	c.float32(p.SpatialScale)
-	c.int64(p.SamplingRatio)
-	c.bool(p.Aligned)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *RoiAlignV2BackwardParams) Operator() *Operator { return &opRoiAlignV2Backward }
+
+// Encode implements Params.
+func (p *RoiAlignV2BackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Boxes)
+	c.Ints(p.InputShape)
+	c.Int64(p.PooledHeight)
+	c.Int64(p.PooledWidth)
+	c.Float32(p.SpatialScale)
+	c.Int64(p.SamplingRatio)
+	c.Bool(p.Aligned)
+	c.Tensor(p.GradInput)
 }
 
 // UpsampleBicubic2dParams are the arguments of aclnnUpsampleBicubic2d, in C order.
@@ -447,32 +447,32 @@ type UpsampleBicubic2dParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBicubic2d = operator{
-	name:    "UpsampleBicubic2d",
-	symbol:  "aclnnUpsampleBicubic2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize alignCorners scalesH scalesW out",
+var opUpsampleBicubic2d = Operator{
+	Name: "UpsampleBicubic2d", Symbol: "aclnnUpsampleBicubic2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBicubic2d launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
-	c := newCall(st, &opUpsampleBicubic2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBicubic2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBicubic2dParams) operator() *operator { return &opUpsampleBicubic2d }
 
-func (p *UpsampleBicubic2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBicubic2dParams) Operator() *Operator { return &opUpsampleBicubic2d }
+
+// Encode implements Params.
+func (p *UpsampleBicubic2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBicubic2dAAParams are the arguments of aclnnUpsampleBicubic2dAA, in C order.
@@ -482,32 +482,32 @@ type UpsampleBicubic2dAAParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBicubic2dAA = operator{
-	name:    "UpsampleBicubic2dAA",
-	symbol:  "aclnnUpsampleBicubic2dAA",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "x outputSize alignCorners scalesH scalesW out",
+var opUpsampleBicubic2dAA = Operator{
+	Name: "UpsampleBicubic2dAA", Symbol: "aclnnUpsampleBicubic2dAA", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x outputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBicubic2dAA launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
-	c := newCall(st, &opUpsampleBicubic2dAA)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBicubic2dAA)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBicubic2dAAParams) operator() *operator { return &opUpsampleBicubic2dAA }
 
-func (p *UpsampleBicubic2dAAParams) encode(c *call) {
-	c.tensor(p.X)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBicubic2dAAParams) Operator() *Operator { return &opUpsampleBicubic2dAA }
+
+// Encode implements Params.
+func (p *UpsampleBicubic2dAAParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBicubic2dAAGradParams are the arguments of aclnnUpsampleBicubic2dAAGrad, in C order.
@@ -518,70 +518,70 @@ type UpsampleBicubic2dAAGradParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBicubic2dAAGrad = operator{
-	name:    "UpsampleBicubic2dAAGrad",
-	symbol:  "aclnnUpsampleBicubic2dAAGrad",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
+var opUpsampleBicubic2dAAGrad = Operator{
+	Name: "UpsampleBicubic2dAAGrad", Symbol: "aclnnUpsampleBicubic2dAAGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBicubic2dAAGrad launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
-	c := newCall(st, &opUpsampleBicubic2dAAGrad)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBicubic2dAAGradParams) operator() *operator { return &opUpsampleBicubic2dAAGrad }
 
-func (p *UpsampleBicubic2dAAGradParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBicubic2dAAGradParams) Operator() *Operator { return &opUpsampleBicubic2dAAGrad }
+
+// Encode implements Params.
+func (p *UpsampleBicubic2dAAGradParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBicubic2dBackwardParams are the arguments of aclnnUpsampleBicubic2dBackward, in C order.
 type UpsampleBicubic2dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	GradInput    *Tensor
+	GradInput    *Tensor // output
 }
 
-var opUpsampleBicubic2dBackward = operator{
-	name:    "UpsampleBicubic2dBackward",
-	symbol:  "aclnnUpsampleBicubic2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
+var opUpsampleBicubic2dBackward = Operator{
+	Name: "UpsampleBicubic2dBackward", Symbol: "aclnnUpsampleBicubic2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
 }
 
 // UpsampleBicubic2dBackward launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
-	c := newCall(st, &opUpsampleBicubic2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBicubic2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBicubic2dBackwardParams) operator() *operator { return &opUpsampleBicubic2dBackward }
 
-func (p *UpsampleBicubic2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *UpsampleBicubic2dBackwardParams) Operator() *Operator { return &opUpsampleBicubic2dBackward }
+
+// Encode implements Params.
+func (p *UpsampleBicubic2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
 }
 
 // UpsampleBilinear2dParams are the arguments of aclnnUpsampleBilinear2d, in C order.
@@ -591,32 +591,32 @@ type UpsampleBilinear2dParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBilinear2d = operator{
-	name:    "UpsampleBilinear2d",
-	symbol:  "aclnnUpsampleBilinear2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize alignCorners scalesH scalesW out",
+var opUpsampleBilinear2d = Operator{
+	Name: "UpsampleBilinear2d", Symbol: "aclnnUpsampleBilinear2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBilinear2d launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
-	c := newCall(st, &opUpsampleBilinear2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBilinear2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBilinear2dParams) operator() *operator { return &opUpsampleBilinear2d }
 
-func (p *UpsampleBilinear2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBilinear2dParams) Operator() *Operator { return &opUpsampleBilinear2d }
+
+// Encode implements Params.
+func (p *UpsampleBilinear2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBilinear2dAAParams are the arguments of aclnnUpsampleBilinear2dAA, in C order.
@@ -626,32 +626,32 @@ type UpsampleBilinear2dAAParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBilinear2dAA = operator{
-	name:    "UpsampleBilinear2dAA",
-	symbol:  "aclnnUpsampleBilinear2dAA",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "input outputSize alignCorners scalesH scalesW out",
+var opUpsampleBilinear2dAA = Operator{
+	Name: "UpsampleBilinear2dAA", Symbol: "aclnnUpsampleBilinear2dAA", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input outputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBilinear2dAA launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
-	c := newCall(st, &opUpsampleBilinear2dAA)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBilinear2dAA)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBilinear2dAAParams) operator() *operator { return &opUpsampleBilinear2dAA }
 
-func (p *UpsampleBilinear2dAAParams) encode(c *call) {
-	c.tensor(p.Input)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBilinear2dAAParams) Operator() *Operator { return &opUpsampleBilinear2dAA }
+
+// Encode implements Params.
+func (p *UpsampleBilinear2dAAParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBilinear2dAABackwardParams are the arguments of aclnnUpsampleBilinear2dAABackward, in C order.
@@ -662,111 +662,111 @@ type UpsampleBilinear2dAABackwardParams struct {
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBilinear2dAABackward = operator{
-	name:    "UpsampleBilinear2dAABackward",
-	symbol:  "aclnnUpsampleBilinear2dAABackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
+var opUpsampleBilinear2dAABackward = Operator{
+	Name: "UpsampleBilinear2dAABackward", Symbol: "aclnnUpsampleBilinear2dAABackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBilinear2dAABackward launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
-	c := newCall(st, &opUpsampleBilinear2dAABackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBilinear2dAABackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBilinear2dAABackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleBilinear2dAABackwardParams) Operator() *Operator {
 	return &opUpsampleBilinear2dAABackward
 }
 
-func (p *UpsampleBilinear2dAABackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBilinear2dBackwardParams are the arguments of aclnnUpsampleBilinear2dBackward, in C order.
 type UpsampleBilinear2dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBilinear2dBackward = operator{
-	name:    "UpsampleBilinear2dBackward",
-	symbol:  "aclnnUpsampleBilinear2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize alignCorners scalesH scalesW out",
+var opUpsampleBilinear2dBackward = Operator{
+	Name: "UpsampleBilinear2dBackward", Symbol: "aclnnUpsampleBilinear2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBilinear2dBackward launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
-	c := newCall(st, &opUpsampleBilinear2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBilinear2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBilinear2dBackwardParams) operator() *operator { return &opUpsampleBilinear2dBackward }
 
-func (p *UpsampleBilinear2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleBilinear2dBackwardParams) Operator() *Operator { return &opUpsampleBilinear2dBackward }
+
+// Encode implements Params.
+func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleBilinear2dBackwardV2Params are the arguments of aclnnUpsampleBilinear2dBackwardV2, in C order.
 type UpsampleBilinear2dBackwardV2Params struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleBilinear2dBackwardV2 = operator{
-	name:    "UpsampleBilinear2dBackwardV2",
-	symbol:  "aclnnUpsampleBilinear2dBackwardV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize alignCorners scalesH scalesW out",
+var opUpsampleBilinear2dBackwardV2 = Operator{
+	Name: "UpsampleBilinear2dBackwardV2", Symbol: "aclnnUpsampleBilinear2dBackwardV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 }
 
 // UpsampleBilinear2dBackwardV2 launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) on st.
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
-	c := newCall(st, &opUpsampleBilinear2dBackwardV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleBilinear2dBackwardV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleBilinear2dBackwardV2Params) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleBilinear2dBackwardV2Params) Operator() *Operator {
 	return &opUpsampleBilinear2dBackwardV2
 }
 
-func (p *UpsampleBilinear2dBackwardV2Params) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *UpsampleBilinear2dBackwardV2Params) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleLinear1dParams are the arguments of aclnnUpsampleLinear1d, in C order.
@@ -775,128 +775,128 @@ type UpsampleLinear1dParams struct {
 	OutputSize   []int64
 	AlignCorners bool
 	Scales       float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleLinear1d = operator{
-	name:    "UpsampleLinear1d",
-	symbol:  "aclnnUpsampleLinear1d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize alignCorners scales out",
+var opUpsampleLinear1d = Operator{
+	Name: "UpsampleLinear1d", Symbol: "aclnnUpsampleLinear1d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize alignCorners scales out",
 }
 
 // UpsampleLinear1d launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
-	c := newCall(st, &opUpsampleLinear1d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleLinear1d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleLinear1dParams) operator() *operator { return &opUpsampleLinear1d }
 
-func (p *UpsampleLinear1dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.Scales)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleLinear1dParams) Operator() *Operator { return &opUpsampleLinear1d }
+
+// Encode implements Params.
+func (p *UpsampleLinear1dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.Scales)
+	c.Tensor(p.Out)
 }
 
 // UpsampleLinear1dBackwardParams are the arguments of aclnnUpsampleLinear1dBackward, in C order.
 type UpsampleLinear1dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // output
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	Scales       float64
-	Out          *Tensor
+	Out          *Tensor // output
 }
 
-var opUpsampleLinear1dBackward = operator{
-	name:    "UpsampleLinear1dBackward",
-	symbol:  "aclnnUpsampleLinear1dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize alignCorners scales out",
+var opUpsampleLinear1dBackward = Operator{
+	Name: "UpsampleLinear1dBackward", Symbol: "aclnnUpsampleLinear1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scales out",
 }
 
 // UpsampleLinear1dBackward launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
-	c := newCall(st, &opUpsampleLinear1dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleLinear1dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleLinear1dBackwardParams) operator() *operator { return &opUpsampleLinear1dBackward }
 
-func (p *UpsampleLinear1dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.bool(p.AlignCorners)
-	c.float64(p.Scales)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleLinear1dBackwardParams) Operator() *Operator { return &opUpsampleLinear1dBackward }
+
+// Encode implements Params.
+func (p *UpsampleLinear1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.Scales)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest1dParams are the arguments of aclnnUpsampleNearest1d, in C order.
 type UpsampleNearest1dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest1d = operator{
-	name:    "UpsampleNearest1d",
-	symbol:  "aclnnUpsampleNearest1d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize out",
+var opUpsampleNearest1d = Operator{
+	Name: "UpsampleNearest1d", Symbol: "aclnnUpsampleNearest1d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize out",
 }
 
 // UpsampleNearest1d launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
-	c := newCall(st, &opUpsampleNearest1d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest1d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest1dParams) operator() *operator { return &opUpsampleNearest1d }
 
-func (p *UpsampleNearest1dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest1dParams) Operator() *Operator { return &opUpsampleNearest1d }
+
+// Encode implements Params.
+func (p *UpsampleNearest1dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest1dBackwardParams are the arguments of aclnnUpsampleNearest1dBackward, in C order.
 type UpsampleNearest1dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	OutputSize []int64
 	InputSize  []int64
 	Scales     float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest1dBackward = operator{
-	name:    "UpsampleNearest1dBackward",
-	symbol:  "aclnnUpsampleNearest1dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize scales out",
+var opUpsampleNearest1dBackward = Operator{
+	Name: "UpsampleNearest1dBackward", Symbol: "aclnnUpsampleNearest1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize scales out",
 }
 
 // UpsampleNearest1dBackward launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearest1dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest1dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest1dBackwardParams) operator() *operator { return &opUpsampleNearest1dBackward }
 
-func (p *UpsampleNearest1dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.Scales)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest1dBackwardParams) Operator() *Operator { return &opUpsampleNearest1dBackward }
+
+// Encode implements Params.
+func (p *UpsampleNearest1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.Scales)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest1dV2Params are the arguments of aclnnUpsampleNearest1dV2, in C order.
@@ -904,94 +904,94 @@ type UpsampleNearest1dV2Params struct {
 	Self       *Tensor
 	OutputSize []int64
 	ScaleL     float32
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest1dV2 = operator{
-	name:    "UpsampleNearest1dV2",
-	symbol:  "aclnnUpsampleNearest1dV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scaleL out",
+var opUpsampleNearest1dV2 = Operator{
+	Name: "UpsampleNearest1dV2", Symbol: "aclnnUpsampleNearest1dV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scaleL out",
 }
 
 // UpsampleNearest1dV2 launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
-	c := newCall(st, &opUpsampleNearest1dV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest1dV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest1dV2Params) operator() *operator { return &opUpsampleNearest1dV2 }
 
-func (p *UpsampleNearest1dV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float32(p.ScaleL)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest1dV2Params) Operator() *Operator { return &opUpsampleNearest1dV2 }
+
+// Encode implements Params.
+func (p *UpsampleNearest1dV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float32(p.ScaleL)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest2dParams are the arguments of aclnnUpsampleNearest2d, in C order.
 type UpsampleNearest2dParams struct {
 	Self       *Tensor
 	OutputSize []int64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest2d = operator{
-	name:    "UpsampleNearest2d",
-	symbol:  "aclnnUpsampleNearest2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize out",
+var opUpsampleNearest2d = Operator{
+	Name: "UpsampleNearest2d", Symbol: "aclnnUpsampleNearest2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize out",
 }
 
 // UpsampleNearest2d launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
-	c := newCall(st, &opUpsampleNearest2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest2dParams) operator() *operator { return &opUpsampleNearest2d }
 
-func (p *UpsampleNearest2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest2dParams) Operator() *Operator { return &opUpsampleNearest2d }
+
+// Encode implements Params.
+func (p *UpsampleNearest2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest2dBackwardParams are the arguments of aclnnUpsampleNearest2dBackward, in C order.
 type UpsampleNearest2dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	OutputSize []int64
 	InputSize  []int64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opUpsampleNearest2dBackward = operator{
-	name:    "UpsampleNearest2dBackward",
-	symbol:  "aclnnUpsampleNearest2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize scalesH scalesW gradInput",
+var opUpsampleNearest2dBackward = Operator{
+	Name: "UpsampleNearest2dBackward", Symbol: "aclnnUpsampleNearest2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize scalesH scalesW gradInput",
 }
 
 // UpsampleNearest2dBackward launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearest2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest2dBackwardParams) operator() *operator { return &opUpsampleNearest2dBackward }
 
-func (p *UpsampleNearest2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *UpsampleNearest2dBackwardParams) Operator() *Operator { return &opUpsampleNearest2dBackward }
+
+// Encode implements Params.
+func (p *UpsampleNearest2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
 }
 
 // UpsampleNearest2dV2Params are the arguments of aclnnUpsampleNearest2dV2, in C order.
@@ -1000,31 +1000,31 @@ type UpsampleNearest2dV2Params struct {
 	OutputSize []int64
 	ScalesH    float32
 	ScalesW    float32
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest2dV2 = operator{
-	name:    "UpsampleNearest2dV2",
-	symbol:  "aclnnUpsampleNearest2dV2",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scalesH scalesW out",
+var opUpsampleNearest2dV2 = Operator{
+	Name: "UpsampleNearest2dV2", Symbol: "aclnnUpsampleNearest2dV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scalesH scalesW out",
 }
 
 // UpsampleNearest2dV2 launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
-	c := newCall(st, &opUpsampleNearest2dV2)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest2dV2)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest2dV2Params) operator() *operator { return &opUpsampleNearest2dV2 }
 
-func (p *UpsampleNearest2dV2Params) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float32(p.ScalesH)
-	c.float32(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest2dV2Params) Operator() *Operator { return &opUpsampleNearest2dV2 }
+
+// Encode implements Params.
+func (p *UpsampleNearest2dV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float32(p.ScalesH)
+	c.Float32(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest3dParams are the arguments of aclnnUpsampleNearest3d, in C order.
@@ -1034,69 +1034,69 @@ type UpsampleNearest3dParams struct {
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearest3d = operator{
-	name:    "UpsampleNearest3d",
-	symbol:  "aclnnUpsampleNearest3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scalesD scalesH scalesW out",
+var opUpsampleNearest3d = Operator{
+	Name: "UpsampleNearest3d", Symbol: "aclnnUpsampleNearest3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scalesD scalesH scalesW out",
 }
 
 // UpsampleNearest3d launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
-	c := newCall(st, &opUpsampleNearest3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest3dParams) operator() *operator { return &opUpsampleNearest3d }
 
-func (p *UpsampleNearest3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearest3dParams) Operator() *Operator { return &opUpsampleNearest3d }
+
+// Encode implements Params.
+func (p *UpsampleNearest3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearest3dBackwardParams are the arguments of aclnnUpsampleNearest3dBackward, in C order.
 type UpsampleNearest3dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opUpsampleNearest3dBackward = operator{
-	name:    "UpsampleNearest3dBackward",
-	symbol:  "aclnnUpsampleNearest3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
+var opUpsampleNearest3dBackward = Operator{
+	Name: "UpsampleNearest3dBackward", Symbol: "aclnnUpsampleNearest3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 }
 
 // UpsampleNearest3dBackward launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearest3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearest3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearest3dBackwardParams) operator() *operator { return &opUpsampleNearest3dBackward }
 
-func (p *UpsampleNearest3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.GradInput)
+// Operator implements Params.
+func (p *UpsampleNearest3dBackwardParams) Operator() *Operator { return &opUpsampleNearest3dBackward }
+
+// Encode implements Params.
+func (p *UpsampleNearest3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
 }
 
 // UpsampleNearestExact1dParams are the arguments of aclnnUpsampleNearestExact1d, in C order.
@@ -1104,30 +1104,30 @@ type UpsampleNearestExact1dParams struct {
 	Self       *Tensor
 	OutputSize []int64
 	Scales     float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearestExact1d = operator{
-	name:    "UpsampleNearestExact1d",
-	symbol:  "aclnnUpsampleNearestExact1d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scales out",
+var opUpsampleNearestExact1d = Operator{
+	Name: "UpsampleNearestExact1d", Symbol: "aclnnUpsampleNearestExact1d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scales out",
 }
 
 // UpsampleNearestExact1d launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
-	c := newCall(st, &opUpsampleNearestExact1d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact1d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact1dParams) operator() *operator { return &opUpsampleNearestExact1d }
 
-func (p *UpsampleNearestExact1dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float64(p.Scales)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearestExact1dParams) Operator() *Operator { return &opUpsampleNearestExact1d }
+
+// Encode implements Params.
+func (p *UpsampleNearestExact1dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float64(p.Scales)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearestExact1dBackwardParams are the arguments of aclnnUpsampleNearestExact1dBackward, in C order.
@@ -1136,33 +1136,33 @@ type UpsampleNearestExact1dBackwardParams struct {
 	OutputSize []int64
 	InputSize  []int64
 	Scales     float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearestExact1dBackward = operator{
-	name:    "UpsampleNearestExact1dBackward",
-	symbol:  "aclnnUpsampleNearestExact1dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput outputSize inputSize scales out",
+var opUpsampleNearestExact1dBackward = Operator{
+	Name: "UpsampleNearestExact1dBackward", Symbol: "aclnnUpsampleNearestExact1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput outputSize inputSize scales out",
 }
 
 // UpsampleNearestExact1dBackward launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearestExact1dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact1dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact1dBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleNearestExact1dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact1dBackward
 }
 
-func (p *UpsampleNearestExact1dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.Scales)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *UpsampleNearestExact1dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.Scales)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearestExact2dParams are the arguments of aclnnUpsampleNearestExact2d, in C order.
@@ -1171,31 +1171,31 @@ type UpsampleNearestExact2dParams struct {
 	OutputSize []int64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearestExact2d = operator{
-	name:    "UpsampleNearestExact2d",
-	symbol:  "aclnnUpsampleNearestExact2d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scalesH scalesW out",
+var opUpsampleNearestExact2d = Operator{
+	Name: "UpsampleNearestExact2d", Symbol: "aclnnUpsampleNearestExact2d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scalesH scalesW out",
 }
 
 // UpsampleNearestExact2d launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
-	c := newCall(st, &opUpsampleNearestExact2d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact2d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact2dParams) operator() *operator { return &opUpsampleNearestExact2d }
 
-func (p *UpsampleNearestExact2dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearestExact2dParams) Operator() *Operator { return &opUpsampleNearestExact2d }
+
+// Encode implements Params.
+func (p *UpsampleNearestExact2dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearestExact2dBackwardParams are the arguments of aclnnUpsampleNearestExact2dBackward, in C order.
@@ -1205,34 +1205,34 @@ type UpsampleNearestExact2dBackwardParams struct {
 	InputSize  []int64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearestExact2dBackward = operator{
-	name:    "UpsampleNearestExact2dBackward",
-	symbol:  "aclnnUpsampleNearestExact2dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOutput outputSize inputSize scalesH scalesW out",
+var opUpsampleNearestExact2dBackward = Operator{
+	Name: "UpsampleNearestExact2dBackward", Symbol: "aclnnUpsampleNearestExact2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput outputSize inputSize scalesH scalesW out",
 }
 
 // UpsampleNearestExact2dBackward launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearestExact2dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact2dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact2dBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleNearestExact2dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact2dBackward
 }
 
-func (p *UpsampleNearestExact2dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOutput)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Encode implements Params.
+func (p *UpsampleNearestExact2dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearestExact3dParams are the arguments of aclnnUpsampleNearestExact3d, in C order.
@@ -1242,69 +1242,69 @@ type UpsampleNearestExact3dParams struct {
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor
+	Out        *Tensor // output
 }
 
-var opUpsampleNearestExact3d = operator{
-	name:    "UpsampleNearestExact3d",
-	symbol:  "aclnnUpsampleNearestExact3d",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "self outputSize scalesD scalesH scalesW out",
+var opUpsampleNearestExact3d = Operator{
+	Name: "UpsampleNearestExact3d", Symbol: "aclnnUpsampleNearestExact3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize scalesD scalesH scalesW out",
 }
 
 // UpsampleNearestExact3d launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
-	c := newCall(st, &opUpsampleNearestExact3d)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact3d)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact3dParams) operator() *operator { return &opUpsampleNearestExact3d }
 
-func (p *UpsampleNearestExact3dParams) encode(c *call) {
-	c.tensor(p.Self)
-	c.ints(p.OutputSize)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.Out)
+// Operator implements Params.
+func (p *UpsampleNearestExact3dParams) Operator() *Operator { return &opUpsampleNearestExact3d }
+
+// Encode implements Params.
+func (p *UpsampleNearestExact3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
 }
 
 // UpsampleNearestExact3dBackwardParams are the arguments of aclnnUpsampleNearestExact3dBackward, in C order.
 type UpsampleNearestExact3dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // output
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
-var opUpsampleNearestExact3dBackward = operator{
-	name:    "UpsampleNearestExact3dBackward",
-	symbol:  "aclnnUpsampleNearestExact3dBackward",
-	library: "libopapi",
-	since:   "8.1.RC1",
-	params:  "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
+var opUpsampleNearestExact3dBackward = Operator{
+	Name: "UpsampleNearestExact3dBackward", Symbol: "aclnnUpsampleNearestExact3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 }
 
 // UpsampleNearestExact3dBackward launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) on st.
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
-	c := newCall(st, &opUpsampleNearestExact3dBackward)
-	p.newCall(c)
-	return c.encode()
+	c := NewCall(st, &opUpsampleNearestExact3dBackward)
+	p.Encode(c)
+	return c.Launch()
 }
-func (p *UpsampleNearestExact3dBackwardParams) operator() *operator {
+
+// Operator implements Params.
+func (p *UpsampleNearestExact3dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact3dBackward
 }
 
-func (p *UpsampleNearestExact3dBackwardParams) encode(c *call) {
-	c.tensor(p.GradOut)
-	c.ints(p.OutputSize)
-	c.ints(p.InputSize)
-	c.float64(p.ScalesD)
-	c.float64(p.ScalesH)
-	c.float64(p.ScalesW)
-	c.tensor(p.GradInput)
+// Encode implements Params.
+func (p *UpsampleNearestExact3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
 }

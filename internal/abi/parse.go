@@ -143,7 +143,7 @@ func (p *parser) function(op bool, f Function, params []string) error {
 			return fmt.Errorf("%s: two parameters %s", f.Name, name)
 		}
 		seen[name] = true
-		f.Params = append(f.Params, Param{Name: name, Type: ctype, Optional: isOptional(name)})
+		f.Params = append(f.Params, Param{Name: name, Type: ctype})
 	}
 	p.functions = append(p.functions, positioned{p.file, p.line, op, f})
 	return nil
@@ -223,7 +223,7 @@ func (p *parser) finish() error {
 	for i := range p.functions {
 		f := &p.functions[i]
 		p.file, p.line = f.file, f.line
-		if err := p.resolve(&f.Function); err != nil {
+		if err := p.t.Resolve(&f.Function); err != nil {
 			return p.at(err)
 		}
 		old, ok := merged[f.Name]
@@ -255,8 +255,7 @@ func (p *parser) finish() error {
 			p.t.Functions = append(p.t.Functions, f.Function)
 			continue
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(n, "acl"), "nn")
-		p.t.Operators = append(p.t.Operators, Operator{Name: name, Symbol: n, Family: FamilyOf(name), Function: f.Function})
+		p.t.Operators = append(p.t.Operators, OperatorOf(f.Function))
 	}
 	return p.sortAll()
 }
@@ -274,21 +273,32 @@ func (p *parser) sortAll() error {
 	return nil
 }
 
-func (p *parser) resolve(f *Function) (err error) {
+// Resolve fills what the types, names and header of a function imply: the classes of its
+// parameters, which are optional or written, and the library if none is set.
+func (t *Table) Resolve(f *Function) (err error) {
 	for i := range f.Params {
 		q := &f.Params[i]
-		if q.Class, err = p.t.Class(q.Type); err != nil {
+		if q.Class, err = t.Class(q.Type); err != nil {
 			return fmt.Errorf("%s: parameter %s: %w", f.Name, q.Name, err)
 		}
-		q.Output = isOutput(f.Name, *q)
+		q.Optional, q.Output = isOptional(q.Name), isOutput(f.Name, *q)
 	}
 	if f.Ret != "void" {
-		if _, err = p.t.Class(f.Ret); err != nil {
+		if _, err = t.Class(f.Ret); err != nil {
 			return fmt.Errorf("%s: return type: %w", f.Name, err)
 		}
 	}
-	f.Library, err = p.t.libraryOf(f.Header)
+	if f.Library == "" {
+		f.Library, err = t.libraryOf(f.Header)
+	}
 	return err
+}
+
+// OperatorOf makes the operator whose phase two is called f.Name and whose phase one takes
+// f.Params; its name is the symbol without "aclnn", or without "acl".
+func OperatorOf(f Function) Operator {
+	name := strings.TrimPrefix(strings.TrimPrefix(f.Name, "acl"), "nn")
+	return Operator{Name: name, Symbol: f.Name, Family: FamilyOf(name), Function: f}
 }
 
 func overlap(a, b []string) bool {

@@ -12,35 +12,11 @@ import (
 
 const module = "github.com/goascend/cann"
 
-// binding is how generated Go code spells what it uses: inside package aclnn the names are
-// unexported, a package of custom operators goes through the exported ones.
+// binding is where generated functions live: in package aclnn, or in a package of custom
+// operators that imports it.
 type binding struct {
-	pkg  string
-	path string // import path of aclnn, "" inside it
-}
-
-// name spells an identifier of aclnn that both sides have in different case.
-func (g binding) name(s string) string {
-	if g.path == "" {
-		return s
-	}
-	return "aclnn." + strings.ToUpper(s[:1]) + s[1:]
-}
-
-// typ spells an exported type of aclnn.
-func (g binding) typ(s string) string {
-	if g.path == "" {
-		return s
-	}
-	return "aclnn." + s
-}
-
-// method spells a method or field that both sides have in different case.
-func (g binding) method(s string) string {
-	if g.path == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	pkg   string
+	aclnn string // how the package spells aclnn's names: "" or "aclnn."
 }
 
 // emitBindings makes one file of typed functions per family of operators.
@@ -75,8 +51,8 @@ func (g binding) file(ops []abi.Operator) ([]byte, error) {
 		b.WriteString("\t\"unsafe\"\n\n")
 	}
 	fmt.Fprintf(&b, "\t%q\n", module+"/acl")
-	if g.path != "" {
-		fmt.Fprintf(&b, "\t%q\n", g.path)
+	if g.aclnn != "" {
+		fmt.Fprintf(&b, "\t%q\n", module+"/aclnn")
 	}
 	b.WriteString(")\n")
 	b.Write(body.Bytes())
@@ -94,35 +70,36 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	}
 	fmt.Fprintf(b, "\n// %sParams are the arguments of %s, in C order.\ntype %[1]sParams struct {\n", o.Name, o.Symbol)
 	for i, a := range args {
-		note := ""
-		if o.Params[i].Optional {
-			note = " // optional"
-		}
-		fmt.Fprintf(b, "\t%s %s%s\n", a.field, a.gotype, note)
+		fmt.Fprintf(b, "\t%s %s%s\n", a.field, a.gotype, note(o.Params[i]))
 	}
-	fmt.Fprintf(b, "}\n\nvar op%s = %s{\n\t%s: %q,\n\t%s: %q,\n\t%s: %q,\n\t%s: %q,\n\t%s: %q,\n}\n",
-		o.Name, g.name("operator"),
-		g.method("name"), o.Name, g.method("symbol"), o.Symbol, g.method("library"), o.Library,
-		g.method("since"), o.Since(), g.method("params"), strings.Join(names, " "))
-
+	// Static data only: the linker drops operators that a program does not use.
+	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tName: %[1]q, Symbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n}\n",
+		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "))
 	fmt.Fprintf(b, "\n// %s launches %s (%s, %s) on st.\n", o.Name, o.Symbol, o.Library, seen(o.Versions))
-	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %s(st, &op%[1]s)\n\tp.%s(c)\n\treturn c.%s()\n}\n",
-		o.Name, g.name("newCall"), g.method("encode"), g.method("launch"))
-
-	op, call := g.name("operator"), g.name("call")
-	if g.path != "" {
-		fmt.Fprintf(b, "\n// Operator is the operator the arguments belong to, for aclnn.Prepare.\n")
-	}
-	fmt.Fprintf(b, "func (p *%sParams) %s() *%s { return &op%[1]s }\n", o.Name, g.method("operator"), op)
-	if g.path != "" {
-		fmt.Fprintf(b, "\n// Encode adds the arguments to a call, for aclnn.Prepare.\n")
-	}
-	fmt.Fprintf(b, "\nfunc (p *%sParams) %s(c *%s) {\n", o.Name, g.method("encode"), call)
+	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
+		o.Name, g.aclnn)
+	fmt.Fprintf(b, "\n// Operator implements %sParams.\nfunc (p *%sParams) Operator() *%[1]sOperator { return &op%[2]s }\n", g.aclnn, o.Name)
+	fmt.Fprintf(b, "\n// Encode implements %sParams.\nfunc (p *%sParams) Encode(c *%[1]sCall) {\n", g.aclnn, o.Name)
 	for _, a := range args {
-		fmt.Fprintf(b, "\tc.%s(%s)\n", g.method(a.method), a.value)
+		fmt.Fprintf(b, "\tc.%s(%s)\n", a.method, a.value)
 	}
 	b.WriteString("}\n")
 	return nil
+}
+
+// note is the comment of a field: what its Go type does not show.
+func note(p abi.Param) string {
+	switch {
+	case p.Optional && p.Output:
+		return " // optional output"
+	case p.Optional:
+		return " // optional"
+	case p.Output:
+		return " // output"
+	case strings.HasSuffix(p.Name, "Ref"):
+		return " // read and written"
+	}
+	return ""
 }
 
 // seen says where an operator comes from.
@@ -138,12 +115,12 @@ type argument struct{ field, gotype, method, value string }
 
 // encodings are the Go type and the encoder method of the classes with one Go form.
 var encodings = map[abi.Class]struct{ gotype, method string }{
-	abi.Tensor: {"*Tensor", "tensor"}, abi.TensorList: {"[]*Tensor", "tensors"},
-	abi.Scalar: {"Scalar", "scalar"}, abi.ScalarList: {"[]Scalar", "scalars"},
-	abi.IntArray: {"[]int64", "ints"}, abi.FloatArray: {"[]float32", "floats"}, abi.BoolArray: {"[]bool", "bools"},
-	abi.String: {"string", "str"}, abi.Bool: {"bool", "bool"},
-	abi.Double: {"float64", "float64"}, abi.Float: {"float32", "float32"},
-	abi.DType: {"DType", "int64"}, abi.Enum: {"int32", "int64"}, abi.Pointer: {"unsafe.Pointer", "pointer"},
+	abi.Tensor: {"*Tensor", "Tensor"}, abi.TensorList: {"[]*Tensor", "Tensors"},
+	abi.Scalar: {"Scalar", "Scalar"}, abi.ScalarList: {"[]Scalar", "Scalars"},
+	abi.IntArray: {"[]int64", "Ints"}, abi.FloatArray: {"[]float32", "Floats"}, abi.BoolArray: {"[]bool", "Bools"},
+	abi.String: {"string", "Str"}, abi.Bool: {"bool", "Bool"},
+	abi.Double: {"float64", "Float64"}, abi.Float: {"float32", "Float32"},
+	abi.DType: {"DType", "Int64"}, abi.Enum: {"int32", "Int64"}, abi.Pointer: {"unsafe.Pointer", "Pointer"},
 }
 
 var goIntegers = map[string]string{
@@ -162,21 +139,21 @@ func (g binding) arguments(o abi.Operator) ([]argument, error) {
 			if a.gotype, ok = goIntegers[strings.TrimPrefix(p.Type, "const ")]; !ok {
 				return nil, fmt.Errorf("%s: parameter %s: no Go integer for %s", o.Symbol, p.Name, p.Type)
 			}
-			a.method = "int64"
+			a.method = "Int64"
 		case !ok:
 			return nil, fmt.Errorf("%s: parameter %s: arguments of type %s cannot be bound", o.Symbol, p.Name, p.Type)
 		default:
 			a.gotype, a.method = e.gotype, e.method
 			if p.Class == abi.String && p.Optional {
-				a.method = "optStr"
+				a.method = "OptStr"
 			}
 		}
 		a.value = "p." + a.field
-		if a.method == "int64" && a.gotype != "int64" {
+		if a.method == "Int64" && a.gotype != "int64" {
 			a.value = "int64(p." + a.field + ")"
 		}
 		if star := strings.LastIndexAny(a.gotype, "*]") + 1; token.IsExported(a.gotype[star:]) {
-			a.gotype = a.gotype[:star] + g.typ(a.gotype[star:])
+			a.gotype = a.gotype[:star] + g.aclnn + a.gotype[star:]
 		}
 		args = append(args, a)
 	}

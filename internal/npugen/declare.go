@@ -11,25 +11,38 @@ import (
 
 // emitDeclarations makes the C declarations of the whole interface in one header.
 func emitDeclarations(out files, t *abi.Table) error {
+	text, err := declarations(t, "")
+	if err != nil {
+		return err
+	}
+	out["internal/emu/export/zz_cann.h"] = text
+	return nil
+}
+
+// declarations is a header with everything the table knows. Where two CANN versions differ
+// (const of parameters, the value of two constants) version decides; "" is the newest.
+func declarations(t *abi.Table, version string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(generatedMark)
 	b.WriteString("// Own declarations of CANN's C interface, written from the table of package abi.\n")
 	b.WriteString("#ifndef CANN_EMU_ZZ_CANN_H\n#define CANN_EMU_ZZ_CANN_H\n\n")
-	if err := declareTypes(&b, t, ""); err != nil {
-		return err
+	if err := declareTypes(&b, t, version); err != nil {
+		return nil, err
 	}
 	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
 	for _, f := range t.AllFunctions() {
-		b.WriteString(prototype(f, f.Params) + ";\n")
+		params := f.Params
+		if p, ok := f.At(version); ok {
+			params = p
+		}
+		b.WriteString(prototype(f, params) + ";\n")
 	}
 	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
-	out["internal/emu/export/zz_cann.h"] = b.Bytes()
-	return nil
+	return b.Bytes(), nil
 }
 
-// declareTypes writes constants and types as one version has them; "" means their union.
+// declareTypes writes constants and types.
 func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
-	in := func(versions []string) bool { return version == "" || slices.Contains(versions, version) }
 	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
 
 	enums := enumerators(t, version)
@@ -52,7 +65,7 @@ func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
 	}
 
 	b.WriteString("\n")
-	records, err := recordOrder(t, in)
+	records, err := recordOrder(t)
 	if err != nil {
 		return err
 	}
@@ -62,7 +75,7 @@ func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
 	// Function types come last: they use the others.
 	for _, function := range []bool{false, true} {
 		for _, d := range t.Typedefs {
-			if !in(d.Versions) || strings.Contains(d.Target, "( *)(") != function {
+			if strings.Contains(d.Target, "( *)(") != function {
 				continue
 			}
 			target := d.Target
@@ -91,9 +104,6 @@ type enumSet struct {
 func enumerators(t *abi.Table, version string) enumSet {
 	s := enumSet{members: map[string][]abi.Constant{}}
 	for _, c := range t.Constants {
-		if version != "" && !slices.Contains(c.Versions, version) {
-			continue
-		}
 		if c.Older != "" && version == c.Versions[0] {
 			c.Value = c.Older
 		}
@@ -124,7 +134,7 @@ func literal(v string) string {
 
 // recordOrder sorts records so that each comes after those it contains. Records that only
 // lie as unnamed members inside others are left out.
-func recordOrder(t *abi.Table, in func([]string) bool) ([]abi.Record, error) {
+func recordOrder(t *abi.Table) ([]abi.Record, error) {
 	byName, inner := map[string]abi.Record{}, map[string]bool{}
 	for _, r := range t.Records {
 		byName[r.Name] = r
@@ -152,7 +162,7 @@ func recordOrder(t *abi.Table, in func([]string) bool) ([]abi.Record, error) {
 			}
 		}
 		state[name] = 2
-		if !inner[name] && in(r.Versions) {
+		if !inner[name] {
 			order = append(order, r)
 		}
 		return nil

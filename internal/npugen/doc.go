@@ -4,7 +4,6 @@
 //	go run ./internal/npugen -check      # fails and lists the files that are stale
 //	go run ./internal/npugen import a.json b.json        # rebuild the table from dumps of headers
 //	go run ./internal/npugen bind -headers dir -package myops -out myops/zz_myops.go
-//	go run ./internal/npugen headers -out dir            # CANN's include tree, own declarations
 //
 // It holds no facts: signatures, values and layouts come from the table, behaviour is
 // written by hand in the packages that use the generated files.
