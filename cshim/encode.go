@@ -126,3 +126,54 @@ func packed[T float32 | bool](l *Launch, class int, v []T) {
 		copy(unsafe.Slice((*T)(unsafe.Pointer(&l.words[n])), len(v)), v)
 	}
 }
+
+// Each calls f for every tensor among the arguments: the index of the parameter, the index
+// in its list (-1 for a tensor of its own), and the descriptor. For error texts.
+func (l *Launch) Each(f func(param, member int, d *TensorDesc)) {
+	w := l.words
+	tensor := func(param, member int) {
+		h := w[0]
+		d := TensorDesc{Address: w[1], Offset: int64(w[2]), Rank: uint8(h >> 8), StorageRank: uint8(h >> 16),
+			DType: int16(h >> 32), Format: int16(h >> 48)}
+		w = w[3:]
+		rank, storage := int(d.Rank), int(d.StorageRank)
+		for i := range rank {
+			d.Dims[i], d.Strides[i] = int64(w[i]), int64(w[rank+i])
+		}
+		for i := range storage {
+			d.Storage[i] = int64(w[2*rank+i])
+		}
+		w = w[2*rank+storage:]
+		f(param, member, &d)
+	}
+	for i := range l.params {
+		class, count := w[0]&0xff, int(w[0]>>8&0xffffff)
+		switch class {
+		case C.CANN_TENSOR:
+			tensor(i, -1)
+			continue
+		case C.CANN_TENSORS:
+			w = w[1:]
+			for k := range count {
+				tensor(i, k)
+			}
+			continue
+		}
+		skip := 1
+		switch class {
+		case C.CANN_INT, C.CANN_DOUBLE, C.CANN_FLOAT:
+			skip = 2
+		case C.CANN_SCALAR:
+			skip = 3
+		case C.CANN_SCALARS:
+			skip = 1 + 3*count
+		case C.CANN_INTS:
+			skip = 1 + count
+		case C.CANN_FLOATS:
+			skip = 1 + (4*count+7)/8
+		case C.CANN_STRING, C.CANN_BOOLS:
+			skip = 1 + (count+7)/8
+		}
+		w = w[skip:]
+	}
+}

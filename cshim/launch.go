@@ -62,7 +62,7 @@ func (l *Launch) start() error {
 		return err
 	}
 	if l.params > C.CANN_MAX_PARAMS-2 {
-		return fmt.Errorf("aclnn%s: %d arguments, at most %d can be passed", l.op.Name, l.params, C.CANN_MAX_PARAMS-2)
+		return fmt.Errorf("%s: %d arguments, at most %d can be passed", l.op.Symbol, l.params, C.CANN_MAX_PARAMS-2)
 	}
 	h := &l.head
 	h.prepare, h.execute = C.uint64_t(l.op.prepare.Load()), C.uint64_t(l.op.execute.Load())
@@ -100,9 +100,9 @@ func (l *Launch) failure() error {
 			e.Message = "CANN could not create an argument of the call"
 		}
 	case C.CANN_PREPARE:
-		e.Func = "aclnn" + l.op.Name + "GetWorkspaceSize"
+		e.Func = l.op.Symbol + "GetWorkspaceSize"
 	default:
-		e.Func = "aclnn" + l.op.Name
+		e.Func = l.op.Symbol
 	}
 	return e
 }
@@ -143,7 +143,7 @@ func (p *Prepared) Workspace() uint64 { return uint64(p.launch.head.need) }
 // so a captured or queued run keeps the old one.
 func (p *Prepared) Bind(i int, address uint64) error {
 	if i < 0 || i >= p.launch.tensors {
-		return fmt.Errorf("aclnn%s: there is no tensor %d, the call has %d", p.launch.op.Name, i, p.launch.tensors)
+		return fmt.Errorf("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.launch.tensors)
 	}
 	p.addresses[i] = address
 	return nil
@@ -153,7 +153,7 @@ func (p *Prepared) Bind(i int, address uint64) error {
 func (p *Prepared) Run(stream, workspace, size uint64) error {
 	h := &p.launch.head
 	if uint64(h.need) > size {
-		return fmt.Errorf("aclnn%s: workspace of %d bytes, %d are needed", p.launch.op.Name, size, uint64(h.need))
+		return fmt.Errorf("%s: workspace of %d bytes, %d are needed", p.launch.op.Symbol, size, uint64(h.need))
 	}
 	h.stream, h.workspace, h.size = C.uint64_t(stream), C.uint64_t(workspace), C.uint64_t(size)
 	C.cann_run(h, (*C.uint64_t)(&p.tensors[0]), (*C.uint64_t)(&p.addresses[0]), C.uint32_t(p.launch.tensors))

@@ -6,9 +6,9 @@ import (
 )
 
 // Operator is a two-phase aclnn operator, looked for when it is first launched. The zero
-// value but for Name is ready, so that tables of operators are static data.
+// value but for Symbol is ready, so that tables of operators are static data.
 type Operator struct {
-	Name string // without "aclnn"
+	Symbol string // C name of phase two, such as "aclnnAdd"
 
 	prepare, execute atomic.Uint64
 	once             sync.Once
@@ -25,10 +25,10 @@ func (o *Operator) Available() error {
 			return
 		}
 		var one, two uint64
-		if one, o.err = resolve(Op, "aclnn"+o.Name+"GetWorkspaceSize"); o.err != nil {
+		if one, o.err = resolve(Op, o.Symbol+"GetWorkspaceSize"); o.err != nil {
 			return
 		}
-		if two, o.err = resolve(Op, "aclnn"+o.Name); o.err != nil {
+		if two, o.err = resolve(Op, o.Symbol); o.err != nil {
 			return
 		}
 		o.prepare.Store(one)

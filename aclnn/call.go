@@ -1,0 +1,197 @@
+package aclnn
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/cshim"
+)
+
+// Operator is an entry of the generated operator table. Generated code declares one per
+// operator as static data.
+type Operator struct {
+	Name    string // C name without "aclnn"
+	Symbol  string // C name of phase two
+	Library string // where CANN has it
+	Since   string // first CANN version seen with it
+	Params  string // C parameter names, separated by spaces
+
+	once sync.Once
+	op   cshim.Operator
+}
+
+// Available reports whether this CANN installation has the operator: nil,
+// *cshim.SymbolError or *cshim.LibraryError.
+func (o *Operator) Available() error { return o.symbols().Available() }
+
+func (o *Operator) symbols() *cshim.Operator {
+	o.once.Do(func() { o.op.Symbol = o.Symbol })
+	return &o.op
+}
+
+// Params are the arguments of one operator; the generated …Params structs implement it.
+type Params interface {
+	Operator() *Operator
+	Encode(c *Call)
+}
+
+// Call is one launch in the making. Generated code makes it with NewCall, adds the
+// arguments in C order, and launches; custom bindings do the same.
+type Call struct {
+	launch cshim.Launch
+	st     *acl.Stream
+	op     *Operator
+	err    error
+}
+
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// NewCall starts a launch of op on st. Launch or Prepare must follow.
+func NewCall(st *acl.Stream, op *Operator) *Call {
+	c := calls.Get().(*Call)
+	c.st, c.op, c.err = st, op, nil
+	c.launch.Reset(op.symbols())
+	return c
+}
+
+// Launch queues the call on the stream, and ends it.
+func (c *Call) Launch() error {
+	err := c.err
+	if err == nil {
+		err = c.st.Launch(&c.launch)
+	}
+	if err != nil {
+		err = c.failure(err)
+	}
+	c.free()
+	return err
+}
+
+func (c *Call) free() {
+	c.st, c.op, c.err = nil, nil, nil
+	calls.Put(c)
+}
+
+// check keeps the first error of an argument.
+func (c *Call) check(t *Tensor) {
+	switch {
+	case c.err != nil:
+	case t.err != nil:
+		c.err = t.err
+	case t.buf != nil:
+		c.err = c.st.Accepts(t.buf)
+	}
+}
+
+// Tensor adds a tensor; nil is an absent one.
+func (c *Call) Tensor(t *Tensor) {
+	if t == nil {
+		c.launch.Null()
+		return
+	}
+	c.check(t)
+	c.launch.Tensor(&t.desc)
+}
+
+// Tensors adds a tensor list; nil is an absent one. A nil member is refused.
+func (c *Call) Tensors(list []*Tensor) {
+	if list == nil {
+		c.launch.Null()
+		return
+	}
+	c.launch.Tensors(len(list))
+	for _, t := range list {
+		if t == nil {
+			t = &nilMember
+		}
+		c.check(t)
+		c.launch.Member(&t.desc)
+	}
+}
+
+var nilMember = Tensor{err: errNilMember}
+
+// Scalar adds a scalar; the zero Scalar is an absent one.
+func (c *Call) Scalar(s Scalar) {
+	if !s.present {
+		c.launch.Null()
+		return
+	}
+	c.launch.Scalar(int32(s.dtype), s.value)
+}
+
+// Scalars adds a scalar list; nil is an absent one. A zero Scalar in it is refused.
+func (c *Call) Scalars(list []Scalar) {
+	if list == nil {
+		c.launch.Null()
+		return
+	}
+	c.launch.Scalars(len(list))
+	for _, s := range list {
+		if !s.present && c.err == nil {
+			c.err = errNilMember
+		}
+		c.launch.ScalarMember(int32(s.dtype), s.value)
+	}
+}
+
+// Ints adds an aclIntArray; nil is an absent one, an empty slice an empty array.
+func (c *Call) Ints(v []int64) {
+	if v == nil {
+		c.launch.Null()
+		return
+	}
+	c.launch.Ints(v)
+}
+
+// Floats adds an aclFloatArray; nil is an absent one.
+func (c *Call) Floats(v []float32) {
+	if v == nil {
+		c.launch.Null()
+		return
+	}
+	c.launch.Floats(v)
+}
+
+// Bools adds an aclBoolArray; nil is an absent one.
+func (c *Call) Bools(v []bool) {
+	if v == nil {
+		c.launch.Null()
+		return
+	}
+	c.launch.Bools(v)
+}
+
+// Str adds a C string.
+func (c *Call) Str(s string) { c.launch.Text(s) }
+
+// OptStr adds a C string that may be absent: "" is a null pointer.
+func (c *Call) OptStr(s string) {
+	if s == "" {
+		c.launch.Null()
+		return
+	}
+	c.launch.Text(s)
+}
+
+// Int64 adds an integer or enum of any width.
+func (c *Call) Int64(v int64) { c.launch.Int(v) }
+
+// Bool adds a bool.
+func (c *Call) Bool(v bool) {
+	var w int64
+	if v {
+		w = 1
+	}
+	c.launch.Int(w)
+}
+
+// Float64 adds a double.
+func (c *Call) Float64(v float64) { c.launch.Double(v) }
+
+// Float32 adds a float.
+func (c *Call) Float32(v float32) { c.launch.Float(v) }
+
+// Pointer adds a raw C pointer; it must not point into Go memory.
+func (c *Call) Pointer(p unsafe.Pointer) { c.launch.Int(int64(uintptr(p))) }

@@ -1,0 +1,295 @@
+package aclnn
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// view copies the descriptor without ownership.
+func (t *Tensor) view() Tensor {
+	v := *t
+	v.owned = false
+	return v
+}
+
+// fail records why a view is impossible; the first reason stays.
+func (t *Tensor) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf("aclnn: "+format, args...)
+	}
+}
+
+// axis resolves a negative axis and refuses one out of range.
+func (t *Tensor) axis(i int) int {
+	n := t.Rank()
+	if i < -n || i >= n {
+		t.fail("axis %d is out of range for %v", i, t)
+		return 0
+	}
+	if i < 0 {
+		i += n
+	}
+	return i
+}
+
+// Reshape views the elements in row-major order under another shape; one dimension may be
+// -1 and is inferred. It does not copy: the tensor must be contiguous.
+func (t *Tensor) Reshape(shape ...int64) *Tensor {
+	v := t.view()
+	v.reshape(shape)
+	return &v
+}
+
+func (t *Tensor) reshape(shape []int64) {
+	if t.err != nil {
+		return
+	}
+	if !t.Contiguous() {
+		t.fail("%v cannot be reshaped without a copy", t)
+		return
+	}
+	known, infer := int64(1), -1
+	for i, d := range shape {
+		switch {
+		case d == -1 && infer < 0:
+			infer = i
+		case d < 0:
+			t.fail("%v cannot be reshaped to %s", t, dims(shape))
+			return
+		default:
+			known *= d
+		}
+	}
+	n := t.Len()
+	if len(shape) > MaxRank || infer < 0 && known != n || infer >= 0 && (known == 0 || n%known != 0) {
+		t.fail("%v cannot be reshaped to %s", t, dims(shape))
+		return
+	}
+	t.desc.Rank = uint8(len(shape))
+	stride := int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		d := shape[i]
+		if i == infer {
+			d = n / known
+		}
+		t.desc.Dims[i], t.desc.Strides[i] = d, stride
+		stride *= d
+	}
+}
+
+// Transpose views the tensor with two axes exchanged.
+func (t *Tensor) Transpose(i, j int) *Tensor {
+	v := t.view()
+	i, j = v.axis(i), v.axis(j)
+	if v.err == nil {
+		d, s := &v.desc.Dims, &v.desc.Strides
+		d[i], d[j] = d[j], d[i]
+		s[i], s[j] = s[j], s[i]
+	}
+	return &v
+}
+
+// Permute views the tensor with its axes in the given order.
+func (t *Tensor) Permute(axes ...int) *Tensor {
+	v := t.view()
+	v.permute(t, axes)
+	return &v
+}
+
+func (t *Tensor) permute(from *Tensor, axes []int) {
+	var seen [MaxRank]bool
+	if len(axes) != t.Rank() {
+		t.fail("%d axes for %v", len(axes), t)
+		return
+	}
+	for k, a := range axes {
+		a = t.axis(a)
+		if t.err != nil {
+			return
+		}
+		if seen[a] {
+			t.fail("axis %d twice in a permutation of %v", a, from)
+			return
+		}
+		seen[a] = true
+		t.desc.Dims[k], t.desc.Strides[k] = from.desc.Dims[a], from.desc.Strides[a]
+	}
+}
+
+// Slice views the elements from start to end (exclusive) of an axis, every step-th one.
+// Negative start and end count from the end of the axis; step must be positive.
+func (t *Tensor) Slice(axis int, start, end, step int64) *Tensor {
+	v := t.view()
+	v.slice(axis, start, end, step)
+	return &v
+}
+
+func (t *Tensor) slice(axis int, start, end, step int64) {
+	i := t.axis(axis)
+	if t.err != nil {
+		return
+	}
+	n := t.desc.Dims[i]
+	if start < 0 {
+		start += n
+	}
+	if end < 0 {
+		end += n
+	}
+	if start < 0 || end > n || start > end || step < 1 {
+		t.fail("slice %d:%d:%d is out of range for axis %d of %v", start, end, step, i, t)
+		return
+	}
+	t.desc.Offset += start * t.desc.Strides[i]
+	t.desc.Dims[i] = (end - start + step - 1) / step
+	t.desc.Strides[i] *= step
+}
+
+// Narrow views length elements of an axis from start on.
+func (t *Tensor) Narrow(axis int, start, length int64) *Tensor {
+	v := t.view()
+	if length < 0 || start < 0 {
+		v.fail("narrow to %d elements from %d on axis %d of %v", length, start, axis, t)
+	} else {
+		v.slice(axis, start, start+length, 1)
+	}
+	return &v
+}
+
+// Select views one index of an axis and drops the axis.
+func (t *Tensor) Select(axis int, index int64) *Tensor {
+	v := t.view()
+	i := v.axis(axis)
+	if v.slice(i, index, index+1, 1); v.err == nil {
+		v.drop(i)
+	}
+	return &v
+}
+
+func (t *Tensor) drop(i int) {
+	copy(t.desc.Dims[i:], t.desc.Dims[i+1:])
+	copy(t.desc.Strides[i:], t.desc.Strides[i+1:])
+	t.desc.Rank--
+}
+
+// Unsqueeze views the tensor with a dimension of size one before axis; axis may equal the
+// rank.
+func (t *Tensor) Unsqueeze(axis int) *Tensor {
+	v := t.view()
+	n := v.Rank()
+	if axis < 0 {
+		axis += n + 1
+	}
+	if axis < 0 || axis > n || n == MaxRank {
+		v.fail("axis %d cannot be added to %v", axis, t)
+		return &v
+	}
+	copy(v.desc.Dims[axis+1:], t.desc.Dims[axis:n])
+	copy(v.desc.Strides[axis+1:], t.desc.Strides[axis:n])
+	v.desc.Dims[axis] = 1
+	v.desc.Strides[axis] = 1
+	if axis < n {
+		v.desc.Strides[axis] = t.desc.Dims[axis] * t.desc.Strides[axis]
+	}
+	v.desc.Rank++
+	return &v
+}
+
+// Squeeze views the tensor without a dimension of size one.
+func (t *Tensor) Squeeze(axis int) *Tensor {
+	v := t.view()
+	if i := v.axis(axis); v.err == nil {
+		if v.desc.Dims[i] != 1 {
+			v.fail("axis %d of %v is not of size one", axis, t)
+		} else {
+			v.drop(i)
+		}
+	}
+	return &v
+}
+
+// Expand views the tensor broadcast to a shape: new leading dimensions and dimensions of
+// size one repeat without memory (stride 0). Such a view must not be written.
+func (t *Tensor) Expand(shape ...int64) *Tensor {
+	v := t.view()
+	v.expand(t, shape)
+	return &v
+}
+
+func (t *Tensor) expand(from *Tensor, shape []int64) {
+	lead := len(shape) - from.Rank()
+	if t.err != nil {
+		return
+	}
+	if lead < 0 || len(shape) > MaxRank {
+		t.fail("%v cannot be expanded to %s", from, dims(shape))
+		return
+	}
+	for i, d := range shape {
+		stride := int64(0)
+		if i >= lead && from.desc.Dims[i-lead] == d {
+			stride = from.desc.Strides[i-lead]
+		} else if i >= lead && from.desc.Dims[i-lead] != 1 {
+			t.fail("%v cannot be expanded to %s", from, dims(shape))
+			return
+		}
+		t.desc.Dims[i], t.desc.Strides[i] = d, stride
+	}
+	t.desc.Rank = uint8(len(shape))
+}
+
+// AsNZ describes the memory as FRACTAL_NZ storage of this shape: the last two dimensions
+// [K, N] are stored as [N1, K1, 16, C0] tiles, C0 being 32 bytes of elements, zero padded.
+// It converts nothing; the buffer must hold the padded size (NZBytes). The logical shape
+// and strides stay, as CANN wants them.
+func (t *Tensor) AsNZ() *Tensor {
+	v := t.view()
+	v.asNZ()
+	return &v
+}
+
+func (t *Tensor) asNZ() {
+	if t.err != nil {
+		return
+	}
+	r := t.Rank()
+	c0 := NZBlock(t.DType())
+	if r < 2 || r+2 > MaxRank || c0 == 0 || !t.Contiguous() || t.desc.Offset != 0 {
+		t.fail("%v cannot be FRACTAL_NZ: it takes 2 to %d dimensions, contiguous from offset 0, of an 8-, 16- or 32-bit dtype", t, MaxRank-2)
+		return
+	}
+	if need := NZBytes(t.DType(), t.desc.Dims[:r]...); t.buf != nil && need > t.buf.Size() {
+		t.fail("%v as FRACTAL_NZ needs %d bytes, the buffer has %d", t, need, t.buf.Size())
+		return
+	}
+	k, n := t.desc.Dims[r-2], t.desc.Dims[r-1]
+	copy(t.desc.Storage[:], t.desc.Dims[:r-2])
+	copy(t.desc.Storage[r-2:], []int64{(n + c0 - 1) / c0, (k + 15) / 16, 16, c0})
+	t.desc.StorageRank = uint8(r + 2)
+	t.desc.Format = int16(dtype.FractalNZ)
+}
+
+// NZBlock is C0, the columns of a FRACTAL_NZ tile: 32 bytes of elements. 0 for a dtype that
+// has no NZ form.
+func NZBlock(dt DType) int64 {
+	switch dt.Size() {
+	case 1, 2, 4:
+		return int64(32 / dt.Size())
+	}
+	return 0
+}
+
+// NZBytes is the size of the FRACTAL_NZ storage of a shape of at least two dimensions.
+func NZBytes(dt DType, shape ...int64) int {
+	r := len(shape)
+	c0 := NZBlock(dt)
+	if r < 2 || c0 == 0 {
+		return 0
+	}
+	n := (shape[r-1] + c0 - 1) / c0 * c0 * ((shape[r-2] + 15) / 16 * 16)
+	for _, d := range shape[:r-2] {
+		n *= d
+	}
+	return dt.Bytes(int(n))
+}
