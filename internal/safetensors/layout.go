@@ -50,8 +50,9 @@ func layout(tensors []Info) ([]entry, error) {
 }
 
 // formatHeader spells the length word and the header, padded with spaces so that the data
-// starts at a multiple of eight. The same input gives the same bytes.
-func formatHeader(entries []entry, metadata map[string]string) ([]byte, error) {
+// starts at a multiple of eight. The same input gives the same bytes. A header longer than
+// limit, the length word aside, is refused.
+func formatHeader(entries []entry, metadata map[string]string, limit int) ([]byte, error) {
 	for key, value := range metadata {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
 			return nil, &Error{Err: ErrHeader, Detail: fmt.Sprintf("metadata %q is not UTF-8", key)}
@@ -89,7 +90,7 @@ func formatHeader(entries []entry, metadata map[string]string) ([]byte, error) {
 		buf = append(buf, ' ')
 	}
 	length := len(buf) - lengthBytes
-	if length > maxHeader {
+	if length > limit {
 		return nil, &Error{Err: ErrHeaderTooLarge, Detail: fmt.Sprintf("%d bytes", length)}
 	}
 	binary.LittleEndian.PutUint64(buf, uint64(length))

@@ -30,7 +30,7 @@ func Create(path string, tensors []Info, metadata map[string]string) (*Writer, e
 	if err != nil {
 		return nil, withPath(err, path)
 	}
-	header, err := formatHeader(entries, metadata)
+	header, err := formatHeader(entries, metadata, maxHeader)
 	if err != nil {
 		return nil, withPath(err, path)
 	}
