@@ -1,0 +1,81 @@
+package emptycann
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+//go:embed src/*.c
+var sources embed.FS
+
+// libraries are the names under which the one library is installed.
+var libraries = []string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so"}
+
+// Build compiles the library with gcc and installs it in dir/lib64. It returns dir, the
+// value for ASCEND_HOME_PATH.
+func Build(dir string) (home string, err error) {
+	lib := filepath.Join(dir, "lib64")
+	if err := os.MkdirAll(lib, 0o755); err != nil {
+		return "", err
+	}
+	var files []string
+	for _, name := range []string{"answers.c", "loops.c"} {
+		text, err := sources.ReadFile("src/" + name)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return "", err
+		}
+		files = append(files, path)
+	}
+	answers, err := sources.ReadFile("src/answers.c")
+	if err != nil {
+		return "", err
+	}
+	empty, err := emptyFunctions(string(answers))
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "empty.c")
+	if err := os.WriteFile(path, []byte(empty), 0o644); err != nil {
+		return "", err
+	}
+	_, here, _, _ := runtime.Caller(0)
+	include := filepath.Join(filepath.Dir(here), "..", "emu", "export")
+	args := append([]string{"-std=gnu11", "-O2", "-fPIC", "-shared", "-I" + include,
+		"-o", filepath.Join(lib, libraries[0]), path}, files...)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("emptycann: %w\n%s", err, out)
+	}
+	for _, name := range libraries[1:] {
+		if err := os.Symlink(libraries[0], filepath.Join(lib, name)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// emptyFunctions is C source with every function of the table that answers lacks. To a
+// caller, a function that takes nothing and returns 0 is an empty function of any type.
+func emptyFunctions(answers string) (string, error) {
+	table, err := abi.Load()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, name := range table.Symbols() {
+		if !strings.Contains(answers, " "+name+"(") && !strings.Contains(answers, "*"+name+"(") {
+			fmt.Fprintf(&b, "long %s(void);\nlong %[1]s(void) { return 0; }\n", name)
+		}
+	}
+	return b.String(), nil
+}
