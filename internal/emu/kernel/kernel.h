@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "attention.h"
+
 enum { MAX_RANK = 8 };
 
 /* A strided view of host memory. Strides count elements. dtype is an aclDataType. */
@@ -18,6 +20,9 @@ struct view {
 
 struct kernel_table {
 	const char *name;
+	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+	void (*attention_query_grad)(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 };
 
 extern const struct kernel_table kernel_table_portable;

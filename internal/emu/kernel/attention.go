@@ -1,0 +1,334 @@
+package kernel
+
+/*
+#include <stdlib.h>
+#include "kernel.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// BiasKind says how a position bias enters the scores.
+type BiasKind int32
+
+// Kinds of bias. The last two subtract slope·|distance| or slope·√|distance|, where the
+// bias is one fp32 slope per head and the distance is column - row + Distance.
+const (
+	BiasNone         BiasKind = C.BIAS_NONE
+	BiasAfterScale   BiasKind = C.BIAS_AFTER_SCALE  // scale·QKᵀ + bias
+	BiasBeforeScale  BiasKind = C.BIAS_BEFORE_SCALE // scale·(QKᵀ + bias)
+	BiasDistance     BiasKind = C.BIAS_DISTANCE
+	BiasRootDistance BiasKind = C.BIAS_ROOT_DISTANCE
+)
+
+// Unlimited is a First or Last that hides nothing; the negative for First.
+const Unlimited = int64(1) << 60
+
+// AttentionStatCopies is the last dimension of Max and Sum: equal copies of each value.
+const AttentionStatCopies = C.ATTENTION_STAT_COPIES
+
+// Attention is one batch item, or one packed sequence, of flash attention. Query, Key,
+// Value and Out are [heads, tokens, dim] views of one dtype (float32, float16, bfloat16);
+// key heads divide query heads, and query head n reads key head n / (heads / key heads).
+// Max and Sum are float32 [heads, tokens, AttentionStatCopies].
+//
+// Row i sees the columns i+First to i+Last and those below Prefix, of these the ones whose
+// byte in Mask is 0. A row that sees nothing gives the mean of all values, with Max the
+// lowest float32 and Sum the number of columns; with ZeroMaskedRows it gives 0 and Sum is
+// the highest float32.
+type Attention struct {
+	Query, Key, Value, Out View
+	Max, Sum               View
+	Scale                  float32
+	Bias                   View // matrix [heads, rows, columns] of the query's dtype, or slopes [heads, 1, 1]
+	BiasKind               BiasKind
+	Distance               int64
+	First, Last, Prefix    int64
+	Mask                   View           // [heads, rows, columns] bytes; no mask when Data is nil
+	Keep                   unsafe.Pointer // dropout bits, 1 keeps, [heads, rows, columns]; nil is no dropout
+	KeepBit                int64          // index of the first bit
+	KeepProb               float32
+	ZeroMaskedRows         bool
+}
+
+// AttentionGrad is the backward pass of an Attention, whose Out, Max and Sum are then inputs.
+type AttentionGrad struct {
+	OutGrad                       View
+	QueryGrad, KeyGrad, ValueGrad View
+}
+
+// FlashAttention computes Out, Max and Sum of every item. It never holds the score matrix.
+func FlashAttention(items []Attention) error {
+	b, err := newAttentionBatch(items)
+	if err != nil {
+		return err
+	}
+	defer b.free()
+	type block struct {
+		item            *C.struct_attention
+		head, row, rows C.int64_t
+	}
+	var blocks []block
+	var floats C.int64_t
+	for i := range b.items {
+		a := &b.items[i]
+		rows := blockRows(a, len(b.items))
+		floats = max(floats, C.attention_forward_floats(rows, a.head_dim, a.value_dim))
+		for head := range a.heads {
+			for row := C.int64_t(0); row < a.q_len; row += rows {
+				blocks = append(blocks, block{a, head, row, min(rows, a.q_len-row)})
+			}
+		}
+	}
+	Parallel(int64(len(blocks)), b.grain(2, len(blocks)), func(lo, hi int64) {
+		scratch := newScratch(floats)
+		defer C.free(unsafe.Pointer(scratch))
+		for _, t := range blocks[lo:hi] {
+			C.attention_forward_call(t.item, t.head, t.row, t.rows, scratch)
+		}
+	})
+	return nil
+}
+
+// blockRows is the number of query rows that share a pass over the keys: as many as the
+// second-level cache holds, fewer when there would be too few blocks to go round.
+func blockRows(a *C.struct_attention, items int) C.int64_t {
+	const cacheFloats, most, least, spread = 32768, 192, 48, 16
+	rows := min(most, max(cacheFloats/(a.head_dim+a.value_dim), 24))
+	units := max(a.heads*C.int64_t(items), 1)
+	if want := (spread + units - 1) / units; a.q_len < rows*want {
+		rows = min(rows, max(a.q_len/want, least))
+	}
+	return (rows + 11) / 12 * 12
+}
+
+// chunks is how many parts of the key axis get their own sum of the query gradient: a
+// function of the shapes alone, so that the order of additions never changes.
+func chunks(a *C.struct_attention, keyHeads C.int64_t) C.int64_t {
+	const spread = 8
+	tiles := (a.kv_len + C.ATTENTION_KEYS - 1) / C.ATTENTION_KEYS
+	return max(1, min(tiles, (spread+keyHeads-1)/max(keyHeads, 1)))
+}
+
+// FlashAttentionGradWorkspace is the number of bytes of scratch memory that
+// FlashAttentionGrad needs. Only the shapes of the items matter.
+func FlashAttentionGradWorkspace(items []Attention) (int64, error) {
+	b, err := newAttentionBatch(items)
+	if err != nil {
+		return 0, err
+	}
+	defer b.free()
+	n := C.int64_t(0)
+	for i := range b.items {
+		a := &b.items[i]
+		n += chunks(a, b.keyHeads) * C.attention_query_floats(a)
+	}
+	return int64(4 * n), nil
+}
+
+// FlashAttentionGrad computes the gradients of query, key and value of every item. The sums
+// are added in an order that does not depend on the number of threads.
+func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsafe.Pointer) error {
+	b, err := newAttentionBatch(items)
+	if err != nil {
+		return err
+	}
+	defer b.free()
+	if len(grads) != len(items) {
+		return fmt.Errorf("attention: %d items have %d gradients", len(items), len(grads))
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	g := unsafe.Slice((*C.struct_attention_grad)(C.calloc(C.size_t(len(items)), C.sizeof_struct_attention_grad)), len(items))
+	defer C.free(unsafe.Pointer(&g[0]))
+
+	type part struct {
+		item       int
+		head, slot C.int64_t // slot is a chunk, or the first row
+	}
+	var parts, stores []part
+	var floats, used C.int64_t
+	for i := range b.items {
+		a := &b.items[i]
+		if err := grads[i].check(&items[i]); err != nil {
+			return fmt.Errorf("attention: item %d: %w", i, err)
+		}
+		g[i] = C.struct_attention_grad{
+			out: grads[i].OutGrad.plane(), query: grads[i].QueryGrad.plane(), key: grads[i].KeyGrad.plane(),
+			value: grads[i].ValueGrad.plane(), chunks: chunks(a, b.keyHeads),
+			query_sum: (*C.float)(unsafe.Add(workspace, 4*used)),
+		}
+		used += g[i].chunks * C.attention_query_floats(a)
+		floats = max(floats, C.attention_backward_floats(a.head_dim, a.value_dim))
+		for head := range a.heads / a.group {
+			for chunk := range g[i].chunks {
+				parts = append(parts, part{i, head, chunk})
+			}
+		}
+		for head := range a.heads {
+			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_GRAD_ROWS {
+				stores = append(stores, part{i, head, row})
+			}
+		}
+	}
+	Parallel(int64(len(parts)), b.grain(5, len(parts)), func(lo, hi int64) {
+		scratch := newScratch(floats)
+		defer C.free(unsafe.Pointer(scratch))
+		for _, p := range parts[lo:hi] {
+			C.attention_backward_call(&b.items[p.item], &g[p.item], p.head, p.slot, scratch)
+		}
+	})
+	Parallel(int64(len(stores)), 8, func(lo, hi int64) {
+		for _, p := range stores[lo:hi] {
+			a := &b.items[p.item]
+			C.attention_query_grad_call(a, &g[p.item], p.head, p.slot, min(C.ATTENTION_GRAD_ROWS, a.q_len-p.slot))
+		}
+	})
+	return nil
+}
+
+// newScratch returns n floats that start on a cache line; the caller frees them.
+func newScratch(n C.int64_t) *C.float {
+	const line = 64
+	return (*C.float)(C.aligned_alloc(line, C.size_t((4*n+line-1)/line*line)))
+}
+
+// attentionBatch holds the C form of the items, in C memory: cgo would check Go memory for
+// pointers at every call.
+type attentionBatch struct {
+	items    []C.struct_attention
+	keyHeads C.int64_t // of all items
+	cells    int64     // scores times dimensions, a measure of the work
+}
+
+func newAttentionBatch(items []Attention) (*attentionBatch, error) {
+	b := &attentionBatch{}
+	for i := range items {
+		if err := items[i].check(); err != nil {
+			return nil, fmt.Errorf("attention: item %d: %w", i, err)
+		}
+	}
+	if len(items) == 0 {
+		return b, nil
+	}
+	b.items = unsafe.Slice((*C.struct_attention)(C.calloc(C.size_t(len(items)), C.sizeof_struct_attention)), len(items))
+	for i := range items {
+		a := &items[i]
+		b.items[i] = a.c()
+		b.keyHeads += C.int64_t(a.Key.Shape[0])
+		b.cells += a.Query.Len() * a.Key.Shape[1]
+	}
+	return b, nil
+}
+
+func (b *attentionBatch) free() {
+	if len(b.items) > 0 {
+		C.free(unsafe.Pointer(&b.items[0]))
+	}
+}
+
+// grain is the number of tasks worth a thread when all tasks do `products` products of the
+// score matrix with a matrix.
+func (b *attentionBatch) grain(products int64, tasks int) int64 {
+	const worthAThread = 1 << 20
+	return max(1, worthAThread*int64(tasks)/max(b.cells*products, 1))
+}
+
+func (a *Attention) check() error {
+	q, k := a.Query.Shape, a.Key.Shape
+	for _, v := range []View{a.Query, a.Key, a.Value, a.Out, a.Max, a.Sum} {
+		if len(v.Shape) != 3 {
+			return fmt.Errorf("a view has %d dimensions, not 3", len(v.Shape))
+		}
+	}
+	switch {
+	case a.Query.DType != dtype.Float32 && a.Query.DType != dtype.Float16 && a.Query.DType != dtype.BFloat16:
+		return fmt.Errorf("dtype %v is not float32, float16 or bfloat16", a.Query.DType)
+	case a.Key.DType != a.Query.DType || a.Value.DType != a.Query.DType || a.Out.DType != a.Query.DType:
+		return fmt.Errorf("dtypes %v, %v, %v, %v differ", a.Query.DType, a.Key.DType, a.Value.DType, a.Out.DType)
+	case k[0] == 0 || q[0]%k[0] != 0:
+		return fmt.Errorf("%d query heads are no multiple of %d key heads", q[0], k[0])
+	case q[2] != k[2]:
+		return fmt.Errorf("query %v and key %v differ in the head dimension", q, k)
+	case !slices.Equal(k[:2], a.Value.Shape[:2]):
+		return fmt.Errorf("key %v and value %v differ in heads or tokens", k, a.Value.Shape)
+	case !slices.Equal(a.Out.Shape, []int64{q[0], q[1], a.Value.Shape[2]}):
+		return fmt.Errorf("out %v does not fit query %v and value %v", a.Out.Shape, q, a.Value.Shape)
+	}
+	stats := []int64{q[0], q[1], AttentionStatCopies}
+	for _, v := range []View{a.Max, a.Sum} {
+		if v.DType != dtype.Float32 || !slices.Equal(v.Shape, stats) {
+			return fmt.Errorf("softmax statistics %v%v are not float32%v", v.DType, v.Shape, stats)
+		}
+	}
+	scores := []int64{q[0], q[1], k[1]}
+	if a.Mask.Data != nil && !slices.Equal(a.Mask.Shape, scores) {
+		return fmt.Errorf("mask %v does not fit scores %v", a.Mask.Shape, scores)
+	}
+	switch a.BiasKind {
+	case BiasNone:
+	case BiasAfterScale, BiasBeforeScale:
+		if a.Bias.DType != a.Query.DType || !slices.Equal(a.Bias.Shape, scores) {
+			return fmt.Errorf("bias %v%v does not fit scores %v%v", a.Bias.DType, a.Bias.Shape, a.Query.DType, scores)
+		}
+	case BiasDistance, BiasRootDistance:
+		if a.Bias.DType != dtype.Float32 || !slices.Equal(a.Bias.Shape, []int64{q[0], 1, 1}) {
+			return fmt.Errorf("slopes %v%v are not float32[%d,1,1]", a.Bias.DType, a.Bias.Shape, q[0])
+		}
+	default:
+		return fmt.Errorf("bias kind %d is unknown", a.BiasKind)
+	}
+	if a.Keep != nil && !(a.KeepProb > 0 && a.KeepProb <= 1) {
+		return fmt.Errorf("keep probability %v is not in (0, 1]", a.KeepProb)
+	}
+	return nil
+}
+
+func (g *AttentionGrad) check(a *Attention) error {
+	for _, pair := range [][2]View{{g.OutGrad, a.Out}, {g.QueryGrad, a.Query}, {g.KeyGrad, a.Key}, {g.ValueGrad, a.Value}} {
+		if pair[0].DType != pair[1].DType || !slices.Equal(pair[0].Shape, pair[1].Shape) {
+			return fmt.Errorf("gradient %v%v does not fit %v%v", pair[0].DType, pair[0].Shape, pair[1].DType, pair[1].Shape)
+		}
+	}
+	return nil
+}
+
+func (a *Attention) c() C.struct_attention {
+	out := C.struct_attention{
+		q_len: C.int64_t(a.Query.Shape[1]), kv_len: C.int64_t(a.Key.Shape[1]),
+		heads: C.int64_t(a.Query.Shape[0]), group: C.int64_t(a.Query.Shape[0] / a.Key.Shape[0]),
+		head_dim: C.int64_t(a.Query.Shape[2]), value_dim: C.int64_t(a.Value.Shape[2]),
+		dtype: C.int32_t(a.Query.DType), bias_kind: C.int32_t(a.BiasKind), scale: C.float(a.Scale),
+		query: a.Query.plane(), key: a.Key.plane(), value: a.Value.plane(), out: a.Out.plane(),
+		max: a.Max.plane(), sum: a.Sum.plane(), distance: C.int64_t(a.Distance),
+		first: C.int64_t(max(a.First, -Unlimited)), last: C.int64_t(min(a.Last, Unlimited)), prefix: C.int64_t(a.Prefix),
+		keep: (*C.uint8_t)(a.Keep), keep_bit: C.int64_t(a.KeepBit),
+	}
+	if a.Mask.Data != nil {
+		out.mask = a.Mask.plane()
+	}
+	if a.BiasKind != BiasNone {
+		out.bias = a.Bias.plane()
+	}
+	if a.Keep != nil {
+		out.keep_scale = C.float(1 / a.KeepProb)
+	}
+	if a.ZeroMaskedRows {
+		out.zero_masked_rows = 1
+	}
+	return out
+}
+
+// plane is the C form of a [head, row, column] view.
+func (v View) plane() C.struct_plane {
+	return C.struct_plane{
+		data: (*C.char)(v.Data), head: C.int64_t(v.Strides[0]), row: C.int64_t(v.Strides[1]), col: C.int64_t(v.Strides[2]),
+	}
+}

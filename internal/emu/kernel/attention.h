@@ -1,0 +1,85 @@
+/* Flash attention of one batch item (or one packed sequence): what Go hands to the kernels. */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include <stdint.h>
+
+/* A [head, row, column] view; strides count elements. */
+struct plane {
+	char *data;
+	int64_t head, row, col;
+};
+
+enum attention_bias {
+	BIAS_NONE,
+	BIAS_AFTER_SCALE,  /* scale*QK + bias */
+	BIAS_BEFORE_SCALE, /* scale*(QK + bias) */
+	BIAS_DISTANCE,     /* scale*QK - slope*|distance| */
+	BIAS_ROOT_DISTANCE,
+};
+
+struct attention {
+	int64_t q_len, kv_len, heads, group; /* group: query heads per key head */
+	int64_t head_dim, value_dim;
+	int32_t dtype; /* of query, key, value, out and of the matrix bias */
+	int32_t bias_kind;
+	float scale;
+	int32_t zero_masked_rows; /* a row that sees nothing gives 0, else the mean of the values */
+	struct plane query, key, value, out;
+	struct plane max, sum; /* fp32; col is the stride between the eight copies */
+	struct plane bias;     /* [heads, q_len, kv_len], or one fp32 slope per head */
+	int64_t distance;      /* added to column - row for the distance bias */
+	/* Row i sees the columns i+first … i+last and those below prefix, unless the mask hides them. */
+	int64_t first, last, prefix;
+	struct plane mask;   /* bytes; not zero hides the cell */
+	const uint8_t *keep; /* dropout bits, 1 keeps, in the order [heads, q_len, kv_len] */
+	int64_t keep_bit;    /* index of this item's first bit */
+	float keep_scale;    /* 1 / probability of being kept */
+};
+
+/* The backward pass: struct attention holds the forward tensors, with out, max and sum. */
+struct attention_grad {
+	struct plane out, query, key, value; /* gradients */
+	float *query_sum;                    /* fp32 sums of the query gradient, one per chunk; see attention_query_floats */
+	int64_t chunks;                      /* parts of the key axis that have their own sum */
+};
+
+enum {
+	ATTENTION_KEYS = 96,        /* columns of a score tile */
+	ATTENTION_GRAD_ROWS = 96,   /* rows of a score tile of the backward pass */
+	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
+	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
+};
+
+/* Floats of a row of n in tiles: padded, and an odd number of cache lines apart so that a
+ * column of a tile does not fall into one cache set. */
+static inline int64_t attention_stride(int64_t n)
+{
+	return (n + ATTENTION_ALIGN - 1) / ATTENTION_ALIGN * ATTENTION_ALIGN + 16;
+}
+
+/* Floats of scratch memory that one call of the forward or backward kernel needs. */
+static inline int64_t attention_forward_floats(int64_t rows, int64_t head_dim, int64_t value_dim)
+{
+	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
+	return rows * (d + v + s + 2) + ATTENTION_KEYS * (2 * d + v) + s;
+}
+
+static inline int64_t attention_backward_floats(int64_t head_dim, int64_t value_dim)
+{
+	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
+	return ATTENTION_GRAD_ROWS * (d + v + 2 * s + 1) + ATTENTION_KEYS * (3 * d + 2 * v) + s + v;
+}
+
+/* Floats of one chunk's sum of the query gradient. */
+static inline int64_t attention_query_floats(const struct attention *a)
+{
+	return a->heads * a->q_len * attention_stride(a->head_dim);
+}
+
+/* The kernels of the variant in use, as Go calls them. */
+void attention_forward_call(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+void attention_backward_call(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+void attention_query_grad_call(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
+
+#endif

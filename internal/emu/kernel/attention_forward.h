@@ -1,0 +1,163 @@
+/* Flash attention, forward: an online softmax over tiles of keys. */
+#ifndef ATTENTION_FORWARD_H
+#define ATTENTION_FORWARD_H
+
+#include "attention_score.h"
+#include "vmath.h"
+
+/* A block of query rows of one head and its memory; arrays of rows start at row. */
+struct forward {
+	const struct attention *a;
+	int64_t head, row, rows;
+	int64_t d, v, s;            /* row strides of tiles of query or key, value, score */
+	float *query, *out, *score; /* rows */
+	float *max, *sum;           /* one per row */
+	float *key, *key_panels, *value;
+	float *bias; /* one row */
+};
+
+static struct forward forward_block(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *p)
+{
+	struct forward f = {.a = a, .head = head, .row = row, .rows = rows};
+	f.d = attention_stride(a->head_dim);
+	f.v = attention_stride(a->value_dim);
+	f.s = attention_stride(ATTENTION_KEYS);
+	f.query = p, p += rows * f.d;
+	f.out = p, p += rows * f.v;
+	f.score = p, p += rows * f.s;
+	f.key = p, p += ATTENTION_KEYS * f.d;
+	f.key_panels = p, p += ATTENTION_KEYS * f.d;
+	f.value = p, p += ATTENTION_KEYS * f.v;
+	f.bias = p, p += f.s;
+	f.max = p, p += rows;
+	f.sum = p;
+	return f;
+}
+
+/* Turns the scores s of one row into exponentials relative to the running maximum. */
+static void forward_softmax(struct forward *f, const struct tile *t, int64_t row, float *s)
+{
+	int64_t i = row - f->row, n = pad_panel(t->cols);
+	vf32 top = vload(s);
+	for (int64_t j = VECTOR_FLOATS; j < n; j += VECTOR_FLOATS) {
+		vf32 x = vload(s + j);
+		top = vselect(x > top, x, top);
+	}
+	float before = f->max[i], max = vmax_lanes(top);
+	max = max > before ? max : before;
+	vf32 sum = {0};
+	for (int64_t j = 0; j < n; j += VECTOR_FLOATS) {
+		vf32 p = vexp(vload(s + j) - max);
+		sum += p;
+		vstore(s + j, p);
+	}
+	if (f->a->keep)
+		row_drop(f->a, t, row, s);
+	if (f->a->dtype != DTYPE_FLOAT32)
+		for (int64_t j = 0; j < n; j += VECTOR_FLOATS)
+			vstore(s + j, round_away(vload(s + j), f->a->dtype));
+	float decay = 1;
+	if (max != before) {
+		decay = vexp(vset(before - max))[0];
+		float *out = f->out + i * f->v;
+		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
+			vstore(out + j, vload(out + j) * decay);
+	}
+	f->max[i] = max;
+	f->sum[i] = f->sum[i] * decay + vsum_lanes(sum);
+}
+
+static void forward_tile(struct forward *f, const struct tile *t)
+{
+	const struct attention *a = f->a;
+	int64_t i = t->row - f->row, kv_head = t->head / a->group;
+	tile_load(f->key, f->d, &a->key, a->dtype, kv_head, t->col, t->cols, a->head_dim);
+	tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
+	product(&(struct product){
+		.c = f->score, .c_row = f->s,
+		.a = f->query + i * f->d, .a_row = f->d, .a_step = 1,
+		.b = f->key_panels, .b_step = PANEL, .b_panel = PANEL * a->head_dim,
+		.rows = t->rows, .cols = t->cols, .steps = a->head_dim,
+	});
+	tile_score(a, t, f->score, f->s, f->bias);
+	for (int64_t r = 0; r < t->rows; r++)
+		forward_softmax(f, t, t->row + r, f->score + r * f->s);
+	tile_load(f->value, f->v, &a->value, a->dtype, kv_head, t->col, t->cols, a->value_dim);
+	product(&(struct product){
+		.c = f->out + i * f->v, .c_row = f->v,
+		.a = f->score, .a_row = f->s, .a_step = 1,
+		.b = f->value, .b_step = f->v, .b_panel = PANEL,
+		.rows = t->rows, .cols = a->value_dim, .steps = t->cols, .accumulate = 1,
+	});
+}
+
+/* Visits the tiles of the key axis; with sparse set, only those where something is visible.
+ * Returns whether some cell was skipped. */
+static int forward_sweep(struct forward *f, int sparse)
+{
+	const struct attention *a = f->a;
+	int skipped = 0;
+	for (int64_t i = 0; i < f->rows; i++) {
+		f->max[i] = hidden;
+		f->sum[i] = 0;
+	}
+	memset(f->out, 0, f->rows * f->v * sizeof *f->out);
+	for (int64_t col = 0; col < a->kv_len; col += ATTENTION_KEYS) {
+		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
+		struct tile t = {f->head, f->row, f->rows, col, cols};
+		if (sparse) {
+			tile_trim(a, &t);
+			skipped |= t.rows != f->rows || t.cols != cols;
+			if (t.rows == 0)
+				continue;
+			if (tile_hidden(a, &t)) {
+				skipped = 1;
+				continue;
+			}
+		}
+		forward_tile(f, &t);
+	}
+	return skipped;
+}
+
+static int forward_blind(const struct forward *f)
+{
+	for (int64_t i = 0; i < f->rows; i++)
+		if (f->max[i] == hidden)
+			return 1;
+	return 0;
+}
+
+static void forward_finish(struct forward *f)
+{
+	const struct attention *a = f->a;
+	for (int64_t i = 0; i < f->rows; i++) {
+		int blind = f->max[i] == hidden && a->zero_masked_rows;
+		float *out = f->out + i * f->v, sum = blind ? FLT_MAX : f->sum[i], max = f->max[i];
+		if (a->kv_len == 0)
+			max = sum = 0;
+		float inverse = blind || a->kv_len == 0 ? 0 : 1 / sum;
+		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
+			vstore(out + j, vload(out + j) * inverse);
+		row_store(plane_at(&a->out, dtype_size(a->dtype), f->head, f->row + i), out, a->out.col, a->dtype, a->value_dim);
+		float *m = (float *)plane_at(&a->max, 4, f->head, f->row + i), *l = (float *)plane_at(&a->sum, 4, f->head, f->row + i);
+		for (int64_t c = 0; c < ATTENTION_STAT_COPIES; c++) {
+			m[c * a->max.col] = max;
+			l[c * a->sum.col] = sum;
+		}
+	}
+}
+
+/* Computes rows [row, row+rows) of one query head: out, max and sum. The result does not
+ * depend on how the rows are cut into blocks. */
+static void attention_forward(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
+{
+	struct forward f = forward_block(a, head, row, rows, scratch);
+	tile_load(f.query, f.d, &a->query, a->dtype, head, row, rows, a->head_dim);
+	/* A row that sees nothing averages all values, so no tile may have been left out for it. */
+	if (forward_sweep(&f, 1) && !a->zero_masked_rows && forward_blind(&f))
+		forward_sweep(&f, 0);
+	forward_finish(&f);
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* From products to scores: scale, bias, and what is hidden. Nothing of the size of the score
+ * matrix exists; the rule and the mask are asked tile by tile. */
+#ifndef ATTENTION_SCORE_H
+#define ATTENTION_SCORE_H
+
+#include "attention_tile.h"
+
+#include <math.h>
+
+/* Rows [row, row+rows) of one head against columns [col, col+cols). */
+struct tile {
+	int64_t head, row, rows, col, cols;
+};
+
+/* The score of a hidden cell. Finite, so that a row without visible cells gives no NaN. */
+static const float hidden = -FLT_MAX;
+
+static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+/* Shrinks the tile to the rows, and at its right side to the columns, that the rule lets see
+ * something; the other cells are hidden. */
+static void tile_trim(const struct attention *a, struct tile *t)
+{
+	int64_t end_row = t->row + t->rows, end_col = t->col + t->cols;
+	if (t->col >= a->prefix) {
+		int64_t lo = clamp64(t->col - a->last, t->row, end_row);
+		int64_t hi = clamp64(end_col - a->first, lo, end_row);
+		t->row = lo;
+		t->rows = hi - lo;
+		end_row = hi;
+	}
+	int64_t reach = end_row + a->last > a->prefix ? end_row + a->last : a->prefix;
+	t->cols = clamp64(reach, t->col, end_col) - t->col;
+	if (t->rows == 0 || t->cols == 0)
+		t->rows = t->cols = 0;
+}
+
+/* Whether the mask hides every cell of the tile. */
+static int tile_hidden(const struct attention *a, const struct tile *t)
+{
+	if (!a->mask.data)
+		return 0;
+	for (int64_t i = 0; i < t->rows; i++) {
+		const uint8_t *m = (const uint8_t *)plane_at(&a->mask, 1, t->head, t->row + i) + t->col * a->mask.col;
+		if (a->mask.col == 1) {
+			if (memchr(m, 0, t->cols))
+				return 0;
+			continue;
+		}
+		for (int64_t j = 0; j < t->cols; j++)
+			if (m[j * a->mask.col] == 0)
+				return 0;
+	}
+	return 1;
+}
+
+static void row_bias(const struct attention *a, const struct tile *t, int64_t row, float *s, float *scratch)
+{
+	if (a->bias_kind == BIAS_DISTANCE || a->bias_kind == BIAS_ROOT_DISTANCE) {
+		float slope = *(const float *)plane_at(&a->bias, 4, t->head, 0);
+		int64_t distance = t->col - row + a->distance;
+		for (int64_t j = 0; j < t->cols; j++) {
+			float d = fabsf((float)(distance + j));
+			s[j] = s[j] * a->scale - slope * (a->bias_kind == BIAS_DISTANCE ? d : sqrtf(d));
+		}
+		return;
+	}
+	int64_t size = dtype_size(a->dtype);
+	const char *bias = plane_at(&a->bias, size, t->head, row) + size * t->col * a->bias.col;
+	row_load(scratch, bias, a->bias.col, a->dtype, t->cols, t->cols);
+	if (a->bias_kind == BIAS_BEFORE_SCALE)
+		for (int64_t j = 0; j < t->cols; j++)
+			s[j] = (s[j] + scratch[j]) * a->scale;
+	else
+		for (int64_t j = 0; j < t->cols; j++)
+			s[j] = s[j] * a->scale + scratch[j];
+}
+
+static void row_hide(const struct attention *a, const struct tile *t, int64_t row, float *s)
+{
+	int64_t from = a->prefix > t->col ? clamp64(a->prefix - t->col, 0, t->cols) : 0;
+	int64_t lo = clamp64(row + a->first - t->col, from, t->cols), hi = clamp64(row + a->last + 1 - t->col, lo, t->cols);
+	for (int64_t j = from; j < lo; j++)
+		s[j] = hidden;
+	for (int64_t j = hi; j < t->cols; j++)
+		s[j] = hidden;
+	if (!a->mask.data)
+		return;
+	const uint8_t *m = (const uint8_t *)plane_at(&a->mask, 1, t->head, row) + t->col * a->mask.col;
+	if (a->mask.col == 1)
+		for (int64_t j = 0; j < t->cols; j++)
+			s[j] = m[j] ? hidden : s[j];
+	else
+		for (int64_t j = 0; j < t->cols; j++)
+			s[j] = m[j * a->mask.col] ? hidden : s[j];
+}
+
+/* Turns products into scores. Columns from cols to the panel's end become -infinity, which
+ * no row counts. */
+static void tile_score(const struct attention *a, const struct tile *t, float *s, int64_t ld, float *scratch)
+{
+	for (int64_t i = 0; i < t->rows; i++, s += ld) {
+		if (a->bias_kind == BIAS_NONE)
+			for (int64_t j = 0; j < t->cols; j++)
+				s[j] *= a->scale;
+		else
+			row_bias(a, t, t->row + i, s, scratch);
+		row_hide(a, t, t->row + i, s);
+		for (int64_t j = t->cols; j < pad_panel(t->cols); j++)
+			s[j] = -INFINITY;
+	}
+}
+
+/* Applies dropout to one row of the tile. */
+static void row_drop(const struct attention *a, const struct tile *t, int64_t row, float *p)
+{
+	int64_t bit = a->keep_bit + (t->head * a->q_len + row) * a->kv_len + t->col;
+	for (int64_t j = 0; j < t->cols; j++, bit++)
+		p[j] = a->keep[bit >> 3] >> (bit & 7) & 1 ? p[j] * a->keep_scale : 0;
+}
+
+#endif

@@ -1,0 +1,360 @@
+package kernel_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// attentionCase is one item of flash attention with its tensors in host memory.
+type attentionCase struct {
+	name                string
+	dtype               dtype.Type
+	layout              kerneltest.Layout
+	heads, keyHeads     int64
+	rows, cols          int64
+	dim, valueDim       int64
+	first, last, prefix int64
+	mask                float64 // share of hidden cells
+	bias                kernel.BiasKind
+	keep                float32 // dropout; 0 is none
+	zero                bool
+}
+
+func (c attentionCase) String() string {
+	s := fmt.Sprintf("%s/%v/%v/N%d:%d/S%dx%d/D%d:%d", c.name, c.dtype, c.layout, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim)
+	if c.bias != kernel.BiasNone {
+		s += fmt.Sprintf("/bias%d", c.bias)
+	}
+	return s
+}
+
+func random(r *rand.Rand, n int64) []float64 {
+	out := make([]float64, max(n, 1))
+	for i := range out {
+		out[i] = r.NormFloat64()
+	}
+	return out
+}
+
+// item makes the tensors of c: inputs random, outputs unwritten.
+func (c attentionCase) item(t testing.TB, r *rand.Rand) kernel.Attention {
+	view := func(heads, rows, cols int64) kernel.View {
+		return kerneltest.New(t, c.dtype, c.layout, []int64{heads, rows, cols}, random(r, heads*rows*cols))
+	}
+	stats := func() kernel.View {
+		return kerneltest.New(t, dtype.Float32, c.layout, []int64{c.heads, c.rows, kernel.AttentionStatCopies}, nil)
+	}
+	a := kernel.Attention{
+		Query: view(c.heads, c.rows, c.dim), Key: view(c.keyHeads, c.cols, c.dim), Value: view(c.keyHeads, c.cols, c.valueDim),
+		Out: kerneltest.New(t, c.dtype, c.layout, []int64{c.heads, c.rows, c.valueDim}, nil),
+		Max: stats(), Sum: stats(), Scale: float32(1 / math.Sqrt(float64(c.dim))),
+		First: c.first, Last: c.last, Prefix: c.prefix, BiasKind: c.bias, Distance: 3, ZeroMaskedRows: c.zero,
+	}
+	cells := c.heads * c.rows * c.cols
+	switch c.bias {
+	case kernel.BiasAfterScale, kernel.BiasBeforeScale:
+		a.Bias = view(c.heads, c.rows, c.cols)
+	case kernel.BiasDistance, kernel.BiasRootDistance:
+		slopes := random(r, c.heads)
+		for i := range slopes {
+			slopes[i] /= 16 // scores of some units, so that fp32 resolves their differences
+		}
+		a.Bias = kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, 1, 1}, slopes)
+	}
+	if c.mask > 0 {
+		hidden := make([]float64, max(cells, 1))
+		for i := range hidden {
+			// Some rows see nothing; the rest hides single cells.
+			row := int64(i) / max(c.cols, 1)
+			if row%7 == 3 || r.Float64() < c.mask {
+				hidden[i] = 1
+			}
+		}
+		a.Mask = kerneltest.New(t, dtype.Bool, c.layout, []int64{c.heads, c.rows, c.cols}, hidden)
+	}
+	if c.keep > 0 {
+		a.KeepBit, a.KeepProb = 5, c.keep
+		bytes := random(r, (cells+5+7)/8)
+		for i := range bytes {
+			bytes[i] = float64(r.IntN(256))
+		}
+		a.Keep = kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{int64(len(bytes))}, bytes).Data
+	}
+	return a
+}
+
+// reference is attention in float64 straight from the definition.
+type reference struct {
+	out, max, sum          []float64
+	query, key, value      []float64 // gradients
+	heads, rows, cols, dim int64
+}
+
+func visible(a *kernel.Attention, mask []float64, head, i, j int64) bool {
+	if !(j >= i+a.First && j <= i+a.Last) && j >= a.Prefix {
+		return false
+	}
+	return mask == nil || mask[(head*a.Query.Shape[1]+i)*a.Key.Shape[1]+j] == 0
+}
+
+func naive(a *kernel.Attention, dout []float64) reference {
+	heads, rows, dim := a.Query.Shape[0], a.Query.Shape[1], a.Query.Shape[2]
+	cols, valueDim, group := a.Key.Shape[1], a.Value.Shape[2], a.Query.Shape[0]/a.Key.Shape[0]
+	q, k, v := kerneltest.Values(a.Query), kerneltest.Values(a.Key), kerneltest.Values(a.Value)
+	var mask, bias []float64
+	if a.Mask.Data != nil {
+		mask = kerneltest.Values(a.Mask)
+	}
+	if a.BiasKind != kernel.BiasNone {
+		bias = kerneltest.Values(a.Bias)
+	}
+	ref := reference{
+		out: make([]float64, heads*rows*valueDim), max: make([]float64, heads*rows), sum: make([]float64, heads*rows),
+		query: make([]float64, len(q)), key: make([]float64, len(k)), value: make([]float64, len(v)),
+	}
+	if cols == 0 {
+		return ref
+	}
+	scale := float64(a.Scale)
+	for h := range heads {
+		kv := h / group
+		for i := range rows {
+			p, drop := make([]float64, cols), make([]float64, cols)
+			top := -math.MaxFloat32
+			for j := range cols {
+				dot := 0.0
+				for d := range dim {
+					dot += q[(h*rows+i)*dim+d] * k[(kv*cols+j)*dim+d]
+				}
+				distance := math.Abs(float64(j - i + a.Distance))
+				switch a.BiasKind {
+				case kernel.BiasNone:
+					dot *= scale
+				case kernel.BiasAfterScale:
+					dot = dot*scale + bias[(h*rows+i)*cols+j]
+				case kernel.BiasBeforeScale:
+					dot = (dot + bias[(h*rows+i)*cols+j]) * scale
+				case kernel.BiasDistance:
+					dot = dot*scale - bias[h]*distance
+				case kernel.BiasRootDistance:
+					dot = dot*scale - bias[h]*math.Sqrt(distance)
+				}
+				if !visible(a, mask, h, i, j) {
+					dot = -math.MaxFloat32
+				}
+				p[j], drop[j] = dot, 1
+				top = max(top, dot)
+				if a.Keep != nil {
+					bit := a.KeepBit + (h*rows+i)*cols + j
+					drop[j] = float64(*(*uint8)(unsafe.Add(a.Keep, bit/8))>>(bit%8)&1) / float64(a.KeepProb)
+				}
+			}
+			sum := 0.0
+			for j := range p {
+				p[j] = math.Exp(p[j] - top)
+				sum += p[j]
+			}
+			if top == -math.MaxFloat32 && a.ZeroMaskedRows {
+				sum = math.MaxFloat32
+				clear(p)
+			}
+			ref.max[h*rows+i], ref.sum[h*rows+i] = top, sum
+			dp, delta := make([]float64, cols), 0.0
+			for j := range cols {
+				for d := range valueDim {
+					at, from := (h*rows+i)*valueDim+d, (kv*cols+j)*valueDim+d
+					w := p[j] / sum * drop[j]
+					ref.out[at] += w * v[from]
+					if dout != nil {
+						ref.value[from] += w * dout[at]
+						dp[j] += drop[j] * dout[at] * v[from]
+					}
+				}
+			}
+			if dout == nil {
+				continue
+			}
+			for d := range valueDim {
+				at := (h*rows+i)*valueDim + d
+				delta += ref.out[at] * dout[at]
+			}
+			for j := range cols {
+				ds := p[j] / sum * (dp[j] - delta) * scale
+				for d := range dim {
+					ref.query[(h*rows+i)*dim+d] += ds * k[(kv*cols+j)*dim+d]
+					ref.key[(kv*cols+j)*dim+d] += ds * q[(h*rows+i)*dim+d]
+				}
+			}
+		}
+	}
+	return ref
+}
+
+// near asserts that got has the values of want up to a share of their root mean square.
+func near(t testing.TB, what string, want, got []float64, tolerance float64) {
+	t.Helper()
+	require.Len(t, got, len(want), what)
+	squares := 0.0
+	for _, w := range want {
+		squares += w * w
+	}
+	// The floor is for gradients that cancel out, where rounding is all that is left.
+	unit := max(math.Sqrt(squares/float64(max(len(want), 1))), 0.2)
+	for i := range want {
+		// Written so that NaN fails.
+		if !(math.Abs(got[i]-want[i]) <= tolerance*max(unit, math.Abs(want[i]))) {
+			require.Failf(t, what, "element %d is %v, want %v (unit %v)", i, got[i], want[i], unit)
+		}
+	}
+}
+
+func tolerance(d dtype.Type) float64 {
+	switch d {
+	case dtype.BFloat16:
+		return 0.03
+	case dtype.Float16:
+		return 0.006
+	}
+	return 2e-5
+}
+
+// first of the eight copies, after checking that all are equal.
+func statistic(t testing.TB, v kernel.View) []float64 {
+	t.Helper()
+	var out []float64
+	for i, x := range kerneltest.Values(v) {
+		if i%kernel.AttentionStatCopies == 0 {
+			out = append(out, x)
+		}
+		require.Equal(t, out[len(out)-1], x, "copies of a statistic differ")
+	}
+	return out
+}
+
+// checkAttention runs both passes of c and compares with the reference.
+func checkAttention(t *testing.T, c attentionCase) {
+	r := rand.New(rand.NewPCG(1, uint64(c.rows*1000+c.cols)))
+	a := c.item(t, r)
+	require.NoError(t, kernel.FlashAttention([]kernel.Attention{a}))
+	dout := kerneltest.New(t, c.dtype, c.layout, a.Out.Shape, random(r, a.Out.Len()))
+	want := naive(&a, kerneltest.Values(dout))
+	tol := tolerance(c.dtype)
+	near(t, "out", want.out, kerneltest.Values(a.Out), tol)
+	near(t, "max", want.max, statistic(t, a.Max), 2e-5)
+	near(t, "sum", want.sum, statistic(t, a.Sum), 2e-5)
+
+	g := kernel.AttentionGrad{
+		OutGrad:   dout,
+		QueryGrad: kerneltest.New(t, c.dtype, c.layout, a.Query.Shape, nil),
+		KeyGrad:   kerneltest.New(t, c.dtype, c.layout, a.Key.Shape, nil),
+		ValueGrad: kerneltest.New(t, c.dtype, c.layout, a.Value.Shape, nil),
+	}
+	n, err := kernel.FlashAttentionGradWorkspace([]kernel.Attention{a})
+	require.NoError(t, err)
+	w := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
+	require.NoError(t, kernel.FlashAttentionGrad([]kernel.Attention{a}, []kernel.AttentionGrad{g}, w.Data))
+	near(t, "query gradient", want.query, kerneltest.Values(g.QueryGrad), 2*tol)
+	near(t, "key gradient", want.key, kerneltest.Values(g.KeyGrad), 2*tol)
+	near(t, "value gradient", want.value, kerneltest.Values(g.ValueGrad), 2*tol)
+}
+
+// eachVariant runs f with every kernel variant that this CPU can run.
+func eachVariant(t *testing.T, f func(t *testing.T)) {
+	best := kernel.Variant()
+	for _, v := range kernel.Variants {
+		if kernel.Select(v) != nil {
+			continue
+		}
+		t.Run(v, f)
+	}
+	require.NoError(t, kernel.Select(best))
+}
+
+var (
+	full   = attentionCase{name: "full", first: -kernel.Unlimited, last: kernel.Unlimited}
+	causal = attentionCase{name: "causal", first: -kernel.Unlimited}
+	lower  = attentionCase{name: "lower right", first: -kernel.Unlimited, last: 40, zero: true}
+	band   = attentionCase{name: "band", first: -20, last: 7}
+	gap    = attentionCase{name: "band with rows that see nothing", first: -90, last: -30, zero: true}
+	prefix = attentionCase{name: "prefix", first: -kernel.Unlimited, last: -5, prefix: 33}
+	dense  = attentionCase{name: "dense", first: -kernel.Unlimited, last: kernel.Unlimited, mask: 0.3}
+	blind  = attentionCase{name: "dense, rows that see nothing average", first: -60, mask: 0.8}
+	zeroed = attentionCase{name: "dense, rows that see nothing are zero", first: -60, mask: 0.8, zero: true}
+)
+
+func TestFlashAttention(t *testing.T) {
+	sizes := []attentionCase{
+		{heads: 1, keyHeads: 1, rows: 1, cols: 1, dim: 1, valueDim: 1},
+		{heads: 2, keyHeads: 2, rows: 5, cols: 3, dim: 8, valueDim: 8},
+		{heads: 4, keyHeads: 2, rows: 33, cols: 47, dim: 16, valueDim: 16},
+		{heads: 3, keyHeads: 1, rows: 130, cols: 131, dim: 17, valueDim: 9},
+		{heads: 2, keyHeads: 1, rows: 97, cols: 200, dim: 72, valueDim: 40},
+		{heads: 2, keyHeads: 2, rows: 103, cols: 95, dim: 24, valueDim: 24},
+		{heads: 1, keyHeads: 1, rows: 230, cols: 200, dim: 32, valueDim: 32},
+		{heads: 8, keyHeads: 1, rows: 1, cols: 193, dim: 128, valueDim: 128},
+	}
+	eachVariant(t, func(t *testing.T) {
+		for _, rule := range []attentionCase{full, causal, lower, band, gap, prefix, dense, blind, zeroed} {
+			for i, s := range sizes {
+				for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
+					c := rule
+					c.dtype, c.layout = d, kerneltest.Layouts[i%len(kerneltest.Layouts)]
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = s.heads, s.keyHeads, s.rows, s.cols, s.dim, s.valueDim
+					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+				}
+			}
+		}
+	})
+}
+
+func TestFlashAttentionBias(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		for _, kind := range []kernel.BiasKind{kernel.BiasAfterScale, kernel.BiasBeforeScale, kernel.BiasDistance, kernel.BiasRootDistance} {
+			for _, l := range kerneltest.Layouts {
+				for _, rule := range []attentionCase{full, causal} {
+					c := rule
+					c.dtype, c.layout, c.bias = dtype.Float32, l, kind
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 51, 107, 20, 20
+					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+				}
+			}
+		}
+	})
+}
+
+func TestFlashAttentionDropout(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		for _, rule := range []attentionCase{full, causal, blind} {
+			for _, keep := range []float32{1, 0.75} {
+				c := rule
+				c.dtype, c.keep = dtype.Float32, keep
+				c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 51, 107, 20, 20
+				t.Run(fmt.Sprintf("%v/keep%v", c, keep), func(t *testing.T) { checkAttention(t, c) })
+			}
+		}
+	})
+}
+
+func TestFlashAttentionLargeHead(t *testing.T) {
+	for _, dim := range []int64{192, 256, 448, 768} {
+		c := causal
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.BFloat16, 1, 1, 70, 130, dim, dim/2
+		t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+	}
+}
+
+// Without keys there is nothing to average: everything is zero, also the statistics.
+func TestFlashAttentionWithoutKeys(t *testing.T) {
+	c := full
+	c.dtype, c.heads, c.keyHeads, c.rows, c.dim, c.valueDim = dtype.Float32, 2, 1, 5, 8, 8
+	checkAttention(t, c)
+}

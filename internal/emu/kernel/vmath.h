@@ -1,0 +1,200 @@
+/* Elementary functions on vectors of floats, within 2 ulp of the exact value. NaN gives
+ * NaN; infinities, zeros and subnormals give what libm gives. */
+#ifndef VMATH_H
+#define VMATH_H
+
+#include <math.h>
+
+#include "vector.h"
+
+typedef double vf64 __attribute__((vector_size(VECTOR_BYTES * 2)));
+
+/* Chooses a where mask is all ones and b where it is zero. */
+static inline vf32 vselect(vi32 mask, vf32 a, vf32 b) { return (vf32)((mask & (vi32)a) | (~mask & (vi32)b)); }
+static inline vf32 vabs(vf32 x) { return (vf32)((vi32)x & 0x7fffffff); }
+static inline vf32 vcopysign(vf32 x, vf32 sign)
+{
+	return (vf32)(((vu32)x & 0x7fffffff) | ((vu32)sign & 0x80000000));
+}
+
+/* Adding this rounds |x| < 2^22 to an integer, which then stands in the low bits. */
+#define ROUNDING 12582912.0f
+
+#define LN2_HI 0x1.62e4p-1f /* few bits: n * LN2_HI is exact */
+#define LN2_LO 0x1.7f7d1cp-20f
+
+/* 2^n * x, also when 2^n or the result is subnormal. */
+static inline vf32 vscale(vf32 x, vi32 n)
+{
+	vi32 half = n >> 1;
+	return x * (vf32)((half + 127) << 23) * (vf32)((n - half + 127) << 23);
+}
+
+/* exp(r) - 1 for |r| <= ln(2) / 2. */
+static inline vf32 vexpm1_core(vf32 r)
+{
+	vf32 p = r * (1 / 5040.0f) + 1 / 720.0f;
+	p = p * r + 1 / 120.0f;
+	p = p * r + 1 / 24.0f;
+	p = p * r + 1 / 6.0f;
+	p = p * r + 0.5f;
+	return p * r * r + r;
+}
+
+static inline vf32 vclamp(vf32 x, float lo, float hi)
+{
+	x = vselect(x < lo, vset(lo), x);
+	return vselect(x > hi, vset(hi), x);
+}
+
+static inline vf32 vexp(vf32 x)
+{
+	vf32 in = vclamp(x, -104, 89);
+	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 n = shifted - ROUNDING;
+	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	return vselect(x != x, x, vscale(vexpm1_core(r) + 1, (vi32)shifted - (vi32)vset(ROUNDING)));
+}
+
+static inline vf32 vexp2(vf32 x)
+{
+	vf32 in = vclamp(x, -150, 129);
+	vf32 shifted = in + ROUNDING;
+	vf32 r = (in - (shifted - ROUNDING)) * 0.693147181f;
+	return vselect(x != x, x, vscale(vexpm1_core(r) + 1, (vi32)shifted - (vi32)vset(ROUNDING)));
+}
+
+static inline vf32 vexpm1(vf32 x)
+{
+	vf32 in = vclamp(x, -20, 89);
+	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 n = shifted - ROUNDING;
+	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	vi32 k = (vi32)shifted - (vi32)vset(ROUNDING);
+	/* 2^128 is no float: stay one power below and double at the end. */
+	vf32 half = (vf32)((k + 126) << 23);
+	vf32 y = (half * vexpm1_core(r) + (half - 0.5f)) * 2;
+	y = vselect(k == 0, vexpm1_core(r), y);
+	return vselect((x != x) | (x == 0), x, y);
+}
+
+/* Splits x > 0 into 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)) and returns
+ * log(1 + f) - f, small against f. */
+static inline vf32 vlog_split(vf32 x, vf32 *e, vf32 *f)
+{
+	vi32 tiny = x < 0x1p-126f;
+	x = vselect(tiny, x * 0x1p25f, x);
+	vi32 bits = (vi32)x - 0x3f3504f3;
+	vi32 exponent = bits >> 23;
+	*f = (vf32)((bits & 0x007fffff) + 0x3f3504f3) - 1;
+	*e = __builtin_convertvector(exponent - (tiny & 25), vf32);
+	vf32 s = *f / (2 + *f);
+	vf32 z = s * s;
+	vf32 r = z * (2 / 11.0f) + 2 / 9.0f;
+	r = r * z + 2 / 7.0f;
+	r = r * z + 2 / 5.0f;
+	r = r * z + 2 / 3.0f;
+	vf32 h = 0.5f * *f * *f;
+	return s * (h + r * z) - h;
+}
+
+/* The result of a logarithm where x is not positive and finite. */
+static inline vf32 vlog_special(vf32 x, vf32 y)
+{
+	y = vselect(x == 0, vset(-INFINITY), y);
+	y = vselect(x < 0, vset(NAN), y);
+	return vselect((x != x) | (x == INFINITY), x, y);
+}
+
+static inline vf32 vlog(vf32 x)
+{
+	vf32 e, f, rest = vlog_split(x, &e, &f);
+	return vlog_special(x, e * LN2_HI + (f + (rest + e * LN2_LO)));
+}
+
+static inline vf32 vlog2(vf32 x)
+{
+	vf32 e, f, rest = vlog_split(x, &e, &f);
+	/* 1/ln(2) = 1 + 0.4427 keeps the product's rounding error small. */
+	return vlog_special(x, e + (f + (rest + (f + rest) * 0.442695041f)));
+}
+
+static inline vf32 vlog10(vf32 x)
+{
+	vf32 e, f, rest = vlog_split(x, &e, &f);
+	return vlog_special(x, e * 0x1.344p-2f + ((f + rest) * 0.434294482f + e * 4.60503898e-6f));
+}
+
+static inline vf32 vlog1p(vf32 x)
+{
+	vf32 u = 1 + x;
+	/* u is rounded; (x - (u - 1)) / u is what the logarithm lost by that. */
+	vf32 lost = vselect(x < 0x1p60f, x - (u - 1), vset(0));
+	vf32 y = vlog(u) + vselect(u > 0, lost / u, vset(0));
+	return vselect((u == 1) | (x == INFINITY), x, y);
+}
+
+static inline vf32 vsigmoid(vf32 x) { return 1 / (1 + vexp(-x)); }
+
+static inline vf32 vtanh(vf32 x)
+{
+	vf32 t = vexpm1(-2 * vabs(x));
+	return vselect(x != x, x, vcopysign(t / (t + 2), x));
+}
+
+/* erf(x) = x * P(x^2) for |x| < 0.9, else 1 - exp(-|x| Q(|x|)). The coefficients of Q
+ * interpolate -log(erfc(x)) / x at Chebyshev nodes of [0.9, 4]; those of P are Taylor's. */
+static inline vf32 verf(vf32 x)
+{
+	vf32 a = vabs(x), z = x * x;
+	vf32 p = z * (float)(-1 / 6894720.0) + (float)(1 / 685440.0);
+	p = p * z - (float)(1 / 75600.0);
+	p = p * z + (float)(1 / 9360.0);
+	p = p * z - (float)(1 / 1320.0);
+	p = p * z + (float)(1 / 216.0);
+	p = p * z - (float)(1 / 42.0);
+	p = p * z + (float)(1 / 10.0);
+	p = p * z - (float)(1 / 3.0);
+	vf32 small = (x + x * (p * z)) * 1.12837917f;
+	vf32 c = vclamp(a, 0, 4);
+	vf32 q = c * -2.940336913e-7f + 4.840379238e-6f;
+	q = q * c - 1.578444586e-5f;
+	q = q * c - 0.000261620513f;
+	q = q * c + 0.00362526573f;
+	q = q * c - 0.02394028025f;
+	q = q * c + 0.106579908f;
+	q = q * c + 0.6348933411f;
+	q = q * c + 1.128720089f;
+	vf32 large = vcopysign(1 - vexp(-c * q), x);
+	return vselect(x != x, x, vselect(a < 0.9f, small, large));
+}
+
+/* sin(x + quarter * pi / 2). The reduction is done in double: exact enough for |x| < 2^22,
+ * beyond which each element goes to libm. */
+static inline vf32 vsine(vf32 x, int32_t quarter)
+{
+	vf32 shifted = x * 0.636619772f + ROUNDING;
+	vi32 k = (vi32)shifted - (vi32)vset(ROUNDING) + quarter;
+	vf64 n = __builtin_convertvector(shifted - ROUNDING, vf64);
+	vf32 r = __builtin_convertvector(__builtin_convertvector(x, vf64) - n * 1.5707963267948966, vf32);
+	vf32 z = r * r;
+	vf32 s = z * (1 / 362880.0f) - 1 / 5040.0f;
+	s = s * z + 1 / 120.0f;
+	s = s * z - 1 / 6.0f;
+	s = s * z * r + r;
+	vf32 c = z * (-1 / 3628800.0f) + 1 / 40320.0f;
+	c = c * z - 1 / 720.0f;
+	c = c * z + 1 / 24.0f;
+	c = (c * z - 0.5f) * z + 1;
+	vf32 y = vselect((k & 1) != 0, c, s);
+	y = (vf32)((vu32)y ^ ((vu32)(k & 2) << 30));
+	for (int i = 0; i < VECTOR_FLOATS; i++)
+		if (!(x[i] < 0x1p22f && x[i] > -0x1p22f))
+			y[i] = quarter ? cosf(x[i]) : sinf(x[i]);
+	return y;
+}
+
+static inline vf32 vsin(vf32 x) { return vselect(x == 0, x, vsine(x, 0)); }
+static inline vf32 vcos(vf32 x) { return vsine(x, 1); }
+
+#endif
