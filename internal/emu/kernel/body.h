@@ -7,11 +7,13 @@
 #include "kernel.h"
 #include "vector.h"
 #include "convert.h"
+#include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
 
 const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
+	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,
 	.attention_query_grad = attention_query_grad,

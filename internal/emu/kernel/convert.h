@@ -59,6 +59,23 @@ static inline void vstore_f16(uint16_t *p, vf32 x)
 }
 #endif
 
+/* Four elements, whatever the width of the variant's vectors. */
+typedef float v4f32 __attribute__((vector_size(16)));
+typedef uint16_t v4u16u __attribute__((vector_size(8), aligned(2), may_alias));
+typedef uint32_t v4u32 __attribute__((vector_size(16)));
+
+static inline v4f32 load4_bf16(const uint16_t *p)
+{
+	return (v4f32)(__builtin_convertvector(*(const v4u16u *)p, v4u32) << 16);
+}
+
+#if defined(__F16C__)
+static inline v4f32 load4_f16(const uint16_t *p) { return (v4f32)_mm_cvtph_ps(_mm_loadl_epi64((const void *)p)); }
+#else
+/* Without F16C vectors are 16 bytes wide. */
+static inline v4f32 load4_f16(const uint16_t *p) { return (v4f32)vload_f16(p); }
+#endif
+
 static inline float f32_of_bf16(uint16_t h)
 {
 	union { uint32_t u; float f; } x = {.u = (uint32_t)h << 16};

@@ -7,6 +7,8 @@
 
 #include "attention.h"
 
+#include "gemm.h"
+
 enum { MAX_RANK = 8 };
 
 /* A strided view of host memory. Strides count elements. dtype is an aclDataType. */
@@ -20,6 +22,7 @@ struct view {
 
 struct kernel_table {
 	const char *name;
+	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 	void (*attention_query_grad)(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);

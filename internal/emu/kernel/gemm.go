@@ -1,0 +1,189 @@
+package kernel
+
+/*
+#include <stdint.h>
+#include "kernel.h"
+
+static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Product is a batch of matrix products, Out = Alpha·A·B + Beta·Add.
+//
+// A is [batch…, M, K], B [batch…, K, N], Out and Add [batch…, M, N]; the batch dimensions
+// are equal and may have stride 0 in A, B and Add. Out shares no memory with A or B; it may
+// be Add.
+//
+// Element types: float32, float16 and bfloat16 in any combination, summed in float32;
+// float64; or int8, uint8, int16, int32 and int64 in any combination, summed so that the
+// result has the low bits of the exact one. Every element is the sum over blocks of 256
+// along K in ascending order, whatever the strides, the storage and the number of threads.
+type Product struct {
+	Out, A, B View
+	Add       *View // nil means without
+	Alpha     float64
+	Beta      float64
+
+	// NZ is the number of columns of a tile when B lies in FRACTAL_NZ storage, else 0. B's
+	// strides then address nothing: they say which of the last two axes the storage has as
+	// columns (the one with stride 1) and how the batch repeats.
+	NZ int64
+}
+
+var gemmScratch = scratch{size: C.GEMM_SCRATCH}
+
+// Gemm computes a Product. Empty results are left alone; an empty sum is 0.
+func Gemm(p Product) error {
+	g, err := p.c()
+	if err != nil {
+		return err
+	}
+	tiles := tile(&g)
+	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
+	// A quarter of a million operations take longer than starting a thread.
+	grain := int64(max(1, float64(1<<18)/work))
+	Parallel(tiles, grain, func(lo, hi int64) {
+		s := gemmScratch.get()
+		defer gemmScratch.put(s)
+		C.run_gemm(&g, C.int64_t(lo), C.int64_t(hi), s)
+	})
+	return nil
+}
+
+// c checks p and lays it out for the kernel.
+func (p Product) c() (C.struct_gemm, error) {
+	rank := len(p.Out.Shape) - 2
+	g := C.struct_gemm{alpha: C.double(p.Alpha), beta: C.double(p.Beta)}
+	if rank < 0 || rank > C.GEMM_MAX_BATCH || len(p.A.Shape) != rank+2 || len(p.B.Shape) != rank+2 ||
+		p.Add != nil && len(p.Add.Shape) != rank+2 {
+		return g, fmt.Errorf("kernel: product of %v and %v to %v: ranks must be equal, 2 to %d", p.A.Shape, p.B.Shape, p.Out.Shape, 2+C.GEMM_MAX_BATCH)
+	}
+	m, n, k := p.Out.Shape[rank], p.Out.Shape[rank+1], p.A.Shape[rank+1]
+	batch := p.Out.Shape[:rank]
+	if !slices.Equal(p.A.Shape, append(slices.Clone(batch), m, k)) || !slices.Equal(p.B.Shape, append(slices.Clone(batch), k, n)) ||
+		p.Add != nil && !slices.Equal(p.Add.Shape, p.Out.Shape) {
+		return g, fmt.Errorf("kernel: product of %v and %v to %v: shapes do not agree", p.A.Shape, p.B.Shape, p.Out.Shape)
+	}
+	kind, err := p.kind()
+	if err != nil {
+		return g, err
+	}
+	g._type = kind
+	g.m, g.n, g.k = C.int64_t(m), C.int64_t(n), C.int64_t(k)
+	g.a, g.b, g.c = matrix(p.A), matrix(p.B), matrix(p.Out)
+	if p.Add != nil {
+		g.d = matrix(*p.Add)
+	}
+	if p.NZ > 0 {
+		p.nz(&g.b)
+	}
+	g.batch_rank = C.int32_t(rank)
+	for i, d := range batch {
+		g.batch[i] = C.int64_t(d)
+	}
+	foldBatch(&g)
+	// The kernel is best with contiguous rows of Out and with few rows rather than few columns.
+	if c := &g.c; c.col.stride != 1 && c.row.stride == 1 || n < m && n < 16 {
+		transpose(&g)
+	}
+	return g, nil
+}
+
+// kind is the computation type.
+func (p Product) kind() (C.int32_t, error) {
+	types := []dtype.Type{p.A.DType, p.B.DType, p.Out.DType}
+	if p.Add != nil {
+		types = append(types, p.Add.DType)
+	}
+	all := func(allowed ...dtype.Type) bool {
+		return !slices.ContainsFunc(types, func(t dtype.Type) bool { return !slices.Contains(allowed, t) })
+	}
+	switch {
+	case all(dtype.Float32, dtype.Float16, dtype.BFloat16):
+		return C.GEMM_F32, nil
+	case all(dtype.Float64):
+		return C.GEMM_F64, nil
+	case all(dtype.Int8, dtype.Uint8, dtype.Int16, dtype.Int32):
+		return C.GEMM_I32, nil
+	case all(dtype.Int8, dtype.Uint8, dtype.Int16, dtype.Int32, dtype.Int64):
+		return C.GEMM_I64, nil
+	}
+	return 0, fmt.Errorf("kernel: no product of %v and %v to %v", p.A.DType, p.B.DType, p.Out.DType)
+}
+
+func plain(stride int64) C.struct_gemm_axis {
+	return C.struct_gemm_axis{stride: C.int64_t(stride), tile: math.MaxInt64}
+}
+
+func matrix(v View) C.struct_gemm_matrix {
+	rank := len(v.Shape) - 2
+	m := C.struct_gemm_matrix{
+		data: (*C.char)(v.Data), dtype: C.int32_t(v.DType),
+		row: plain(v.Strides[rank]), col: plain(v.Strides[rank+1]),
+	}
+	for i, s := range v.Strides[:rank] {
+		m.batch_stride[i] = C.int64_t(s * int64(v.DType.Size()))
+	}
+	return m
+}
+
+// foldBatch makes rows of the innermost batch dimensions where one B serves them all and
+// the rows go on from matrix to matrix, so that B is packed once.
+func foldBatch(g *C.struct_gemm) {
+	for g.batch_rank > 0 {
+		i := g.batch_rank - 1
+		goesOn := func(x *C.struct_gemm_matrix) bool {
+			size := C.int64_t(dtype.Type(x.dtype).Size())
+			return x.data == nil || x.row.tile == math.MaxInt64 && x.batch_stride[i] == g.m*x.row.stride*size
+		}
+		if g.batch[i] != 1 && (g.b.batch_stride[i] != 0 || !goesOn(&g.a) || !goesOn(&g.c) || !goesOn(&g.d)) {
+			return
+		}
+		g.m *= g.batch[i]
+		g.batch_rank--
+	}
+}
+
+// transpose computes Outᵀ = Bᵀ·Aᵀ instead.
+func transpose(g *C.struct_gemm) {
+	g.m, g.n = g.n, g.m
+	g.a, g.b = g.b, g.a
+	for _, x := range []*C.struct_gemm_matrix{&g.a, &g.b, &g.c, &g.d} {
+		x.row, x.col = x.col, x.row
+	}
+}
+
+// tile chooses the grid of tiles and returns their number.
+func tile(g *C.struct_gemm) int64 {
+	split := func(n, limit, grain int64) int64 {
+		parts := max(1, (n+limit-1)/limit)
+		return (max((n+parts-1)/parts, 1) + grain - 1) / grain * grain
+	}
+	m, n, batch := int64(g.m), int64(g.n), int64(1)
+	for _, d := range g.batch[:g.batch_rank] {
+		batch *= int64(d)
+	}
+	limitM, limitN := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N)
+	for {
+		tileM, tileN := split(m, limitM, C.GEMM_GRAIN_M), split(n, limitN, C.GEMM_GRAIN_N)
+		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
+		small := tileM <= 2*C.GEMM_GRAIN_M && tileN <= 2*C.GEMM_GRAIN_N
+		if threads == 1 || count >= 4*int64(threads) || small {
+			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
+			return count
+		}
+		if tileM > tileN {
+			limitM = tileM / 2
+		} else {
+			limitN = tileN / 2
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package kernel_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// gemmCase is one product; add is the shape of the addend before broadcasting, or nil.
+type gemmCase struct {
+	batch       []int64
+	m, n, k     int64
+	a, b, out   dtype.Type
+	la, lb, lc  kerneltest.Layout
+	alpha, beta float64
+	addRow      bool // the addend is one row for all
+}
+
+func (c gemmCase) String() string {
+	return fmt.Sprintf("%v%dx%dx%d/%v·%v→%v/%v·%v→%v/%g,%g", c.batch, c.m, c.n, c.k, c.a, c.b, c.out, c.la, c.lb, c.lc, c.alpha, c.beta)
+}
+
+// numbers are small integers for integer types, so that sums are exact, else fractions.
+func numbers(r *rand.Rand, d dtype.Type, n int64) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = r.NormFloat64()
+		if d.IsInteger() {
+			v[i] = float64(r.IntN(100))
+			if d != dtype.Uint8 {
+				v[i] -= 50
+			}
+		}
+	}
+	return v
+}
+
+// gemmLimit is the largest error of a sum of k products whose absolute values add up to
+// magnitude: rounding of the sum, and of the result to its type.
+func gemmLimit(c gemmCase, magnitude, result float64) float64 {
+	unit := map[dtype.Type]float64{dtype.Float32: 0x1p-24, dtype.Float16: 0x1p-11, dtype.BFloat16: 0x1p-8, dtype.Float64: 0x1p-53}
+	if c.out.IsInteger() {
+		return 0
+	}
+	sum := 0x1p-24
+	if c.out == dtype.Float64 {
+		sum = 0x1p-53
+	}
+	smallest := 0.0
+	if c.out == dtype.Float16 {
+		smallest = 0x1p-25
+	}
+	return 8*sum*magnitude + 1.01*unit[c.out]*math.Abs(result) + smallest
+}
+
+// check runs the product and compares it with the definition in float64.
+func (c gemmCase) check(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	count := int64(1)
+	for _, d := range c.batch {
+		count *= d
+	}
+	shape := func(dims ...int64) []int64 { return append(slices.Clone(c.batch), dims...) }
+	a := kerneltest.New(t, c.a, c.la, shape(c.m, c.k), numbers(r, c.a, max(1, count*c.m*c.k)))
+	b := kerneltest.New(t, c.b, c.lb, shape(c.k, c.n), numbers(r, c.b, max(1, count*c.k*c.n)))
+	out := kerneltest.New(t, c.out, c.lc, shape(c.m, c.n), nil)
+	p := kernel.Product{Out: out, A: a, B: b, Alpha: c.alpha, Beta: c.beta}
+	var add []float64
+	if c.beta != 0 {
+		d := kerneltest.New(t, c.out, c.la, shape(c.m, c.n), numbers(r, c.out, max(1, count*c.m*c.n)))
+		if c.addRow {
+			d.Strides = make([]int64, len(d.Shape))
+			d.Strides[len(d.Shape)-1] = 1
+			if c.la == kerneltest.Reversed || c.la == kerneltest.Transposed {
+				d.Strides[len(d.Shape)-1] = 0
+			}
+		}
+		p.Add = &d
+		add = kerneltest.Values(d)
+	}
+	require.NoError(t, kernel.Gemm(p))
+	va, vb, vc := kerneltest.Values(a), kerneltest.Values(b), kerneltest.Values(out)
+	bad := 0
+	for i := range int64(len(vc)) {
+		x, row, col := i/(c.m*c.n), i/c.n%c.m, i%c.n
+		sum, magnitude := 0.0, 0.0
+		for k := range c.k {
+			v := va[x*c.m*c.k+row*c.k+k] * vb[x*c.k*c.n+k*c.n+col]
+			sum += v
+			magnitude += math.Abs(v)
+		}
+		want := c.alpha * sum
+		magnitude *= math.Abs(c.alpha)
+		if add != nil {
+			want += c.beta * add[i]
+			magnitude += math.Abs(c.beta * add[i])
+		}
+		if !(math.Abs(vc[i]-want) <= gemmLimit(c, magnitude, want)) {
+			assert.InDelta(t, want, vc[i], gemmLimit(c, magnitude, want), "element %d,%d,%d of %v", x, row, col, c)
+			if bad++; bad == 3 {
+				t.FailNow()
+			}
+		}
+	}
+}
+
+func TestGemm(t *testing.T) {
+	sizes := []struct{ m, n, k int64 }{
+		{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {1, 17, 5}, {17, 1, 5}, {5, 3, 300}, {6, 16, 256}, {7, 33, 257},
+		{13, 15, 16}, {31, 64, 3}, {85, 70, 40}, {170, 65, 515},
+	}
+	types := []struct{ a, b, out dtype.Type }{
+		{dtype.Float32, dtype.Float32, dtype.Float32},
+		{dtype.Float16, dtype.Float16, dtype.Float16},
+		{dtype.BFloat16, dtype.BFloat16, dtype.BFloat16},
+		{dtype.BFloat16, dtype.BFloat16, dtype.Float32},
+		{dtype.Float32, dtype.Float16, dtype.Float32},
+		{dtype.Float64, dtype.Float64, dtype.Float64},
+		{dtype.Int8, dtype.Int8, dtype.Int32},
+		{dtype.Uint8, dtype.Int8, dtype.Int32},
+		{dtype.Int16, dtype.Int16, dtype.Int32},
+		{dtype.Int32, dtype.Int32, dtype.Int32},
+		{dtype.Int64, dtype.Int32, dtype.Int64},
+	}
+	eachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, s := range sizes {
+			for _, d := range types {
+				for i, l := range kerneltest.Layouts {
+					lb, lc := kerneltest.Layouts[(i+int(s.m))%4], kerneltest.Layouts[(i*3+int(s.n))%4]
+					gemmCase{m: s.m, n: s.n, k: s.k, a: d.a, b: d.b, out: d.out, la: l, lb: lb, lc: lc, alpha: 1}.check(t, r)
+				}
+				gemmCase{m: s.m, n: s.n, k: s.k, a: d.a, b: d.b, out: d.out, alpha: -2, beta: 3}.check(t, r)
+				gemmCase{m: s.m, n: s.n, k: s.k, a: d.a, b: d.b, out: d.out, alpha: 1, beta: 1, addRow: true}.check(t, r)
+			}
+		}
+	})
+}
+
+func TestGemmBatch(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, batch := range [][]int64{{0}, {1}, {3}, {2, 3}, {2, 1, 2, 1, 2, 2}} {
+			for _, l := range kerneltest.Layouts {
+				gemmCase{batch: batch, m: 5, n: 7, k: 9, a: dtype.Float32, b: dtype.BFloat16, out: dtype.Float32, la: l, lc: l, alpha: 1, beta: 1}.check(t, r)
+				gemmCase{batch: batch, m: 20, n: 17, k: 3, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, lb: l, alpha: 1}.check(t, r)
+			}
+			// One B for all: with contiguous operands the batch becomes rows.
+			gemmCase{batch: batch, m: 5, n: 30, k: 9, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, lb: kerneltest.Broadcast, alpha: 1, beta: 2}.check(t, r)
+			gemmCase{batch: batch, m: 5, n: 30, k: 9, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, la: kerneltest.Broadcast, alpha: 1}.check(t, r)
+		}
+	})
+}
+
+// A product does not depend on layout or on the path its size takes: rows computed alone,
+// from transposed memory or as part of a large product have the same bits.
+func TestGemmIsReproducible(t *testing.T) {
+	const m, n, k = 700, 300, 600
+	eachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		av, bv := numbers(r, dtype.Float32, m*k), numbers(r, dtype.Float32, k*n)
+		whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
+		a := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, k}, av)
+		b := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{k, n}, bv)
+		require.NoError(t, kernel.Gemm(kernel.Product{Out: whole, A: a, B: b, Alpha: 1}))
+		want := kerneltest.Values(whole)
+		for _, l := range kerneltest.Layouts {
+			part := kerneltest.New(t, dtype.Float32, l, []int64{m, n}, nil)
+			require.NoError(t, kernel.Gemm(kernel.Product{
+				Out: part, Alpha: 1,
+				A: kerneltest.New(t, dtype.Float32, l, []int64{m, k}, av), B: kerneltest.New(t, dtype.Float32, l, []int64{k, n}, bv),
+			}))
+			require.Equal(t, want, kerneltest.Values(part), "%v", l)
+		}
+		for _, rows := range []int64{1, 3, 8, 20} {
+			part := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
+			a.Shape = []int64{rows, k}
+			require.NoError(t, kernel.Gemm(kernel.Product{Out: part, A: a, B: b, Alpha: 1}))
+			require.Equal(t, want[:rows*n], kerneltest.Values(part), "%d rows", rows)
+		}
+	})
+}
+
+func TestGemmAddInPlace(t *testing.T) {
+	a := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 2}, []float64{1, 2, 3, 4})
+	c := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 2}, []float64{10, 20, 30, 40})
+	require.NoError(t, kernel.Gemm(kernel.Product{Out: c, A: a, B: a, Add: &c, Alpha: 2, Beta: 0.5}))
+	require.Equal(t, []float64{19, 30, 45, 64}, kerneltest.Values(c))
+}
+
+func TestGemmRefuses(t *testing.T) {
+	view := func(d dtype.Type, shape ...int64) kernel.View {
+		return kerneltest.New(t, d, kerneltest.Contiguous, shape, nil)
+	}
+	f := dtype.Float32
+	for _, c := range []struct {
+		name string
+		p    kernel.Product
+		text string
+	}{
+		{"rank", kernel.Product{Out: view(f, 2), A: view(f, 2), B: view(f, 2)}, "ranks"},
+		{"ranks differ", kernel.Product{Out: view(f, 2, 2), A: view(f, 1, 2, 2), B: view(f, 2, 2)}, "ranks"},
+		{"inner", kernel.Product{Out: view(f, 2, 2), A: view(f, 2, 3), B: view(f, 2, 2)}, "shapes"},
+		{"batch", kernel.Product{Out: view(f, 3, 2, 2), A: view(f, 2, 2, 2), B: view(f, 3, 2, 2)}, "shapes"},
+		{"type", kernel.Product{Out: view(f, 2, 2), A: view(dtype.Int8, 2, 2), B: view(f, 2, 2)}, "no product"},
+		{"bool", kernel.Product{Out: view(dtype.Bool, 2, 2), A: view(dtype.Bool, 2, 2), B: view(dtype.Bool, 2, 2)}, "no product"},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.ErrorContains(t, kernel.Gemm(c.p), c.text) })
+	}
+}
+
+func FuzzGemm(f *testing.F) {
+	f.Add(uint8(3), uint8(4), uint16(5), uint8(0), uint8(0), uint64(1))
+	f.Add(uint8(40), uint8(1), uint16(300), uint8(7), uint8(27), uint64(2))
+	types := []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}
+	f.Fuzz(func(t *testing.T, m, n uint8, k uint16, kinds, layouts uint8, seed uint64) {
+		pick := func(i uint8) dtype.Type { return types[int(i)%3] }
+		lay := func(i uint8) kerneltest.Layout { return kerneltest.Layouts[i%4] }
+		gemmCase{
+			m: int64(m), n: int64(n), k: int64(k % 600), alpha: 1,
+			a: pick(kinds), b: pick(kinds / 3), out: pick(kinds / 9),
+			la: lay(layouts), lb: lay(layouts / 4), lc: lay(layouts / 16),
+		}.check(t, rand.New(rand.NewPCG(seed, 0)))
+	})
+}

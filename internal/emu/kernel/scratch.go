@@ -1,0 +1,39 @@
+package kernel
+
+// #include <stdlib.h>
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// scratch lends blocks of C memory, aligned to 64 bytes, to running kernels. It owns the
+// blocks: those not lent out are kept for the next kernel, at most one per thread.
+// (sync.Pool would drop C memory without releasing it.)
+type scratch struct {
+	size int64
+	mu   sync.Mutex
+	free []unsafe.Pointer
+}
+
+func (s *scratch) get() unsafe.Pointer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		p := s.free[n-1]
+		s.free = s.free[:n-1]
+		return p
+	}
+	return C.aligned_alloc(64, C.size_t(s.size))
+}
+
+func (s *scratch) put(p unsafe.Pointer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) < threads {
+		s.free = append(s.free, p)
+		return
+	}
+	C.free(p)
+}
