@@ -7,12 +7,15 @@
 #include "kernel.h"
 #include "vector.h"
 #include "convert.h"
+#include "map.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
 
 const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
+	.map_defined = map_defined_,
+	.map = map_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "attention.h"
-
 #include "gemm.h"
 
 enum { MAX_RANK = 8 };
@@ -20,8 +19,12 @@ struct view {
 	int64_t stride[MAX_RANK];
 };
 
+struct map; /* op.h */
+
 struct kernel_table {
 	const char *name;
+	int (*map_defined)(int32_t op, int32_t class);
+	void (*map)(const struct map *m, int64_t lo, int64_t hi);
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);

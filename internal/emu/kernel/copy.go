@@ -1,0 +1,82 @@
+package kernel
+
+// #include "move.h"
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Copy sets dst to src, broadcast and converted as by Map. Elements of equal type are moved
+// as they are, whatever the type. The views may overlap.
+func Copy(dst, src View) error {
+	if dst.DType != src.DType {
+		return Map(Identity, src.DType, dst, []Input{Of(src)})
+	}
+	size := dst.DType.Size()
+	if size == 0 {
+		return fmt.Errorf("kernel: elements of type %v cannot be moved one by one", dst.DType)
+	}
+	if len(dst.Shape) > MaxRank {
+		return fmt.Errorf("kernel: %d dimensions; at most %d are supported", len(dst.Shape), MaxRank)
+	}
+	if dst.Len() == 0 {
+		return nil
+	}
+	if overlaps(dst, src) {
+		whole, release := temporary(src.DType, src.Shape)
+		defer release()
+		if err := Copy(whole, src); err != nil {
+			return err
+		}
+		src = whole
+	}
+	src, err := src.Broadcast(dst.Shape)
+	if err != nil {
+		return err
+	}
+	move(dst, src)
+	return nil
+}
+
+// move copies elements of one type between views of one shape.
+func move(dst, src View) {
+	shape, strides := plan(dst.Shape, dst.Strides, src.Strides)
+	s, size := cSpace(shape), C.int32_t(dst.DType.Size())
+	to, from := operand(dst.Data, dst.DType, strides[0]), operand(src.Data, src.DType, strides[1])
+	d, last := transposed(shape, strides[0], strides[1]), len(shape)-1
+	if d < 0 {
+		Parallel(dst.Len(), grain, func(lo, hi int64) {
+			C.move_elements(&s, &to, &from, size, C.int64_t(lo), C.int64_t(hi))
+		})
+		return
+	}
+	strips := dst.Len() / (shape[d] * shape[last]) * ((shape[d] + C.STRIP - 1) / C.STRIP)
+	Parallel(strips, max(grain/(C.STRIP*shape[last]), 1), func(lo, hi int64) {
+		C.move_transposed(&s, &to, &from, size, C.int32_t(d), C.int64_t(lo), C.int64_t(hi))
+	})
+}
+
+// transposed returns the dimension along which from is packed if moving to to is a
+// transposition worth tiling, else -1.
+func transposed(shape, to, from []int64) int {
+	last := len(shape) - 1
+	if to[last] != 1 || from[last] == 1 || shape[last] < 8 {
+		return -1
+	}
+	for d := range last {
+		if from[d] == 1 && shape[d] >= 8 {
+			return d
+		}
+	}
+	return -1
+}
+
+// Fill sets every element of v to n.
+func Fill(v View, n Number) error { return Map(Identity, v.DType, v, []Input{Const(n)}) }
+
+// Zero clears every element of v, whatever its type.
+func Zero(v View) error {
+	return Copy(v, View{Data: unsafe.Pointer(&C.zero_element), DType: v.DType, Shape: []int64{}, Strides: []int64{}})
+}

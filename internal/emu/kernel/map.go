@@ -1,0 +1,103 @@
+package kernel
+
+// #include "op.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Number is a constant in both forms: F is used when a kernel computes in floating point,
+// I when it computes in integers.
+type Number struct {
+	F float64
+	I int64
+}
+
+// Real is the number x; its integer form is truncated.
+func Real(x float64) Number { return Number{F: x, I: int64(x)} }
+
+// Whole is the number x.
+func Whole(x int64) Number { return Number{F: float64(x), I: x} }
+
+// Input is an operand of Map: a view, or a number that every element sees.
+type Input struct {
+	view   View
+	number Number
+	fixed  bool
+}
+
+// Of makes an input of a view.
+func Of(v View) Input { return Input{view: v} }
+
+// Const makes an input of a number.
+func Const(n Number) Input { return Input{number: n, fixed: true} }
+
+// grain is the number of elements worth a thread.
+const grain = 1 << 15
+
+// Map sets every element of out to op of the inputs, which are broadcast to its shape.
+// Elements are converted to the arithmetic class of compute (float for types up to 32
+// bits, double, int64, uint64), combined, and converted to the type of out: to integers by
+// truncation and saturation from floats, by wrapping from integers. An input may be out
+// itself or overlap it in any way.
+//
+// It fails for shapes that do not broadcast, types that kernels do not compute with and
+// operators that the class does not have.
+func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) error {
+	class, ok := classes[compute]
+	if !ok || C.map_defined(C.int32_t(op), class) == 0 {
+		return fmt.Errorf("kernel: operator %d is not defined for %v", op, compute)
+	}
+	if !Computes(out.DType) {
+		return fmt.Errorf("kernel: cannot compute %v elements", out.DType)
+	}
+	if len(out.Shape) > MaxRank {
+		return fmt.Errorf("kernel: %d dimensions; at most %d are supported", len(out.Shape), MaxRank)
+	}
+	m := C.struct_map{op: C.int32_t(op), class: class, inputs: C.int32_t(len(in))}
+	for i, p := range params {
+		m.f[i], m.i[i] = C.double(p.F), C.int64_t(p.I)
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	views, strides := []View{out}, [][]int64{out.Strides}
+	for i, x := range in {
+		if x.fixed {
+			m.in[i].f, m.in[i].i = C.double(x.number.F), C.int64_t(x.number.I)
+			continue
+		}
+		if !Computes(x.view.DType) {
+			return fmt.Errorf("kernel: cannot compute with %v elements", x.view.DType)
+		}
+		v := x.view
+		if overlaps(out, v) {
+			whole, release := temporary(v.DType, v.Shape)
+			defer release()
+			if err := Copy(whole, v); err != nil {
+				return err
+			}
+			v = whole
+		}
+		v, err := v.Broadcast(out.Shape)
+		if err != nil {
+			return err
+		}
+		views, strides = append(views, v), append(strides, v.Strides)
+	}
+	shape, strides := plan(out.Shape, strides...)
+	m.space = cSpace(shape)
+	m.out = operand(out.Data, out.DType, strides[0])
+	next := 1
+	for i, x := range in {
+		if !x.fixed {
+			m.in[i] = operand(views[next].Data, views[next].DType, strides[next])
+			next++
+		}
+	}
+	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&m, C.int64_t(lo), C.int64_t(hi)) })
+	return nil
+}

@@ -1,0 +1,174 @@
+/* The element-wise operators: one row each, read by map_class.h to make the loops and here
+ * to number them. x, y and z are the inputs, u, v and w the parameters. */
+#ifndef OP_H
+#define OP_H
+
+#include "space.h"
+
+/* One expression for every class. Comparisons give 0 or 1. */
+#define GENERIC_OPS(OP) \
+	OP(COPY, x) \
+	OP(NEG, -x) \
+	OP(SIGN, (x > 0) - (x < 0)) \
+	OP(SQUARE, x * x) \
+	OP(RELU, x < 0 ? 0 : x) \
+	OP(ADD, x + u * y) \
+	OP(RSUB, y - u * x) \
+	OP(MUL, x * y) \
+	OP(MAX, x > y || x != x ? x : y) \
+	OP(MIN, x < y || x != x ? x : y) \
+	OP(EQ, x == y) \
+	OP(NE, x != y) \
+	OP(LT, x < y) \
+	OP(LE, x <= y) \
+	OP(GT, x > y) \
+	OP(GE, x >= y) \
+	OP(AND, (x != 0) & (y != 0)) \
+	OP(OR, (x != 0) | (y != 0)) \
+	OP(XOR, (x != 0) ^ (y != 0)) \
+	OP(NOT, x == 0) \
+	OP(WHERE, x != 0 ? y : z) \
+	OP(HEAVISIDE, x == 0 ? y : x > 0) \
+	OP(CLAMP, FN(least)(FN(greatest)(x, y), z)) \
+	OP(THRESHOLD, x <= u ? v : x) \
+	OP(THRESHOLD_GRAD, y <= u ? 0 : x) \
+	OP(ADDCMUL, x + u * y * z)
+
+/* The form of the floating-point classes, then that of the integers. */
+#define DUAL_OPS(OP) \
+	OP(ABS, FN(fabs)(x), x < 0 ? -x : x) \
+	OP(DIV, x / y, FN(divide)(x, y)) \
+	OP(TRUNC_DIV, FN(trunc)(x / y), FN(divide)(x, y)) \
+	OP(FLOOR_DIV, FN(floor)(x / y), FN(floor_divide)(x, y)) \
+	OP(FMOD, FN(fmod)(x, y), x - y * FN(divide)(x, y)) \
+	OP(REMAINDER, FN(floored_modulo)(x, y), x - y * FN(floor_divide)(x, y)) \
+	OP(POW, (T)pow(x, y), FN(power)(x, y)) \
+	OP(ADDCDIV, x + u * y / z, x + FN(divide)(u * y, z)) \
+	OP(SIGNBIT, __builtin_signbit(x) != 0, x < 0)
+
+#define FLOAT_OPS(OP) \
+	OP(SQRT, FN(sqrt)(x)) \
+	OP(RSQRT, 1 / FN(sqrt)(x)) \
+	OP(RECIPROCAL, 1 / x) \
+	OP(FLOOR, FN(floor)(x)) \
+	OP(CEIL, FN(ceil)(x)) \
+	OP(TRUNC, FN(trunc)(x)) \
+	OP(ROUND, FN(rint)(x)) \
+	OP(ROUND_DECIMALS, FN(rint)(x * u) / u) \
+	OP(FRAC, x - FN(trunc)(x)) \
+	OP(IS_FINITE, x - x == 0) \
+	OP(IS_INF, FN(fabs)(x) == INFINITY) \
+	OP(IS_POS_INF, x == INFINITY) \
+	OP(IS_NEG_INF, x == -INFINITY) \
+	OP(IS_CLOSE, x == y || (w != 0 && x != x && y != y) || \
+			     (FN(fabs)(x - y) <= v + u * FN(fabs)(y) && FN(fabs)(y) < INFINITY)) \
+	OP(NAN_TO_NUM, x != x ? u : x == INFINITY ? v : x == -INFINITY ? w : x) \
+	OP(LERP, z < (T)0.5 ? x + z * (y - x) : y - (y - x) * (1 - z)) \
+	OP(LEAKY_RELU, x > 0 ? x : u * x) \
+	OP(LEAKY_RELU_GRAD, y > 0 ? x : u * x) \
+	OP(HARD_SIGMOID, FN(least)(FN(greatest)(x + 3, 0), 6) / 6) \
+	OP(HARD_SIGMOID_GRAD, y > -3 && y < 3 ? x / 6 : 0) \
+	OP(HARD_SWISH, x * FN(least)(FN(greatest)(x + 3, 0), 6) / 6) \
+	OP(HARD_SWISH_GRAD, y <= -3 ? 0 : y < 3 ? x * (y / 3 + (T)0.5) : x) \
+	OP(HARD_TANH_GRAD, y <= u || y >= v ? 0 : x) \
+	OP(HARD_SHRINK, x >= -u && x <= u ? 0 : x) \
+	OP(SOFT_SHRINK, x > u ? x - u : x < -u ? x + u : x * 0) \
+	OP(SHRINK, x > u ? x - v : x < -u ? x + v : x * 0) \
+	OP(SHRINK_GRAD, y >= -u && y <= u ? 0 : x) \
+	OP(SOFT_SIGN, x / (1 + FN(fabs)(x))) \
+	OP(SOFT_SIGN_GRAD, x / ((1 + FN(fabs)(y)) * (1 + FN(fabs)(y)))) \
+	OP(SIGMOID_GRAD, x * y * (1 - y)) \
+	OP(TANH_GRAD, x * (1 - y * y)) \
+	OP(SQRT_GRAD, y / (2 * x)) \
+	OP(MASKED_SCALE, x * y * u)
+
+#define INT_OPS(OP) \
+	OP(BIT_AND, x & y) \
+	OP(BIT_OR, x | y) \
+	OP(BIT_XOR, x ^ y) \
+	OP(BIT_NOT, ~x) \
+	OP(SHIFT_LEFT, y < 0 || y > 63 ? 0 : x << y) \
+	OP(SHIFT_RIGHT, x >> (y < 0 || y > 63 ? 63 : y)) \
+	OP(GCD, FN(gcd)(x, y))
+
+/* The form on vectors of floats, then that on doubles. */
+#define MATH_OPS(OP) \
+	OP(EXP, vexp(x), exp(x)) \
+	OP(EXP2, vexp2(x), exp2(x)) \
+	OP(EXPM1, vexpm1(x), expm1(x)) \
+	OP(LOG, vlog(x), log(x)) \
+	OP(LOG2, vlog2(x), log2(x)) \
+	OP(LOG10, vlog10(x), log10(x)) \
+	OP(LOG1P, vlog1p(x), log1p(x)) \
+	OP(SIN, vsin(x), sin(x)) \
+	OP(COS, vcos(x), cos(x)) \
+	OP(TANH, vtanh(x), tanh(x)) \
+	OP(ERF, verf(x), erf(x)) \
+	OP(SIGMOID, vsigmoid(x), sigmoid(x)) \
+	OP(SWISH, x * vsigmoid(u * x), x * sigmoid(u * x)) \
+	OP(SWISH_GRAD, x * vswish_slope(y, u), x * swish_slope(y, u)) \
+	OP(GELU, x * vnormal_cdf(x), x * normal_cdf(x)) \
+	OP(GELU_GRAD, x * (vnormal_cdf(y) + y * vnormal_pdf(y)), x * (normal_cdf(y) + y * normal_pdf(y))) \
+	OP(GELU_TANH, x * vsigmoid(2 * vgelu_argument(x)), x * sigmoid(2 * gelu_argument(x))) \
+	OP(GELU_TANH_GRAD, x * vgelu_tanh_slope(y), x * gelu_tanh_slope(y)) \
+	OP(FAST_GELU, x * vsigmoid(1.702f * x), x * sigmoid(1.702 * x)) \
+	OP(FAST_GELU_GRAD, x * vswish_slope(y, 1.702f), x * swish_slope(y, 1.702)) \
+	OP(SOFTPLUS, vsoftplus(x, u, v), softplus(x, u, v)) \
+	OP(SOFTPLUS_GRAD, vselect(y * u > v, x, x * vsigmoid(y * u)), y * u > v ? x : x * sigmoid(y * u)) \
+	OP(LOG_SIGMOID, -vsoftplus(-x, 1, INFINITY), -softplus(-x, 1, INFINITY)) \
+	OP(LOG_SIGMOID_GRAD, x * vsigmoid(-y), x * sigmoid(-y)) \
+	OP(MISH, x * vtanh(vsoftplus(x, 1, 20)), x * tanh(softplus(x, 1, 20))) \
+	OP(MISH_GRAD, x * vmish_slope(y), x * mish_slope(y)) \
+	OP(ELU, vselect(x > 0, v * x, v * u * vexpm1(w * x)), x > 0 ? v * x : v * u * expm1(w * x)) \
+	OP(ELU_GRAD, vselect(y > 0, x * v, x * v * u * w * vexp(w * y)), y > 0 ? x * v : x * v * u * w * exp(w * y)) \
+	OP(ELU_RESULT_GRAD, vselect(y > 0, x * v, x * w * (y + v * u)), y > 0 ? x * v : x * w * (y + v * u)) \
+	OP(LOG_ADD_EXP, vlog_add_exp(x, y), log_add_exp(x, y))
+
+/* Rare functions: libm in double for both classes. */
+#define SPECIAL_OPS(OP) \
+	OP(TAN, tan(x)) \
+	OP(SINH, sinh(x)) \
+	OP(COSH, cosh(x)) \
+	OP(ASIN, asin(x)) \
+	OP(ACOS, acos(x)) \
+	OP(ATAN, atan(x)) \
+	OP(ASINH, asinh(x)) \
+	OP(ACOSH, acosh(x)) \
+	OP(ATANH, atanh(x)) \
+	OP(ATAN2, atan2(x, y)) \
+	OP(ERFC, erfc(x)) \
+	OP(ERFINV, erfinv(x)) \
+	OP(LGAMMA, log_gamma(x)) \
+	OP(DIGAMMA, digamma(x)) \
+	OP(SINC, x == 0 ? 1 : sin(M_PI * x) / (M_PI * x)) \
+	OP(LOGIT, logit(x, u)) \
+	OP(LOGIT_GRAD, logit_grad(x, y, u)) \
+	OP(XLOGY, y != y ? y : x == 0 ? 0 : x * log(y)) \
+	OP(XLOG1PY, y != y ? y : x == 0 ? 0 : x * log1p(y)) \
+	OP(LOG_ADD_EXP2, log_add_exp(x * M_LN2, y * M_LN2) * M_LOG2E) \
+	OP(ACOS_GRAD, -x / sqrt(1 - y * y)) \
+	OP(ATAN_GRAD, x / (1 + y * y)) \
+	OP(ASINH_GRAD, x / cosh(y))
+
+#define OP_NUMBER(id, ...) OP_##id,
+enum {
+	GENERIC_OPS(OP_NUMBER) DUAL_OPS(OP_NUMBER) FLOAT_OPS(OP_NUMBER)
+	INT_OPS(OP_NUMBER) MATH_OPS(OP_NUMBER) SPECIAL_OPS(OP_NUMBER) OPS
+};
+
+/* One element-wise call. */
+struct map {
+	int32_t op, class, inputs;
+	struct space space;
+	struct operand out, in[MAX_INPUTS];
+	double f[3]; /* the parameters, for the floating-point classes */
+	int64_t i[3]; /* and for the integers */
+};
+
+/* Whether the selected variant has the operator in the class. */
+static inline int map_defined(int32_t op, int32_t class) { return kernels->map_defined(op, class); }
+
+/* Computes the elements [lo, hi) of the space, counted in row-major order. */
+static inline void map_run(const struct map *m, int64_t lo, int64_t hi) { kernels->map(m, lo, hi); }
+
+#endif
