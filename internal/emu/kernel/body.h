@@ -8,6 +8,7 @@
 #include "vector.h"
 #include "convert.h"
 #include "map.h"
+#include "reduce.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -16,6 +17,9 @@ const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
 	.map_defined = map_defined_,
 	.map = map_,
+	.reduce = reduce_,
+	.reduce_merge = reduce_merge_,
+	.reduce_arg = reduce_arg_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

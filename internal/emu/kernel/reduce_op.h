@@ -1,0 +1,63 @@
+/* The reductions: one row each, read by reduce_class.h to make the loops and here to number
+ * them. a is the state so far, x the next element, p the pivot of the output element, u the
+ * parameter; b is the state of a later part. */
+#ifndef REDUCE_OP_H
+#define REDUCE_OP_H
+
+#include "space.h"
+
+/* name, state before the first element, state after one more, state of both parts */
+#define GENERIC_REDUCTIONS(OP) \
+	OP(SUM, 0, a + x, a + b) \
+	OP(PROD, 1, a * x, a * b) \
+	OP(MAX, LOWEST, x > a || x != x ? x : a, b > a || b != b ? b : a) \
+	OP(MIN, HIGHEST, x < a || x != x ? x : a, b < a || b != b ? b : a) \
+	OP(ANY, 0, (a != 0) | (x != 0), (a != 0) | (b != 0)) \
+	OP(ALL, 1, (a != 0) & (x != 0), (a != 0) & (b != 0))
+
+#define FLOAT_REDUCTIONS(OP) \
+	OP(NAN_SUM, 0, x != x ? a : a + x, a + b) \
+	OP(NONZERO, 0, a + (x != 0), a + b) \
+	OP(ABS_SUM, 0, a + fabs(x), a + b) \
+	OP(SQUARE_SUM, 0, a + x * x, a + b) \
+	OP(POWER_SUM, 0, a + pow(fabs(x), u), a + b) \
+	OP(ABS_MAX, 0, fabs(x) > a || x != x ? fabs(x) : a, b > a || b != b ? b : a) \
+	OP(ABS_MIN, INFINITY, fabs(x) < a || x != x ? fabs(x) : a, b < a || b != b ? b : a) \
+	OP(DEVIATION_SUM, 0, a + (x - p) * (x - p), a + b) \
+	OP(EXP_SUM, 0, a + exp(x - p), a + b)
+
+#define REDUCTION_NUMBER(id, ...) REDUCE_##id,
+enum { GENERIC_REDUCTIONS(REDUCTION_NUMBER) FLOAT_REDUCTIONS(REDUCTION_NUMBER) REDUCTIONS };
+
+/* One reduction: of the space dims at every element of the space kept. The state of a
+ * reduction is a double, an int64_t or a uint64_t, by class. */
+struct reduce {
+	int32_t op, class;
+	struct space kept, dims;
+	struct operand in; /* strides over kept */
+	int64_t dim_stride[MAX_RANK]; /* strides over dims */
+	const void *pivot; /* one state per kept element, or NULL */
+	double u;
+};
+
+/* Sets state[k - k_lo] to the reduction of the elements [lo, hi) of dims, for every kept
+ * element in [k_lo, k_hi). */
+static inline void reduce_run(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state)
+{
+	kernels->reduce(r, columns, k_lo, k_hi, lo, hi, state);
+}
+
+/* Joins n states of a later part to those of an earlier one. */
+static inline void reduce_merge(const struct reduce *r, void *state, const void *later, int64_t n)
+{
+	kernels->reduce_merge(r, state, later, n);
+}
+
+/* For the kept elements [k_lo, k_hi): the largest (sign 1) or smallest (sign -1) value of
+ * dims and where it is first met. A NaN comes before every number. */
+static inline void reduce_arg(const struct reduce *r, int sign, int64_t k_lo, int64_t k_hi, void *value, int64_t *index)
+{
+	kernels->reduce_arg(r, sign, k_lo, k_hi, value, index);
+}
+
+#endif
