@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // Codes of phase one (aclnnStatus).
@@ -236,7 +237,7 @@ func (l *Library) decodeArg(c *Call, i int, p param, w uint64) error {
 		return nil
 	case stringClass:
 		if w != 0 {
-			c.args[i] = cString(w)
+			c.args[i] = rt.CString(w)
 		}
 		return nil
 	}

@@ -36,8 +36,8 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	if err != nil {
 		return l.fail(t, err)
 	}
-	write(sizeOut, uint64(e.call.workspace))
-	write(executorOut, l.rt.Handles.New(rt.ExecutorKind, e))
+	rt.Write(sizeOut, uint64(e.call.workspace))
+	rt.Write(executorOut, l.rt.Handles.New(rt.ExecutorKind, e))
 	return 0
 }
 

@@ -16,13 +16,13 @@ func newTensor(a []uint64) *Tensor {
 		return nil
 	}
 	t := &Tensor{
-		Shape: read[int64](viewDims, rank), DType: dtype.Type(int32(a[2])), Offset: int64(a[4]),
-		Format: dtype.Format(int32(a[5])), Storage: read[int64](storageDims, storageRank), Addr: a[8],
+		Shape: rt.Read[int64](viewDims, rank), DType: dtype.Type(int32(a[2])), Offset: int64(a[4]),
+		Format: dtype.Format(int32(a[5])), Storage: rt.Read[int64](storageDims, storageRank), Addr: a[8],
 	}
 	if a[3] == 0 {
 		t.Strides = ContiguousStrides(t.Shape)
 	} else {
-		t.Strides = read[int64](a[3], rank)
+		t.Strides = rt.Read[int64](a[3], rank)
 	}
 	return t
 }
@@ -69,7 +69,7 @@ func (l *Library) createScalar(_ *rt.Thread, a []uint64) uint64 {
 		return 0
 	}
 	s := &Scalar{DType: dtype.Type(int32(a[1]))}
-	copy(s.Bits[:], read[byte](a[0], uint64(s.DType.Size())))
+	copy(s.Bits[:], rt.Read[byte](a[0], uint64(s.DType.Size())))
 	return l.rt.Handles.New(rt.ScalarKind, s)
 }
 
@@ -146,7 +146,7 @@ func array[T any](a []uint64) []T {
 	if a[0] == 0 {
 		return []T{}
 	}
-	return read[T](a[0], a[1])
+	return rt.Read[T](a[0], a[1])
 }
 
 // size answers the …Size functions of lists and arrays.
@@ -169,7 +169,7 @@ func (l *Library) size(t *rt.Thread, a []uint64) uint64 {
 	default:
 		return l.stale(t, "list or array", a[0])
 	}
-	write(a[1], uint64(n))
+	rt.Write(a[1], uint64(n))
 	return 0
 }
 
@@ -191,25 +191,25 @@ func (l *Library) dims(t *rt.Thread, a []uint64, of func(*Tensor) []int64) uint6
 		d := of(x)
 		p := rt.Malloc(8 * len(d))
 		copy(unsafe.Slice((*int64)(p), len(d)), d)
-		write(a[1], p)
-		write(a[2], uint64(len(d)))
+		rt.Write(a[1], p)
+		rt.Write(a[2], uint64(len(d)))
 	})
 }
 
 func (l *Library) viewOffset(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { write(a[1], x.Offset) })
+	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], x.Offset) })
 }
 
 func (l *Library) dataType(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { write(a[1], int32(x.DType)) })
+	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], int32(x.DType)) })
 }
 
 func (l *Library) format(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { write(a[1], int32(x.Format)) })
+	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], int32(x.Format)) })
 }
 
 func (l *Library) rawAddr(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { write(a[1], x.Addr) })
+	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], x.Addr) })
 }
 
 // field runs get on the tensor a[0] after checking it and that no out pointer is null.

@@ -1,9 +1,75 @@
 package rt
 
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
 // Runtime is the state of one emulated process: what CANN keeps behind its C functions.
 type Runtime struct {
 	Handles Handles
+
+	config Config
+	err    error // why the machine's description is unusable; every SetDevice repeats it
+	start  time.Time
+
+	life      lifecycle
+	devices   []*Device
+	host      hostMemory
+	reports   reporters
+	sysParams sync.Map // process-wide options by number
+
+	exception   atomic.Uint64 // exception callback
+	streamCount atomic.Int32  // for stream ids
+	socName     func() uint64
 }
 
-// New returns a runtime that is not initialised yet; devices are made on first use.
-func New() *Runtime { return &Runtime{} }
+// New returns the runtime of the machine that the environment describes (ConfigFromEnv).
+func New() *Runtime {
+	c, err := ConfigFromEnv()
+	r := NewMachine(c)
+	r.err = err
+	return r
+}
+
+// NewMachine returns the runtime of a machine. Devices take memory when they are first
+// used.
+func NewMachine(c Config) *Runtime {
+	r := &Runtime{config: c, start: time.Now()}
+	r.socName = sync.OnceValue(func() uint64 { return newCString(c.SoC) })
+	for i := range c.Devices {
+		r.devices = append(r.devices, &Device{id: i, rt: r, peers: make(map[int]bool)})
+	}
+	visible(r)
+	return r
+}
+
+// table maps C names to functions of one subject.
+type table map[string]Func
+
+// Functions returns every emulated function of the runtime by C name.
+func (r *Runtime) Functions() map[string]Func {
+	all := make(map[string]Func)
+	for _, t := range []table{
+		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
+		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
+		r.optionFunctions(), valueFunctions(),
+	} {
+		for name, f := range t {
+			all[name] = f
+		}
+	}
+	return all
+}
+
+// device returns a visible device by index.
+func (r *Runtime) device(t *Thread, id int32) (*Device, uint64) {
+	if r.err != nil {
+		return nil, t.Fail(internalError, "EH9999: %v", r.err)
+	}
+	if id < 0 || int(id) >= len(r.devices) {
+		return nil, t.Fail(invalidDevice, "EE1003: device %d does not exist, there are %d devices", id, len(r.devices))
+	}
+	return r.devices[id], 0
+}

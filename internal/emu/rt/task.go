@@ -1,11 +1,18 @@
 package rt
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// Task is one unit of work of a stream.
+// Task is one unit of work of a stream. Exactly one of Run, Wait and Drop-only work is
+// done: Run computes; Wait blocks for something outside the stream and must return when
+// cancel is closed; Drop tells that the stream was aborted before the task could start.
 type Task struct {
 	Name string // what error texts and the trace call it
 	Run  func() error
+	Wait func(cancel <-chan struct{}) error
+	Drop func()
 }
 
 // Fault is an asynchronous device error: the code that the next synchronising call returns
@@ -17,3 +24,15 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string { return fmt.Sprintf("%d: %s", f.Code, f.Text) }
+
+// faultOf makes the Fault of a task's error.
+func faultOf(name string, err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Fault{Code: vectorException, Text: fmt.Sprintf("%s: %v", name, err)}
+}
+
+// report records the fault on the thread whose call it comes out of.
+func (f *Fault) report(t *Thread) uint64 { return t.Fail(f.Code, "EZ9999: Inner Error!\n%s", f.Text) }

@@ -1,0 +1,65 @@
+package rt
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Config describes the emulated machine.
+type Config struct {
+	Devices int    // number of devices
+	Memory  int64  // device memory in bytes, per device
+	SoC     string // chip name, as aclrtGetSocName answers it
+}
+
+// ConfigFromEnv reads CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G) and
+// CANN_EMU_SOC. Defaults: 8 devices of an Ascend910B1, each with the chip's memory, though
+// not more than this machine has.
+func ConfigFromEnv() (Config, error) {
+	c := Config{Devices: 8, SoC: "Ascend910B1"}
+	if v := os.Getenv("CANN_EMU_SOC"); v != "" {
+		c.SoC = v
+	}
+	chip, err := findSoC(c.SoC)
+	if err != nil {
+		return c, err
+	}
+	if v := os.Getenv("CANN_EMU_DEVICES"); v != "" {
+		if c.Devices, err = strconv.Atoi(v); err != nil || c.Devices < 0 || c.Devices > 64 {
+			return c, fmt.Errorf("CANN_EMU_DEVICES=%q: must be a number from 0 to 64", v)
+		}
+	}
+	c.Memory = min(chip.memory, machineMemory())
+	if v := os.Getenv("CANN_EMU_MEMORY"); v != "" {
+		if c.Memory, err = parseSize(v); err != nil {
+			return c, fmt.Errorf("CANN_EMU_MEMORY=%q: %w", v, err)
+		}
+	}
+	return c, nil
+}
+
+// parseSize reads a number of bytes with an optional binary suffix.
+func parseSize(s string) (int64, error) {
+	shift := 0
+	for i, suffix := range []string{"K", "M", "G"} {
+		if n, ok := strings.CutSuffix(strings.ToUpper(s), suffix); ok {
+			s, shift = n, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 || n > 1<<(46-shift) {
+		return 0, fmt.Errorf("must be a positive number of bytes, with an optional suffix K, M or G")
+	}
+	return n << shift, nil
+}
+
+func machineMemory() int64 {
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return 8 * gib
+	}
+	return int64(info.Totalram) * int64(info.Unit)
+}

@@ -1,0 +1,61 @@
+package rt
+
+import "sync"
+
+// hostMemory is the page-locked host memory: what aclrtMallocHost gave and what
+// aclrtHostRegister was told of.
+type hostMemory struct {
+	mu     sync.RWMutex
+	pinned spans
+	owned  map[uint64]bool // allocated here, not registered
+}
+
+// isPinned reports whether n bytes at addr lie in one pinned range.
+func (h *hostMemory) isPinned(addr uint64, n uint64) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	i := h.pinned.find(addr)
+	return i >= 0 && n <= h.pinned[i].end-addr
+}
+
+// add notes a pinned range; false when it overlaps one.
+func (h *hostMemory) add(addr, n uint64, owned bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, x := range h.pinned {
+		if addr < x.end && x.start < addr+n {
+			return false
+		}
+	}
+	h.pinned.insert(span{start: addr, end: addr + n})
+	if h.owned == nil {
+		h.owned = make(map[uint64]bool)
+	}
+	h.owned[addr] = owned
+	return true
+}
+
+// remove forgets the range that starts at addr and was added the same way.
+func (h *hostMemory) remove(addr uint64, owned bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.pinned.at(addr)
+	if i < 0 || h.owned[addr] != owned {
+		return false
+	}
+	h.pinned.remove(i)
+	delete(h.owned, addr)
+	return true
+}
+
+// count is the number of live allocations of pinned memory.
+func (h *hostMemory) count() (n int) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, owned := range h.owned {
+		if owned {
+			n++
+		}
+	}
+	return n
+}

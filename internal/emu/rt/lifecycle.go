@@ -1,0 +1,145 @@
+package rt
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// lifecycle is the state of aclInit and aclFinalize.
+type lifecycle struct {
+	mu            sync.Mutex
+	count         uint64
+	finalized     bool
+	configured    bool
+	config        [sha256.Size]byte // of the first successful aclInit
+	defaultDevice *int32
+}
+
+func (r *Runtime) lifecycleFunctions() table {
+	return table{
+		"aclInit":              r.init,
+		"aclFinalize":          r.finalize,
+		"aclFinalizeReference": r.finalizeReference,
+	}
+}
+
+// initConfig is what the emulator reads of aclInit's configuration file; other keys are
+// accepted.
+type initConfig struct {
+	DefaultDevice *struct {
+		Device string `json:"default_device"`
+	} `json:"defaultDevice"`
+}
+
+func (r *Runtime) init(t *Thread, a []uint64) uint64 {
+	l := &r.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count > 0 {
+		l.count++
+		return t.Fail(repeatInitialize, "EH0006: aclInit: already initialised; the call counts as a reference and can be ignored")
+	}
+	var text []byte
+	path := ""
+	if a[0] != 0 {
+		path = CString(a[0])
+	}
+	if path != "" {
+		var err error
+		if text, err = os.ReadFile(path); err != nil {
+			return t.Fail(invalidFile, "EH0003: aclInit: the configuration cannot be read: %v", err)
+		}
+	}
+	sum := sha256.Sum256(text)
+	if l.configured && sum != l.config {
+		return t.Fail(invalidParam, "EH0001: aclInit: the configuration differs from that of the first aclInit of the process")
+	}
+	device, code := parseInitConfig(t, text)
+	if code != 0 {
+		return code
+	}
+	l.count, l.finalized, l.configured, l.config, l.defaultDevice = 1, false, true, sum, device
+	return 0
+}
+
+func parseInitConfig(t *Thread, text []byte) (device *int32, code uint64) {
+	if len(text) == 0 {
+		return nil, 0
+	}
+	if jsonDepth(text) > 10 {
+		return nil, t.Fail(parseFile, "EH0004: aclInit: the configuration nests deeper than 10 levels")
+	}
+	var c initConfig
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, t.Fail(parseFile, "EH0004: aclInit: the configuration is not valid JSON: %v", err)
+	}
+	if c.DefaultDevice == nil {
+		return nil, 0
+	}
+	n, err := strconv.ParseInt(c.DefaultDevice.Device, 10, 32)
+	if err != nil || n < 0 {
+		return nil, t.Fail(invalidParam, "EH0001: aclInit: defaultDevice.default_device %q is not a device number", c.DefaultDevice.Device)
+	}
+	id := int32(n)
+	return &id, 0
+}
+
+// jsonDepth is the deepest nesting of brackets outside strings.
+func jsonDepth(text []byte) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == '{' || c == '['):
+			depth++
+			deepest = max(deepest, depth)
+		case !quoted && (c == '}' || c == ']'):
+			depth--
+		}
+	}
+	return deepest
+}
+
+// finalize drops all references at once, as CANN does on these chips.
+func (r *Runtime) finalize(t *Thread, _ []uint64) uint64 {
+	l := &r.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.finalized {
+		return t.Fail(repeatFinalize, "EH0007: aclFinalize: already finalized")
+	}
+	l.count, l.finalized = 0, true
+	r.release()
+	return 0
+}
+
+func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
+	l := &r.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count == 0 {
+		return t.Fail(repeatFinalize, "EH0007: aclFinalizeReference: there is no reference left")
+	}
+	l.count--
+	if a[0] != 0 {
+		Write(a[0], l.count)
+	}
+	if l.count == 0 {
+		l.finalized = true
+		r.release()
+	}
+	return 0
+}
+
+// release resets every device, so that a process can initialise again from nothing.
+func (r *Runtime) release() {
+	for _, d := range r.devices {
+		d.reset(true)
+	}
+}

@@ -1,0 +1,172 @@
+package rt
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// allocationUnit is the granularity of device memory; addresses are multiples of it.
+const allocationUnit = 512
+
+// Memory is the memory of one device. Its addresses lie in a range without access rights,
+// so that host code that touches device memory faults as it does on hardware; the bytes lie
+// elsewhere, at a fixed distance.
+type Memory struct {
+	device *Device
+	base   uint64 // first address
+	size   uint64
+	delta  uint64 // host address = device address + delta, modulo 2^64
+	maps   [2][]byte
+
+	mu   sync.RWMutex
+	live spans
+	free spans // sorted, never adjacent
+	used uint64
+}
+
+// newMemory reserves the addresses and the bytes; the kernel supplies pages when they are
+// touched.
+func newMemory(d *Device, size int64) (*Memory, error) {
+	size = size / allocationUnit * allocationUnit
+	const private = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
+	addresses, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, private)
+	if err != nil {
+		return nil, fmt.Errorf("EL0003: reserving %d bytes of addresses for device %d: %w", size, d.id, err)
+	}
+	backing, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, private)
+	if err != nil {
+		_ = unix.Munmap(addresses)
+		return nil, fmt.Errorf("EL0003: reserving %d bytes of memory for device %d (CANN_EMU_MEMORY sets the size): %w", size, d.id, err)
+	}
+	m := &Memory{device: d, size: uint64(size), maps: [2][]byte{addresses, backing}}
+	m.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses))))
+	m.delta = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(backing)))) - m.base
+	m.free = spans{{start: m.base, end: m.base + m.size}}
+	return m, nil
+}
+
+// close gives everything back; addresses handed out are invalid from then on.
+func (m *Memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range m.maps {
+		_ = unix.Munmap(b) // the ranges are our own
+	}
+	m.live, m.free, m.size = nil, nil, 0
+}
+
+// alloc takes n bytes, first fit; false when no free range is large enough.
+func (m *Memory) alloc(n uint64) (uint64, bool) {
+	need := (n + allocationUnit - 1) / allocationUnit * allocationUnit
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.free {
+		f := &m.free[i]
+		if f.end-f.start < need {
+			continue
+		}
+		start := f.start
+		f.start += need
+		if f.start == f.end {
+			m.free.remove(i)
+		}
+		m.live.insert(span{start: start, end: start + n, reserved: need})
+		m.used += need
+		return start, true
+	}
+	return 0, false
+}
+
+// release frees the allocation that starts at addr; false when there is none.
+func (m *Memory) release(addr uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.live.at(addr)
+	if i < 0 {
+		return false
+	}
+	x := m.live.remove(i)
+	m.used -= x.reserved
+	m.giveBack(x.start, x.start+x.reserved)
+	m.free.insert(span{start: x.start, end: x.start + x.reserved})
+	m.merge(addr)
+	return true
+}
+
+// merge joins the free range at addr with its neighbours.
+func (m *Memory) merge(addr uint64) {
+	i := m.free.at(addr)
+	if i+1 < len(m.free) && m.free[i].end == m.free[i+1].start {
+		m.free[i].end = m.free.remove(i + 1).end
+	}
+	if i > 0 && m.free[i-1].end == m.free[i].start {
+		m.free[i-1].end = m.free.remove(i).end
+	}
+}
+
+// giveBack returns whole pages of a large range to the machine.
+func (m *Memory) giveBack(start, end uint64) {
+	const page = 1 << 21
+	lo, hi := (start-m.base+page-1)/page*page, (end-m.base)/page*page
+	if hi > lo {
+		_ = unix.Madvise(m.maps[1][lo:hi], unix.MADV_DONTNEED) // advice only
+	}
+}
+
+// info is the free and total number of bytes.
+func (m *Memory) info() (free, total uint64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.size - m.used, m.size
+}
+
+// contains reports whether an address belongs to the device, allocated or not.
+func (m *Memory) contains(addr uint64) bool { return addr-m.base < m.size }
+
+// Resolve gives the host memory behind n bytes at a device address. The range must lie in
+// one live allocation of this device, or of a device that this one may reach as a peer.
+func (m *Memory) Resolve(addr uint64, n int64) (unsafe.Pointer, error) {
+	if !m.contains(addr) {
+		return m.foreign(addr, n)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	i := m.live.find(addr)
+	if i < 0 {
+		return nil, fmt.Errorf("device address %#x is not allocated; was it freed?", addr)
+	}
+	if x := m.live[i]; uint64(n) > x.end-addr {
+		return nil, fmt.Errorf("%d bytes at device address %#x reach %d bytes beyond their allocation of %d bytes",
+			n, addr, addr+uint64(n)-x.end, x.end-x.start)
+	}
+	return Pointer(addr + m.delta), nil
+}
+
+// foreign resolves an address that is not of this device.
+func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
+	other := m.device.rt.memoryOf(addr)
+	switch {
+	case other == nil:
+		return nil, fmt.Errorf("%#x is no address of device %d; is it host memory?", addr, m.device.id)
+	case !m.device.reaches(other.device.id):
+		return nil, fmt.Errorf("%#x is memory of device %d, which device %d cannot reach; call aclrtDeviceEnablePeerAccess",
+			addr, other.device.id, m.device.id)
+	}
+	return other.Resolve(addr, n)
+}
+
+// memoryOf is the device memory an address belongs to, or nil.
+func (r *Runtime) memoryOf(addr uint64) *Memory {
+	for _, d := range r.devices {
+		d.mu.Lock()
+		m := d.memory
+		d.mu.Unlock()
+		if m != nil && m.contains(addr) {
+			return m
+		}
+	}
+	return nil
+}

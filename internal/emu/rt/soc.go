@@ -1,0 +1,41 @@
+package rt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// soc is what a chip's platform file says.
+type soc struct {
+	cube, vector int64
+	megahertz    int64
+	l2           int64 // bytes
+	memory       int64 // bytes
+}
+
+const mib, gib = int64(1) << 20, int64(1) << 30
+
+// socs are the Atlas A2 (910B) and A3 (910_93) chips.
+var socs = map[string]soc{
+	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib},
+	"Ascend910B2":    {24, 48, 1800, 192 * mib, 64 * gib},
+	"Ascend910B2C":   {24, 48, 1800, 192 * mib, 64 * gib},
+	"Ascend910B3":    {20, 40, 1800, 192 * mib, 64 * gib},
+	"Ascend910B4":    {20, 40, 1500, 96 * mib, 32 * gib},
+	"Ascend910B4-1":  {20, 40, 1500, 168 * mib, 32 * gib},
+	"Ascend910_9391": {24, 48, 1850, 192 * mib, 64 * gib},
+	"Ascend910_9392": {24, 48, 1850, 192 * mib, 64 * gib},
+	"Ascend910_9381": {24, 48, 1800, 192 * mib, 64 * gib},
+	"Ascend910_9382": {24, 48, 1800, 192 * mib, 64 * gib},
+	"Ascend910_9372": {20, 40, 1800, 192 * mib, 64 * gib},
+	"Ascend910_9362": {20, 40, 1500, 168 * mib, 64 * gib},
+}
+
+func findSoC(name string) (soc, error) {
+	s, ok := socs[name]
+	if !ok {
+		return soc{}, fmt.Errorf("CANN_EMU_SOC: unknown chip %q; known are %v", name, slices.Sorted(maps.Keys(socs)))
+	}
+	return s, nil
+}

@@ -1,0 +1,45 @@
+package rt
+
+import "sort"
+
+// span is a live range of addresses.
+type span struct {
+	start, end uint64 // end is exclusive
+	reserved   uint64 // what the range takes from its arena, at least end-start
+}
+
+// spans are disjoint ranges sorted by address.
+type spans []span
+
+// find returns the index of the span that holds addr, or -1.
+func (s spans) find(addr uint64) int {
+	i := sort.Search(len(s), func(i int) bool { return s[i].end > addr })
+	if i < len(s) && s[i].start <= addr {
+		return i
+	}
+	return -1
+}
+
+// at returns the index of the span that starts at addr, or -1.
+func (s spans) at(addr uint64) int {
+	i := sort.Search(len(s), func(i int) bool { return s[i].start >= addr })
+	if i < len(s) && s[i].start == addr {
+		return i
+	}
+	return -1
+}
+
+// insert adds a span in its place.
+func (s *spans) insert(x span) {
+	i := sort.Search(len(*s), func(i int) bool { return (*s)[i].start > x.start })
+	*s = append(*s, span{})
+	copy((*s)[i+1:], (*s)[i:])
+	(*s)[i] = x
+}
+
+// remove takes the span at index i out.
+func (s *spans) remove(i int) span {
+	x := (*s)[i]
+	*s = append((*s)[:i], (*s)[i+1:]...)
+	return x
+}

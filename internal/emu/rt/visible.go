@@ -1,0 +1,36 @@
+package rt
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// visible applies ASCEND_RT_VISIBLE_DEVICES: a comma list of device indexes that must
+// ascend; parsing stops at the first token that is not one, and what stands before it is
+// used. The visible devices are numbered from 0.
+func visible(r *Runtime) {
+	list, set := os.LookupEnv("ASCEND_RT_VISIBLE_DEVICES")
+	if !set {
+		return
+	}
+	var keep []*Device
+	last := -1
+	for token := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(token))
+		if err != nil || n < 0 || n >= len(r.devices) {
+			break
+		}
+		if n <= last {
+			r.err = fmt.Errorf("EE2002: ASCEND_RT_VISIBLE_DEVICES=%q: the indexes must ascend without repeats", list)
+			return
+		}
+		last = n
+		keep = append(keep, r.devices[n])
+	}
+	for i, d := range keep {
+		d.id = i
+	}
+	r.devices = keep
+}
