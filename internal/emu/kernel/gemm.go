@@ -9,6 +9,7 @@ static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -31,6 +32,10 @@ type Product struct {
 	Add       *View // nil means without
 	Alpha     float64
 	Beta      float64
+
+	// Sum adds up the products of a batch of one dimension: A and B are [batch, …], Out and
+	// Add a single matrix.
+	Sum bool
 
 	// NZ is the number of columns of a tile when B lies in FRACTAL_NZ storage, else 0. B's
 	// strides then address nothing: they say which of the last two axes the storage has as
@@ -60,16 +65,19 @@ func Gemm(p Product) error {
 
 // c checks p and lays it out for the kernel.
 func (p Product) c() (C.struct_gemm, error) {
-	rank := len(p.Out.Shape) - 2
 	g := C.struct_gemm{alpha: C.double(p.Alpha), beta: C.double(p.Beta)}
-	if rank < 0 || rank > C.GEMM_MAX_BATCH || len(p.A.Shape) != rank+2 || len(p.B.Shape) != rank+2 ||
-		p.Add != nil && len(p.Add.Shape) != rank+2 {
-		return g, fmt.Errorf("kernel: product of %v and %v to %v: ranks must be equal, 2 to %d", p.A.Shape, p.B.Shape, p.Out.Shape, 2+C.GEMM_MAX_BATCH)
+	outRank, rank := len(p.Out.Shape)-2, len(p.Out.Shape)-2
+	if p.Sum {
+		rank = 1
 	}
-	m, n, k := p.Out.Shape[rank], p.Out.Shape[rank+1], p.A.Shape[rank+1]
-	batch := p.Out.Shape[:rank]
-	if !slices.Equal(p.A.Shape, append(slices.Clone(batch), m, k)) || !slices.Equal(p.B.Shape, append(slices.Clone(batch), k, n)) ||
-		p.Add != nil && !slices.Equal(p.Add.Shape, p.Out.Shape) {
+	if outRank < 0 || rank > C.GEMM_MAX_BATCH || p.Sum && outRank != 0 || len(p.A.Shape) != rank+2 || len(p.B.Shape) != rank+2 {
+		return g, fmt.Errorf("kernel: product of %v and %v to %v: ranks must be equal, 2 to %d, or 3, 3 and 2 for a sum", p.A.Shape, p.B.Shape, p.Out.Shape, 2+C.GEMM_MAX_BATCH)
+	}
+	m, n, k := p.Out.Shape[outRank], p.Out.Shape[outRank+1], p.A.Shape[rank+1]
+	batch := p.A.Shape[:rank]
+	shape := func(dims ...int64) []int64 { return slices.Concat(batch, dims) }
+	if !slices.Equal(p.A.Shape, shape(m, k)) || !slices.Equal(p.B.Shape, shape(k, n)) ||
+		!p.Sum && !slices.Equal(p.Out.Shape, shape(m, n)) || p.Add != nil && !slices.Equal(p.Add.Shape, p.Out.Shape) {
 		return g, fmt.Errorf("kernel: product of %v and %v to %v: shapes do not agree", p.A.Shape, p.B.Shape, p.Out.Shape)
 	}
 	kind, err := p.kind()
@@ -88,6 +96,12 @@ func (p Product) c() (C.struct_gemm, error) {
 	g.batch_rank = C.int32_t(rank)
 	for i, d := range batch {
 		g.batch[i] = C.int64_t(d)
+	}
+	if p.Sum {
+		if p.NZ > 0 {
+			return g, errors.New("kernel: no sum over a batch in FRACTAL_NZ storage")
+		}
+		sumBatch(&g)
 	}
 	foldBatch(&g)
 	// The kernel is best with contiguous rows of Out and with few rows rather than few columns.
@@ -133,6 +147,18 @@ func matrix(v View) C.struct_gemm_matrix {
 		m.batch_stride[i] = C.int64_t(s * int64(v.DType.Size()))
 	}
 	return m
+}
+
+// sumBatch makes a longer inner dimension of the batch.
+func sumBatch(g *C.struct_gemm) {
+	join := func(x *C.struct_gemm_matrix, axis *C.struct_gemm_axis) {
+		size := C.int64_t(dtype.Type(x.dtype).Size())
+		*axis = C.struct_gemm_axis{stride: axis.stride, tile: max(g.k, 1), jump: x.batch_stride[0] / size}
+	}
+	join(&g.a, &g.a.col)
+	join(&g.b, &g.b.row)
+	g.k *= g.batch[0]
+	g.batch_rank = 0
 }
 
 // foldBatch makes rows of the innermost batch dimensions where one B serves them all and

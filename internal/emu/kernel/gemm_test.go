@@ -190,6 +190,31 @@ func TestGemmIsReproducible(t *testing.T) {
 	})
 }
 
+func TestGemmSumsBatch(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, s := range []struct{ batch, m, n, k int64 }{{0, 2, 3, 4}, {1, 2, 3, 4}, {3, 5, 7, 0}, {3, 17, 20, 33}, {40, 9, 40, 16}} {
+			for _, l := range kerneltest.Layouts {
+				a := kerneltest.New(t, dtype.Float32, l, []int64{s.batch, s.m, s.k}, numbers(r, dtype.Int8, max(1, s.batch*s.m*s.k)))
+				b := kerneltest.New(t, dtype.BFloat16, l, []int64{s.batch, s.k, s.n}, numbers(r, dtype.Int8, max(1, s.batch*s.k*s.n)))
+				out := kerneltest.New(t, dtype.Float32, l, []int64{s.m, s.n}, nil)
+				require.NoError(t, kernel.Gemm(kernel.Product{Out: out, A: a, B: b, Alpha: 1, Sum: true}))
+				va, vb, want := kerneltest.Values(a), kerneltest.Values(b), make([]float64, s.m*s.n)
+				for x := range s.batch {
+					for i := range s.m {
+						for j := range s.n {
+							for k := range s.k {
+								want[i*s.n+j] += va[(x*s.m+i)*s.k+k] * vb[(x*s.k+k)*s.n+j]
+							}
+						}
+					}
+				}
+				require.Equal(t, want, kerneltest.Values(out), "%v %v", s, l)
+			}
+		}
+	})
+}
+
 func TestGemmAddInPlace(t *testing.T) {
 	a := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 2}, []float64{1, 2, 3, 4})
 	c := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 2}, []float64{10, 20, 30, 40})
@@ -211,6 +236,7 @@ func TestGemmRefuses(t *testing.T) {
 		{"ranks differ", kernel.Product{Out: view(f, 2, 2), A: view(f, 1, 2, 2), B: view(f, 2, 2)}, "ranks"},
 		{"inner", kernel.Product{Out: view(f, 2, 2), A: view(f, 2, 3), B: view(f, 2, 2)}, "shapes"},
 		{"batch", kernel.Product{Out: view(f, 3, 2, 2), A: view(f, 2, 2, 2), B: view(f, 3, 2, 2)}, "shapes"},
+		{"sum of nothing", kernel.Product{Out: view(f, 2, 2), A: view(f, 2, 2), B: view(f, 2, 2), Sum: true}, "ranks"},
 		{"type", kernel.Product{Out: view(f, 2, 2), A: view(dtype.Int8, 2, 2), B: view(f, 2, 2)}, "no product"},
 		{"bool", kernel.Product{Out: view(dtype.Bool, 2, 2), A: view(dtype.Bool, 2, 2), B: view(dtype.Bool, 2, 2)}, "no product"},
 	} {

@@ -8,7 +8,7 @@ import (
 )
 
 // implementations are the operators of every family. A family is a table in its file.
-var implementations = collect()
+var implementations = collect(attentionTable)
 
 func collect(tables ...table) map[string]Prepare {
 	all := make(map[string]Prepare)
