@@ -33,6 +33,9 @@ const Unlimited = int64(1) << 60
 // AttentionStatCopies is the last dimension of Max and Sum: equal copies of each value.
 const AttentionStatCopies = C.ATTENTION_STAT_COPIES
 
+// AttentionFold is the number of rows of a folded bias.
+const AttentionFold = C.ATTENTION_FOLD
+
 // Attention is one batch item, or one packed sequence, of flash attention. Query, Key,
 // Value and Out are [heads, tokens, dim] views of one dtype (float32, float16, bfloat16);
 // key heads divide query heads, and query head n reads key head n / (heads / key heads).
@@ -42,11 +45,17 @@ const AttentionStatCopies = C.ATTENTION_STAT_COPIES
 // byte in Mask is 0. A row that sees nothing gives the mean of all values, with Max the
 // lowest float32 and Sum the number of columns; with ZeroMaskedRows it gives 0 and Sum is
 // the highest float32.
+//
+// A bias that depends on row - column alone may be folded: Bias then holds the AttentionFold
+// rows of which the first stands for row BiasFold, at least as many columns as the scores,
+// and Last is at most 0.
 type Attention struct {
 	Query, Key, Value, Out View
+	QueryRope, KeyRope     View // more columns of the heads of Query and Key; none when Shape is nil
 	Max, Sum               View
 	Scale                  float32
 	Bias                   View // matrix [heads, rows, columns] of the query's dtype, or slopes [heads, 1, 1]
+	BiasFold               int64
 	BiasKind               BiasKind
 	Distance               int64
 	First, Last, Prefix    int64
@@ -61,6 +70,7 @@ type Attention struct {
 type AttentionGrad struct {
 	OutGrad                       View
 	QueryGrad, KeyGrad, ValueGrad View
+	QueryRopeGrad, KeyRopeGrad    View
 }
 
 // FlashAttention computes Out, Max and Sum of every item. It never holds the score matrix.
@@ -162,6 +172,7 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 		}
 		g[i] = C.struct_attention_grad{
 			out: grads[i].OutGrad.plane(), query: grads[i].QueryGrad.plane(), key: grads[i].KeyGrad.plane(),
+			query_rope: grads[i].QueryRopeGrad.plane(), key_rope: grads[i].KeyRopeGrad.plane(),
 			value: grads[i].ValueGrad.plane(), chunks: chunks(a, b.keyHeads),
 			query_sum: (*C.float)(unsafe.Add(workspace, 4*used)),
 		}
@@ -257,6 +268,11 @@ func (a *Attention) check() error {
 		return fmt.Errorf("%d query heads are no multiple of %d key heads", q[0], k[0])
 	case q[2] != k[2]:
 		return fmt.Errorf("query %v and key %v differ in the head dimension", q, k)
+	case (a.QueryRope.Shape == nil) != (a.KeyRope.Shape == nil):
+		return fmt.Errorf("only one of query and key has rope columns")
+	case a.QueryRope.Shape != nil && (a.QueryRope.DType != a.Query.DType || a.KeyRope.DType != a.Query.DType ||
+		!slices.Equal(a.QueryRope.Shape[:2], q[:2]) || !slices.Equal(a.KeyRope.Shape[:2], k[:2]) || a.QueryRope.Shape[2] != a.KeyRope.Shape[2]):
+		return fmt.Errorf("rope columns %v, %v do not fit query %v and key %v", a.QueryRope.Shape, a.KeyRope.Shape, q, k)
 	case !slices.Equal(k[:2], a.Value.Shape[:2]):
 		return fmt.Errorf("key %v and value %v differ in heads or tokens", k, a.Value.Shape)
 	case !slices.Equal(a.Out.Shape, []int64{q[0], q[1], a.Value.Shape[2]}):
@@ -275,7 +291,14 @@ func (a *Attention) check() error {
 	switch a.BiasKind {
 	case BiasNone:
 	case BiasAfterScale, BiasBeforeScale:
-		if a.Bias.DType != a.Query.DType || !slices.Equal(a.Bias.Shape, scores) {
+		want := scores
+		if a.BiasFold != 0 {
+			want = []int64{q[0], AttentionFold, max(a.Bias.Shape[2], k[1])}
+			if a.BiasFold < 0 || a.BiasFold+AttentionFold < q[1] || a.BiasFold+AttentionFold > a.Bias.Shape[2] || a.Last > 0 {
+				return fmt.Errorf("bias %v folded at row %d does not fit %d causal rows", a.Bias.Shape, a.BiasFold, q[1])
+			}
+		}
+		if a.Bias.DType != a.Query.DType || !slices.Equal(a.Bias.Shape, want) {
 			return fmt.Errorf("bias %v%v does not fit scores %v%v", a.Bias.DType, a.Bias.Shape, a.Query.DType, scores)
 		}
 	case BiasDistance, BiasRootDistance:
@@ -292,7 +315,7 @@ func (a *Attention) check() error {
 }
 
 func (g *AttentionGrad) check(a *Attention) error {
-	for _, pair := range [][2]View{{g.OutGrad, a.Out}, {g.QueryGrad, a.Query}, {g.KeyGrad, a.Key}, {g.ValueGrad, a.Value}} {
+	for _, pair := range [][2]View{{g.OutGrad, a.Out}, {g.QueryGrad, a.Query}, {g.KeyGrad, a.Key}, {g.ValueGrad, a.Value}, {g.QueryRopeGrad, a.QueryRope}, {g.KeyRopeGrad, a.KeyRope}} {
 		if pair[0].DType != pair[1].DType || !slices.Equal(pair[0].Shape, pair[1].Shape) {
 			return fmt.Errorf("gradient %v%v does not fit %v%v", pair[0].DType, pair[0].Shape, pair[1].DType, pair[1].Shape)
 		}
@@ -305,6 +328,7 @@ func (a *Attention) c() C.struct_attention {
 		q_len: C.int64_t(a.Query.Shape[1]), kv_len: C.int64_t(a.Key.Shape[1]),
 		heads: C.int64_t(a.Query.Shape[0]), group: C.int64_t(a.Query.Shape[0] / a.Key.Shape[0]),
 		head_dim: C.int64_t(a.Query.Shape[2]), value_dim: C.int64_t(a.Value.Shape[2]),
+		query_rope: a.QueryRope.plane(), key_rope: a.KeyRope.plane(),
 		dtype: C.int32_t(a.Query.DType), bias_kind: C.int32_t(a.BiasKind), scale: C.float(a.Scale),
 		query: a.Query.plane(), key: a.Key.plane(), value: a.Value.plane(), out: a.Out.plane(),
 		max: a.Max.plane(), sum: a.Sum.plane(), distance: C.int64_t(a.Distance),
@@ -314,8 +338,12 @@ func (a *Attention) c() C.struct_attention {
 	if a.Mask.Data != nil {
 		out.mask = a.Mask.plane()
 	}
+	if a.QueryRope.Shape != nil {
+		out.rope_dim = C.int64_t(a.QueryRope.Shape[2])
+		out.head_dim += out.rope_dim
+	}
 	if a.BiasKind != BiasNone {
-		out.bias = a.Bias.plane()
+		out.bias, out.bias_cols, out.bias_fold = a.Bias.plane(), C.int64_t(a.Bias.Shape[2]), C.int64_t(a.BiasFold)
 	}
 	if a.Keep != nil {
 		out.keep_scale = C.float(1 / a.KeepProb)
@@ -326,8 +354,11 @@ func (a *Attention) c() C.struct_attention {
 	return out
 }
 
-// plane is the C form of a [head, row, column] view.
+// plane is the C form of a [head, row, column] view; of no view, none.
 func (v View) plane() C.struct_plane {
+	if v.Shape == nil {
+		return C.struct_plane{}
+	}
 	return C.struct_plane{
 		data: (*C.char)(v.Data), head: C.int64_t(v.Strides[0]), row: C.int64_t(v.Strides[1]), col: C.int64_t(v.Strides[2]),
 	}

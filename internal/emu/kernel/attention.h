@@ -20,14 +20,16 @@ enum attention_bias {
 
 struct attention {
 	int64_t q_len, kv_len, heads, group; /* group: query heads per key head */
-	int64_t head_dim, value_dim;
+	int64_t head_dim, rope_dim, value_dim; /* head_dim counts the rope columns, kept in tensors of their own */
 	int32_t dtype; /* of query, key, value, out and of the matrix bias */
 	int32_t bias_kind;
 	float scale;
 	int32_t zero_masked_rows; /* a row that sees nothing gives 0, else the mean of the values */
-	struct plane query, key, value, out;
+	struct plane query, query_rope, key, key_rope, value, out;
 	struct plane max, sum; /* fp32; col is the stride between the eight copies */
 	struct plane bias;     /* [heads, q_len, kv_len], or one fp32 slope per head */
+	int64_t bias_cols;     /* columns of a bias row */
+	int64_t bias_fold;     /* so many first rows reuse the diagonals of the ATTENTION_FOLD rows there are */
 	int64_t distance;      /* added to column - row for the distance bias */
 	/* Row i sees the columns i+first … i+last and those below prefix, unless the mask hides them. */
 	int64_t first, last, prefix;
@@ -39,7 +41,7 @@ struct attention {
 
 /* The backward pass: struct attention holds the forward tensors, with out, max and sum. */
 struct attention_grad {
-	struct plane out, query, key, value; /* gradients */
+	struct plane out, query, query_rope, key, key_rope, value; /* gradients */
 	float *query_sum;                    /* fp32 sums of the query gradient, one per chunk; see attention_query_floats */
 	int64_t chunks;                      /* parts of the key axis that have their own sum */
 };
@@ -49,6 +51,7 @@ enum {
 	ATTENTION_GRAD_ROWS = 96,   /* rows of a score tile of the backward pass */
 	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
 	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
+	ATTENTION_FOLD = 1024,      /* rows of a folded bias */
 };
 
 /* Floats of a row of n in tiles: padded, and an odd number of cache lines apart so that a

@@ -52,11 +52,12 @@ static int backward_blind(const struct attention *a, int64_t head, int64_t row, 
 static void backward_load(struct backward *b, const struct tile *t)
 {
 	const struct attention *a = b->a;
-	tile_load(b->query, b->d, &a->query, a->dtype, t->head, t->row, t->rows, a->head_dim);
-	tile_load(b->dout, b->v, &b->g->out, a->dtype, t->head, t->row, t->rows, a->value_dim);
+	struct columns query = query_columns(a, &a->query, &a->query_rope);
+	struct columns out = value_columns(a, &a->out), dout = value_columns(a, &b->g->out);
+	tile_load(b->query, b->d, &query, t->head, t->row, t->rows);
+	tile_load(b->dout, b->v, &dout, t->head, t->row, t->rows);
 	for (int64_t i = 0; i < t->rows; i++) {
-		row_load(b->row, plane_at(&a->out, dtype_size(a->dtype), t->head, t->row + i), a->out.col, a->dtype, a->value_dim,
-			 pad_panel(a->value_dim));
+		tile_load(b->row, 0, &out, t->head, t->row + i, 1);
 		vf32 sum = {0};
 		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 			sum += vload(b->row + j) * vload(b->dout + i * b->v + j);
@@ -129,13 +130,13 @@ static void backward_tile(struct backward *b, const struct tile *t)
 static void backward_store(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
 {
 	const struct attention *a = b->a;
-	int64_t size = dtype_size(a->dtype);
+	struct columns dkey = query_columns(a, &b->g->key, &b->g->key_rope), dvalue = value_columns(a, &b->g->value);
 	for (int64_t j = 0; j < cols; j++) {
 		float *key = b->key_sum + j * b->d;
 		for (int64_t k = 0; k < pad_panel(a->head_dim); k += VECTOR_FLOATS)
 			vstore(key + k, vload(key + k) * a->scale);
-		row_store(plane_at(&b->g->key, size, kv_head, col + j), key, b->g->key.col, a->dtype, a->head_dim);
-		row_store(plane_at(&b->g->value, size, kv_head, col + j), b->value_sum + j * b->v, b->g->value.col, a->dtype, a->value_dim);
+		columns_store(&dkey, key, kv_head, col + j);
+		columns_store(&dvalue, b->value_sum + j * b->v, kv_head, col + j);
 	}
 }
 
@@ -144,14 +145,15 @@ static void backward_store(struct backward *b, int64_t kv_head, int64_t col, int
 static void attention_backward(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
 {
 	struct backward b = backward_block(a, g, chunk, scratch);
+	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 	int64_t group = a->group * a->q_len * b.d;
 	memset(b.query_sum + kv_head * group, 0, group * sizeof *b.query_sum);
 	for (int64_t col = chunk * ATTENTION_KEYS; col < a->kv_len; col += g->chunks * ATTENTION_KEYS) {
 		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
-		tile_load(b.key, b.d, &a->key, a->dtype, kv_head, col, cols, a->head_dim);
+		tile_load(b.key, b.d, &key, kv_head, col, cols);
 		tile_transpose(b.key_panels, b.key, b.d, cols, a->head_dim);
 		/* value_sum lends its memory to the value rows until they are transposed. */
-		tile_load(b.value_sum, b.v, &a->value, a->dtype, kv_head, col, cols, a->value_dim);
+		tile_load(b.value_sum, b.v, &value, kv_head, col, cols);
 		tile_transpose(b.value_panels, b.value_sum, b.v, cols, a->value_dim);
 		memset(b.key_sum, 0, cols * b.d * sizeof *b.key_sum);
 		memset(b.value_sum, 0, cols * b.v * sizeof *b.value_sum);
@@ -173,6 +175,7 @@ static void attention_backward(const struct attention *a, const struct attention
 /* Adds the chunks' sums of rows [row, row+rows) of one query head in order and stores them. */
 static void attention_query_grad(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows)
 {
+	struct columns query = query_columns(a, &g->query, &g->query_rope);
 	int64_t d = attention_stride(a->head_dim), chunk = attention_query_floats(a);
 	for (int64_t i = row; i < row + rows; i++) {
 		float *sum = g->query_sum + (head * a->q_len + i) * d;
@@ -182,7 +185,7 @@ static void attention_query_grad(const struct attention *a, const struct attenti
 				x += vload(sum + c * chunk + k);
 			vstore(sum + k, x * a->scale);
 		}
-		row_store(plane_at(&g->query, dtype_size(a->dtype), head, i), sum, g->query.col, a->dtype, a->head_dim);
+		columns_store(&query, sum, head, i);
 	}
 }
 

@@ -71,7 +71,8 @@ static void forward_tile(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
 	int64_t i = t->row - f->row, kv_head = t->head / a->group;
-	tile_load(f->key, f->d, &a->key, a->dtype, kv_head, t->col, t->cols, a->head_dim);
+	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
+	tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
 	tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
 	product(&(struct product){
 		.c = f->score, .c_row = f->s,
@@ -82,7 +83,7 @@ static void forward_tile(struct forward *f, const struct tile *t)
 	tile_score(a, t, f->score, f->s, f->bias);
 	for (int64_t r = 0; r < t->rows; r++)
 		forward_softmax(f, t, t->row + r, f->score + r * f->s);
-	tile_load(f->value, f->v, &a->value, a->dtype, kv_head, t->col, t->cols, a->value_dim);
+	tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
 	product(&(struct product){
 		.c = f->out + i * f->v, .c_row = f->v,
 		.a = f->score, .a_row = f->s, .a_step = 1,
@@ -131,6 +132,7 @@ static int forward_blind(const struct forward *f)
 static void forward_finish(struct forward *f)
 {
 	const struct attention *a = f->a;
+	struct columns columns = value_columns(a, &a->out);
 	for (int64_t i = 0; i < f->rows; i++) {
 		int blind = f->max[i] == hidden && a->zero_masked_rows;
 		float *out = f->out + i * f->v, sum = blind ? FLT_MAX : f->sum[i], max = f->max[i];
@@ -139,7 +141,7 @@ static void forward_finish(struct forward *f)
 		float inverse = blind || a->kv_len == 0 ? 0 : 1 / sum;
 		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 			vstore(out + j, vload(out + j) * inverse);
-		row_store(plane_at(&a->out, dtype_size(a->dtype), f->head, f->row + i), out, a->out.col, a->dtype, a->value_dim);
+		columns_store(&columns, out, f->head, f->row + i);
 		float *m = (float *)plane_at(&a->max, 4, f->head, f->row + i), *l = (float *)plane_at(&a->sum, 4, f->head, f->row + i);
 		for (int64_t c = 0; c < ATTENTION_STAT_COPIES; c++) {
 			m[c * a->max.col] = max;
@@ -153,7 +155,8 @@ static void forward_finish(struct forward *f)
 static void attention_forward(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
 {
 	struct forward f = forward_block(a, head, row, rows, scratch);
-	tile_load(f.query, f.d, &a->query, a->dtype, head, row, rows, a->head_dim);
+	struct columns query = query_columns(a, &a->query, &a->query_rope);
+	tile_load(f.query, f.d, &query, head, row, rows);
 	/* A row that sees nothing averages all values, so no tile may have been left out for it. */
 	if (forward_sweep(&f, 1) && !a->zero_masked_rows && forward_blind(&f))
 		forward_sweep(&f, 0);

@@ -12,6 +12,16 @@ struct tile {
 	int64_t head, row, rows, col, cols;
 };
 
+static inline struct columns query_columns(const struct attention *a, const struct plane *first, const struct plane *rope)
+{
+	return (struct columns){first, rope, a->head_dim, a->rope_dim, a->dtype};
+}
+
+static inline struct columns value_columns(const struct attention *a, const struct plane *p)
+{
+	return (struct columns){.first = p, .count = a->value_dim, .dtype = a->dtype};
+}
+
 /* The score of a hidden cell. Finite, so that a row without visible cells gives no NaN. */
 static const float hidden = -FLT_MAX;
 
@@ -65,9 +75,16 @@ static void row_bias(const struct attention *a, const struct tile *t, int64_t ro
 		}
 		return;
 	}
-	int64_t size = dtype_size(a->dtype);
-	const char *bias = plane_at(&a->bias, size, t->head, row) + size * t->col * a->bias.col;
-	row_load(scratch, bias, a->bias.col, a->dtype, t->cols, t->cols);
+	int64_t size = dtype_size(a->dtype), bias_row = row, col = t->col;
+	if (row < a->bias_fold) {
+		bias_row = row % ATTENTION_FOLD;
+		col += a->bias_fold + bias_row - row;
+	} else {
+		bias_row -= a->bias_fold;
+	}
+	const char *bias = plane_at(&a->bias, size, t->head, bias_row) + size * col * a->bias.col;
+	/* A folded row ends where its diagonal meets the causal rule: beyond, cells are hidden. */
+	row_load(scratch, bias, a->bias.col, a->dtype, clamp64(a->bias_cols - col, 0, t->cols), t->cols);
 	if (a->bias_kind == BIAS_BEFORE_SCALE)
 		for (int64_t j = 0; j < t->cols; j++)
 			s[j] = (s[j] + scratch[j]) * a->scale;

@@ -103,12 +103,31 @@ static void row_store(char *dst, const float *src, int64_t stride, int dtype, in
 	}
 }
 
-/* Loads rows of a plane into a tile with row stride ld, columns padded with zeros to a panel. */
-static void tile_load(float *tile, int64_t ld, const struct plane *p, int dtype, int64_t head, int64_t row, int64_t rows,
-		      int64_t cols)
+/* The columns of a head lie in one plane, or its last ones in a second (rotary positions). */
+struct columns {
+	const struct plane *first, *rest;
+	int64_t count, rest_count; /* count is the sum */
+	int dtype;
+};
+
+/* Loads rows into a tile with row stride ld; columns are padded with zeros to a panel. */
+static void tile_load(float *tile, int64_t ld, const struct columns *c, int64_t head, int64_t row, int64_t rows)
 {
-	for (int64_t i = 0; i < rows; i++)
-		row_load(tile + i * ld, plane_at(p, dtype_size(dtype), head, row + i), p->col, dtype, cols, pad_panel(cols));
+	int64_t n = c->count - c->rest_count, size = dtype_size(c->dtype);
+	for (int64_t i = 0; i < rows; i++, tile += ld) {
+		row_load(tile, plane_at(c->first, size, head, row + i), c->first->col, c->dtype, n, pad_panel(c->count));
+		if (c->rest_count)
+			row_load(tile + n, plane_at(c->rest, size, head, row + i), c->rest->col, c->dtype, c->rest_count, c->rest_count);
+	}
+}
+
+/* Stores one row. */
+static void columns_store(const struct columns *c, const float *src, int64_t head, int64_t row)
+{
+	int64_t n = c->count - c->rest_count, size = dtype_size(c->dtype);
+	row_store(plane_at(c->first, size, head, row), src, c->first->col, c->dtype, n);
+	if (c->rest_count)
+		row_store(plane_at(c->rest, size, head, row), src + n, c->rest->col, c->dtype, c->rest_count);
 }
 
 /* Transposes a tile of [rows, cols] into panels [rows/PANEL][cols][PANEL]; missing rows are zero. */

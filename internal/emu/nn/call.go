@@ -36,6 +36,7 @@ type Call struct {
 	tensors   []*Tensor
 	workspace int64
 	err       error
+	launchErr error
 }
 
 // Exec is one phase-two call.
@@ -59,6 +60,14 @@ func (c *Call) Fail(code int32, format string, args ...any) {
 	}
 }
 
+// FailLaunch records an error that phase one keeps to itself and phase two returns, as
+// operators do that drop the status of their tiling.
+func (c *Call) FailLaunch(code int32, format string, args ...any) {
+	if c.launchErr == nil {
+		c.launchErr = &Error{Code: code, Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
 // Invalid is Fail with 161002 (parameter invalid).
 func (c *Call) Invalid(format string, args ...any) { c.Fail(invalidParam, format, args...) }
 
@@ -68,14 +77,18 @@ func (c *Call) Workspace(n int64) { c.workspace += n }
 // arg returns the decoded argument; a name or type that the C declaration does not have is
 // a mistake in the operator's code, not in the call.
 func arg[T any](c *Call, name string) (v T) {
+	if a := c.args[c.index(name)]; a != nil {
+		return a.(T)
+	}
+	return v
+}
+
+func (c *Call) index(name string) int {
 	i := slices.IndexFunc(c.op.params, func(p param) bool { return p.name == name })
 	if i < 0 {
 		panic(fmt.Sprintf("%s has no parameter %q", c.Name(), name))
 	}
-	if c.args[i] == nil {
-		return v
-	}
-	return c.args[i].(T)
+	return i
 }
 
 // Has reports whether the C declaration has a parameter of that name: operators of one
@@ -139,6 +152,14 @@ func (c *Call) Bool(name string) bool { return arg[bool](c, name) }
 
 // Text is a C string argument; null is "".
 func (c *Call) Text(name string) string { return arg[string](c, name) }
+
+// RequiredText is a C string argument; null is refused with 161001.
+func (c *Call) RequiredText(name string) string {
+	if c.args[c.index(name)] == nil {
+		c.Fail(nullPointer, "%s is null", name)
+	}
+	return c.Text(name)
+}
 
 // SameShape refuses tensors whose shapes differ from the first one's.
 func (c *Call) SameShape(first *Tensor, others ...*Tensor) {

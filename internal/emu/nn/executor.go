@@ -83,6 +83,9 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 	if !e.repeatable {
 		l.rt.Handles.Delete(handle)
 	}
+	if e.call.launchErr != nil {
+		return l.fail(t, e.call.launchErr)
+	}
 	need := e.call.workspace
 	switch {
 	case need > 0 && workspace == 0:

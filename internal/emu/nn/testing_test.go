@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // args are the arguments of an operator by C parameter name: *Tensor, []*Tensor, *Scalar,
@@ -22,7 +23,7 @@ type args map[string]any
 // host resolves addresses of the tests' own C memory to themselves.
 type host struct{}
 
-func (host) Resolve(addr uint64, _ int64) (unsafe.Pointer, error) { return pointer(addr), nil }
+func (host) Resolve(addr uint64, _ int64) (unsafe.Pointer, error) { return rt.Pointer(addr), nil }
 
 // run prepares and executes an operator, given by its name without "aclnn".
 func run(t testing.TB, name string, a args) {
@@ -50,6 +51,9 @@ func execute(t testing.TB, name string, a args) error {
 	e, err := prepared(t, name, a)
 	if err != nil {
 		return err
+	}
+	if e.call.launchErr != nil {
+		return e.call.launchErr
 	}
 	scratch := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{e.call.workspace}, nil)
 	return e.execute(host{}, uint64(uintptr(scratch.Data)))

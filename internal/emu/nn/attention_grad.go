@@ -1,0 +1,131 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// attentionGrad is one backward call.
+type attentionGrad struct {
+	*attention
+	dy, dq, dk, dv *Tensor
+	dqRope, dkRope *Tensor
+}
+
+// flashAttentionGrad is aclnnFlashAttentionScoreGrad and its relatives. The gradient of the
+// bias (dpseOut) is not written, as on the device.
+func flashAttentionGrad(c *Call) (Run, error) {
+	g := attentionGrad{attention: readAttention(c, "keyIn", "pseShiftOptional"), dy: c.Tensor("dy")}
+	g.out = c.Tensor("attentionInOptional")
+	g.dq, g.dk, g.dv = c.Tensor("dqOut"), c.Tensor("dkOut"), c.Tensor("dvOut")
+	c.RequiredText("inputLayout")
+	g.max, g.sum = given(c, "softmaxMaxOptional"), given(c, "softmaxSumOptional")
+	g.checkEntry(c)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if err := g.check(); err != nil {
+		c.Fail(nullPointer, "%v. (Fag launch kernel failed: tiling refused the arguments.)", err)
+		return nil, c.Err()
+	}
+	if g.layout.packed() {
+		g.blankTail()
+	}
+	items := g.kernelItems()
+	n, err := kernel.FlashAttentionGradWorkspace(items)
+	if err != nil {
+		return nil, err
+	}
+	c.Workspace(n)
+	return func(x *Exec) error {
+		return kernel.FlashAttentionGrad(g.kernelItems(), g.kernelGrads(), x.Workspace())
+	}, c.Err()
+}
+
+// checkEntry states the rules of the aclnn level (161002).
+func (g *attentionGrad) checkEntry(c *Call) {
+	if c.Err() != nil {
+		return
+	}
+	if q := g.query.DType; g.key.DType != q || g.value.DType != q || g.dy.DType != q {
+		c.Invalid("The data type of query[%v], key[%v], value[%v], dy[%v] are not equal", q, g.key.DType, g.value.DType, g.dy.DType)
+	}
+	g.bias.checkDType(c, g.query)
+	if g.headNum <= 0 {
+		c.Invalid("Invalid HeadNum, pls check input attr: it is %d", g.headNum)
+	}
+	if c.Err() != nil {
+		return
+	}
+	g.readLayout(c)
+	if c.Err() == nil && g.dim == 0 {
+		c.Invalid("The dimension of D is zero: %v with headNum %d", g.query, g.headNum)
+	}
+	g.readStatsLayout(c, "softmaxInLayout")
+	if c.Has("queryRope") {
+		if q, k := c.Optional("queryRope"), c.Optional("keyInRope"); q != nil || k != nil {
+			g.checkRope(c, invalidParam, c.Tensor("queryRope"), c.Tensor("keyInRope"))
+			g.dqRope, g.dkRope = c.Tensor("dqRopeOut"), c.Tensor("dkRopeOut")
+			c.Same(g.queryRope, g.dqRope)
+			c.Same(g.keyRope, g.dkRope)
+		}
+	}
+	c.Same(g.query, g.dq)
+	c.Same(g.key, g.dk)
+	c.Same(g.value, g.dv)
+}
+
+// check states what tiling refuses (161001 in phase one).
+func (g *attentionGrad) check() error {
+	if g.max == nil || g.sum == nil {
+		return errors.New("fail to get shape or attr from context: softmaxMax or softmaxSum is null; pass what the forward call wrote")
+	}
+	switch {
+	case !(g.keepProb > 0 && g.keepProb <= 1):
+		return fmt.Errorf("keepProb is illegal: %v is not in (0, 1]", g.keepProb)
+	case g.keepProb < 1 && g.drop == nil:
+		return fmt.Errorf("FAG keepProb [%v], dropMask can not be nullptr", g.keepProb)
+	case g.keepProb == 1:
+		g.drop = nil
+	}
+	if err := g.checkTiling(g.mask.checkGrad); err != nil {
+		return err
+	}
+	var bad error
+	g.checkStats(func(format string, args ...any) { bad = fmt.Errorf(format, args...) })
+	if bad != nil {
+		return bad
+	}
+	out := g.layout.shape(g.batch, g.query.Dim(g.layout.row), g.heads, g.valDim)
+	switch {
+	case !slices.Equal(g.dy.Shape, out):
+		return fmt.Errorf("FAG different shape queryShape and dyShape: %v must be %s", g.dy, dims(out))
+	case !slices.Equal(g.out.Shape, out):
+		return fmt.Errorf("The dim of attentionIn shape is invalid: %v must be %s", g.out, dims(out))
+	case g.out.DType != g.query.DType:
+		return fmt.Errorf("invalid attentionIn dtype: %v must have the dtype of %v", g.out, g.query)
+	}
+	return nil
+}
+
+// kernelGrads are the gradients of kernelItems.
+func (g *attentionGrad) kernelGrads() []kernel.AttentionGrad {
+	l := g.layout
+	grads := make([]kernel.AttentionGrad, len(g.items))
+	for i, it := range g.items {
+		grads[i] = kernel.AttentionGrad{
+			OutGrad:   l.view(g.dy, it.batch, it.row, g.heads, it.rows, g.valDim),
+			QueryGrad: l.view(g.dq, it.batch, it.row, g.heads, it.rows, g.dim),
+			KeyGrad:   l.view(g.dk, it.batch, it.col, g.keyHeads, it.cols, g.dim),
+			ValueGrad: l.view(g.dv, it.batch, it.col, g.keyHeads, it.cols, g.valDim),
+		}
+		if g.dqRope != nil {
+			grads[i].QueryRopeGrad = l.view(g.dqRope, it.batch, it.row, g.heads, it.rows, g.ropeDim)
+			grads[i].KeyRopeGrad = l.view(g.dkRope, it.batch, it.col, g.keyHeads, it.cols, g.ropeDim)
+		}
+	}
+	return grads
+}

@@ -1,0 +1,230 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// attentionLayout says which dimension of a tensor is what. In BSH and SBH the last
+// dimension holds all heads, so head and dim are the same one; TND has no batch.
+type attentionLayout struct {
+	name                   string
+	batch, row, head, dim  int
+	rank                   int
+	heads                  bool // head is a dimension of its own
+	queryShape, valueShape string
+}
+
+var attentionLayouts = []attentionLayout{
+	{"BSH", 0, 1, 2, 2, 3, false, "[B,S,N*D]", "[B,S,N*Dv]"},
+	{"SBH", 1, 0, 2, 2, 3, false, "[S,B,N*D]", "[S,B,N*Dv]"},
+	{"BSND", 0, 1, 2, 3, 4, true, "[B,S,N,D]", "[B,S,N,Dv]"},
+	{"BNSD", 0, 2, 1, 3, 4, true, "[B,N,S,D]", "[B,N,S,Dv]"},
+	{"TND", -1, 0, 1, 2, 3, true, "[T,N,D]", "[T,N,Dv]"},
+}
+
+// packed reports whether sequences of different lengths follow one another.
+func (l attentionLayout) packed() bool { return l.batch < 0 }
+
+// shape is the shape of a tensor with the given sizes.
+func (l attentionLayout) shape(batch, rows, heads, dim int64) []int64 {
+	s := make([]int64, l.rank)
+	if !l.packed() {
+		s[l.batch] = batch
+	}
+	s[l.row] = rows
+	if l.heads {
+		s[l.head], s[l.dim] = heads, dim
+	} else {
+		s[l.dim] = heads * dim
+	}
+	return s
+}
+
+// view is the [heads, rows, dim] view of one batch item, from a first row on.
+func (l attentionLayout) view(t *Tensor, batch, row, heads, rows, dim int64) kernel.View {
+	offset := row * t.Strides[l.row]
+	if !l.packed() {
+		offset += batch * t.Strides[l.batch]
+	}
+	head := t.Strides[l.head]
+	if !l.heads {
+		head *= dim
+	}
+	return t.part(offset, []int64{heads, rows, dim}, []int64{head, t.Strides[l.row], t.Strides[l.dim]})
+}
+
+// attentionShape holds the tensors and sizes that forward and backward share, in the
+// vocabulary of the kernels: rows are query tokens, columns key tokens.
+type attentionShape struct {
+	layout                attentionLayout
+	query, key, value     *Tensor
+	queryRope, keyRope    *Tensor // nil without split rope
+	headNum               int64
+	batch                 int64
+	heads, keyHeads       int64
+	dim, ropeDim, valDim  int64
+	rows, cols            int64 // longest item
+	items                 []attentionItem
+	queryEnds, keyEnds    []int64 // TND: ends of the sequences
+	rowsPacked, colsTotal int64   // TND: tokens in all sequences
+}
+
+// attentionItem is one batch item or one packed sequence.
+type attentionItem struct {
+	batch      int64 // dense: index in the batch; TND: number of the sequence
+	row, col   int64 // TND: first token
+	rows, cols int64
+}
+
+// readLayout finds the layout; CANN compares the word exactly and with the rank.
+func readLayout(c *Call, name string, tensors ...*Tensor) attentionLayout {
+	i := slices.IndexFunc(attentionLayouts, func(l attentionLayout) bool { return l.name == name })
+	if i < 0 {
+		c.Invalid("not support input_layout %q with dim_num %d; use BSH, SBH, BSND, BNSD or TND (upper case)", name, tensors[0].Rank())
+		return attentionLayouts[0]
+	}
+	l := attentionLayouts[i]
+	for _, t := range tensors {
+		if t.Rank() != l.rank {
+			c.Invalid("not support input_layout %s with dim_num %d: %v must be %s", name, t.Rank(), t, l.queryShape)
+		}
+	}
+	return l
+}
+
+// measure derives heads and dimensions from the tensors, as the aclnn level does: in BSH
+// and SBH the head dimension is what headNum makes of the width.
+func (s *attentionShape) measure() {
+	l := s.layout
+	s.heads, s.keyHeads = s.headNum, s.key.Dim(l.head)
+	s.dim, s.valDim = s.query.Dim(l.dim), s.value.Dim(l.dim)
+	if l.heads {
+		s.heads = s.query.Dim(l.head)
+	} else {
+		s.dim /= max(s.headNum, 1)
+		s.keyHeads /= max(s.dim, 1)
+		s.valDim /= max(s.keyHeads, 1)
+	}
+	if s.queryRope != nil {
+		s.ropeDim = s.queryRope.Dim(2)
+	}
+	s.rows, s.cols = s.query.Dim(l.row), s.key.Dim(l.row)
+	if !l.packed() {
+		s.batch = s.query.Dim(l.batch)
+	}
+}
+
+// checkDims states the rules of the aclnn level on head dimensions (161002).
+func (s *attentionShape) checkDims(c *Call) {
+	keyDim := s.dim
+	if s.layout.heads {
+		keyDim = s.key.Dim(s.layout.dim)
+	}
+	if s.dim != keyDim {
+		c.Invalid("qD and kD should be same: the head dimension is %d in %v and %d in %v", s.dim, s.query, keyDim, s.key)
+	}
+	if keyDim < s.valDim {
+		c.Invalid("only support kD >= vD: the head dimension is %d in %v and %d in %v", keyDim, s.key, s.valDim, s.value)
+	}
+}
+
+// checkPairs states what the tensors must have in common (a tiling error).
+func (s *attentionShape) checkPairs() error {
+	l := s.layout
+	switch {
+	case !l.packed() && s.query.Dim(l.batch) != s.key.Dim(l.batch):
+		return fmt.Errorf("query or key shape is invalid: the batch is %d in %v and %d in %v", s.query.Dim(l.batch), s.query, s.key.Dim(l.batch), s.key)
+	case !l.packed() && s.key.Dim(l.batch) != s.value.Dim(l.batch), s.key.Dim(l.row) != s.value.Dim(l.row):
+		return fmt.Errorf("key or value shape is invalid: batch or length differ in %v and %v", s.key, s.value)
+	case l.heads && s.key.Dim(l.head) != s.value.Dim(l.head):
+		return fmt.Errorf("key or value shape is invalid: the heads differ in %v and %v", s.key, s.value)
+	}
+	return nil
+}
+
+// checkHeads states the rules on head counts (a tiling error).
+func (s *attentionShape) checkHeads() error {
+	l := s.layout
+	h1 := s.query.Dim(l.dim)
+	switch {
+	case l.heads && s.headNum != s.heads:
+		return fmt.Errorf("head_num is [%d], but got query dim%d [%d] in %v", s.headNum, l.head, s.heads, s.query)
+	case !l.heads && h1%s.headNum != 0:
+		return fmt.Errorf("h1 [%d] should be a multiple of n1Size [%d]: the last dimension of %v holds headNum heads", h1, s.headNum, s.query)
+	case s.dim == 0 || s.heads == 0:
+		return fmt.Errorf("H is zero: %v has no heads or no head dimension", s.query)
+	case s.keyHeads == 0:
+		return fmt.Errorf("n2Size is zero: %v has no heads of dimension %d", s.key, s.dim)
+	case !l.heads && (s.key.Dim(l.dim) != s.keyHeads*s.dim || s.value.Dim(l.dim) != s.keyHeads*s.valDim):
+		return fmt.Errorf("the widths of %v and %v are no multiples of %d heads; the head dimension of query and key is %d", s.key, s.value, s.keyHeads, s.dim)
+	case s.heads%s.keyHeads != 0:
+		return fmt.Errorf("n1Size [%d] should be a multiple of n2Size [%d]: query heads share key heads in groups of equal size", s.heads, s.keyHeads)
+	}
+	return nil
+}
+
+func (s *attentionShape) checkDType() error {
+	for _, t := range []*Tensor{s.query, s.key, s.value} {
+		if t.DType != s.query.DType || !slices.Contains(attentionDTypes, t.DType) {
+			return fmt.Errorf("not support input dtype: %v; query, key and value must be of one dtype of %v", t, attentionDTypes)
+		}
+	}
+	return nil
+}
+
+var attentionDTypes = []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float32}
+
+// divide lists the batch items, or the sequences of the length lists.
+func (s *attentionShape) divide() error {
+	if !s.layout.packed() {
+		for b := range s.batch {
+			s.items = append(s.items, attentionItem{batch: b, rows: s.rows, cols: s.cols})
+		}
+		return nil
+	}
+	if len(s.queryEnds) == 0 || len(s.keyEnds) == 0 {
+		return errors.New("actualSeqQLen or actualSeqKvLen is null or empty; TND needs the cumulative ends of the sequences, without a leading 0")
+	}
+	if len(s.queryEnds) != len(s.keyEnds) {
+		return fmt.Errorf("VarLen scene, q is not equal kv: actualSeqQLen has %d values and actualSeqKvLen %d", len(s.queryEnds), len(s.keyEnds))
+	}
+	s.batch, s.rows, s.cols = int64(len(s.queryEnds)), 0, 0
+	for i := range s.queryEnds {
+		item := attentionItem{batch: int64(i), row: s.rowsPacked, col: s.colsTotal, rows: length(s.queryEnds, i), cols: length(s.keyEnds, i)}
+		s.rowsPacked += item.rows
+		s.colsTotal += item.cols
+		s.rows, s.cols = max(s.rows, item.rows), max(s.cols, item.cols)
+		s.items = append(s.items, item)
+	}
+	if q, k := s.query.Dim(0), s.key.Dim(0); q < s.rowsPacked || k < s.colsTotal {
+		return fmt.Errorf("Query T(%d) and key T(%d) need larger than the sums %d and %d of the sequence lengths", q, k, s.rowsPacked, s.colsTotal)
+	}
+	return nil
+}
+
+// length is the length of sequence i of a list of cumulative ends; a drop counts as 0.
+func length(ends []int64, i int) int64 {
+	if i == 0 {
+		return max(ends[0], 0)
+	}
+	return max(ends[i]-ends[i-1], 0)
+}
+
+// drops reports whether a list of ends falls, which is how callers pad it.
+func drops(ends []int64) bool { return !slices.IsSorted(ends) }
+
+// part is a view of t that starts offset elements further on. In phase one there is no
+// memory yet and only the shape counts.
+func (t *Tensor) part(offset int64, shape, strides []int64) kernel.View {
+	v := t.As(shape, strides)
+	if v.Data != nil {
+		v.Data = unsafe.Add(v.Data, offset*int64(t.DType.Size()))
+	}
+	return v
+}
