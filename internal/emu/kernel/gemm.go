@@ -213,3 +213,25 @@ func tile(g *C.struct_gemm) int64 {
 		}
 	}
 }
+
+// nz replaces the strides of B by the axes of its FRACTAL_NZ storage.
+func (p Product) nz(b *C.struct_gemm_matrix) {
+	shape, strides := p.B.Shape, p.B.Strides
+	rank := len(shape) - 2
+	rows, cols := shape[rank], shape[rank+1]
+	swapped := strides[rank] == 1 && strides[rank+1] != 1
+	if swapped {
+		rows, cols = cols, rows
+	}
+	b.row = plain(p.NZ)
+	b.col = C.struct_gemm_axis{stride: 1, tile: C.int64_t(p.NZ), jump: C.int64_t(roundUp(rows, NZRows) * p.NZ)}
+	if swapped {
+		b.row, b.col = b.col, b.row
+	}
+	// A batch stride is a multiple of the logical matrix; in storage matrices are padded.
+	if area := C.int64_t(rows * cols); area > 0 {
+		for i := range rank {
+			b.batch_stride[i] = b.batch_stride[i] / area * C.int64_t(NZ{rows, cols, p.NZ}.Len())
+		}
+	}
+}

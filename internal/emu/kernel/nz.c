@@ -1,0 +1,84 @@
+#include "nz.h"
+
+#include <string.h>
+
+enum { NZ_ROWS = 16 };
+
+/* A place in a row of the strided matrix, and how many elements follow before a jump. */
+struct cursor {
+	char *p;
+	int64_t left;
+};
+
+static struct cursor row_start(const struct nz *x, int64_t row)
+{
+	const int64_t index = x->origin + row * x->row_stride;
+	if (x->run == 0)
+		return (struct cursor){x->nd + index * x->size, INT64_MAX};
+	const int64_t at = index % x->run;
+	return (struct cursor){x->nd + (index / x->run * x->jump + at) * x->size, x->run - at};
+}
+
+/* A constant length lets the compiler move a whole tile row with vector instructions. */
+static inline __attribute__((always_inline)) void move_bytes(char *tile, char *nd, int64_t n, int fill)
+{
+	if (fill && n == 32)
+		memcpy(tile, nd, 32);
+	else if (fill)
+		memcpy(tile, nd, (size_t)n);
+	else if (n == 32)
+		memcpy(nd, tile, 32);
+	else
+		memcpy(nd, tile, (size_t)n);
+}
+
+/* Moves the next n elements of a row. */
+static inline __attribute__((always_inline)) void
+move_row(const struct nz *x, struct cursor *at, char *tile, int64_t n, int fill)
+{
+	if (x->col_stride != 1) {
+		for (int64_t i = 0; i < n; i++, tile += x->size, at->p += x->col_stride * x->size)
+			move_bytes(tile, at->p, x->size, fill);
+		return;
+	}
+	while (n > 0) {
+		const int64_t now = n < at->left ? n : at->left;
+		move_bytes(tile, at->p, now * x->size, fill);
+		tile += now * x->size;
+		at->p += now * x->size;
+		n -= now;
+		at->left -= now;
+		if (at->left == 0) {
+			at->p += (x->jump - x->run) * x->size;
+			at->left = x->run;
+		}
+	}
+}
+
+/* Goes down the matrix by rows of tiles, so that the strided side is read in long rows. */
+static inline __attribute__((always_inline)) void move(const struct nz *x, int64_t lo, int64_t hi, int fill)
+{
+	const int64_t down = (x->rows + NZ_ROWS - 1) / NZ_ROWS, across = (x->cols + x->c0 - 1) / x->c0;
+	const int64_t width = x->c0 * x->size;
+	for (int64_t i = lo; i < hi; i++) {
+		const int64_t rows = x->rows - i * NZ_ROWS < NZ_ROWS ? x->rows - i * NZ_ROWS : NZ_ROWS;
+		struct cursor at[NZ_ROWS];
+		for (int64_t r = 0; r < rows; r++)
+			at[r] = row_start(x, i * NZ_ROWS + r);
+		for (int64_t j = 0; j < across; j++) {
+			const int64_t cols = x->cols - j * x->c0 < x->c0 ? x->cols - j * x->c0 : x->c0;
+			char *tile = x->tiles + (j * down + i) * NZ_ROWS * width;
+			for (int64_t r = 0; r < rows; r++, tile += width) {
+				move_row(x, &at[r], tile, cols, fill);
+				if (fill && cols < x->c0)
+					memset(tile + cols * x->size, 0, (size_t)((x->c0 - cols) * x->size));
+			}
+			if (fill)
+				memset(tile, 0, (size_t)((NZ_ROWS - rows) * width));
+		}
+	}
+}
+
+void nz_fill(const struct nz *x, int64_t lo, int64_t hi) { move(x, lo, hi, 1); }
+
+void nz_read(const struct nz *x, int64_t lo, int64_t hi) { move(x, lo, hi, 0); }
