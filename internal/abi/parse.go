@@ -218,7 +218,7 @@ func (p *parser) record(r Record, size string, fields []string) error {
 
 // finish resolves types and libraries, merges the forms of a function and sorts.
 func (p *parser) finish() error {
-	merged := map[string]*positioned{}
+	merged, bare := map[string]*positioned{}, map[string]bool{}
 	var names []string
 	for i := range p.functions {
 		f := &p.functions[i]
@@ -230,6 +230,11 @@ func (p *parser) finish() error {
 		if !ok {
 			merged[f.Name] = f
 			names = append(names, f.Name)
+			if name := OperatorOf(f.Function).Name; f.op && bare[name] {
+				return p.at(fmt.Errorf("two operators are called %s without their prefix", name))
+			} else if f.op {
+				bare[name] = true
+			}
 			continue
 		}
 		switch {
@@ -249,27 +254,15 @@ func (p *parser) finish() error {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		f := merged[n]
-		p.file, p.line = f.file, f.line
-		if !f.op {
+		if f := merged[n]; f.op {
+			p.t.Operators = append(p.t.Operators, OperatorOf(f.Function))
+		} else {
 			p.t.Functions = append(p.t.Functions, f.Function)
-			continue
-		}
-		p.t.Operators = append(p.t.Operators, OperatorOf(f.Function))
-	}
-	return p.sortAll()
-}
-
-func (p *parser) sortAll() error {
-	t := p.t
-	slices.SortFunc(t.Operators, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(t.Operators); i++ {
-		if t.Operators[i].Name == t.Operators[i-1].Name {
-			return p.at(fmt.Errorf("two operators are called %s without their prefix", t.Operators[i].Name))
 		}
 	}
-	slices.SortFunc(t.Typedefs, func(a, b Typedef) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(t.Records, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.t.Operators, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.t.Typedefs, func(a, b Typedef) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.t.Records, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 

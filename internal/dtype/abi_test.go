@@ -1,0 +1,60 @@
+package dtype
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// enumerators are the members of a C enum by value.
+func enumerators(t *testing.T, enum string) map[int32]string {
+	t.Helper()
+	table, err := abi.Load()
+	require.NoError(t, err)
+	found := map[int32]string{}
+	for _, c := range table.Constants {
+		if c.Enum == enum {
+			v, err := strconv.ParseInt(c.Value, 10, 32)
+			require.NoError(t, err, c.Name)
+			found[int32(v)] = c.Name
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+// Both tables must hold exactly the values that CANN has, no more and no fewer.
+func TestTypesAreAclDataType(t *testing.T) {
+	want := enumerators(t, "aclDataType")
+	for v, name := range want {
+		assert.Contains(t, names, Type(v), name)
+	}
+	assert.Len(t, names, len(want))
+	for got, name := range map[Type]int32{
+		Float32: abi.ACL_FLOAT, Float16: abi.ACL_FLOAT16, BFloat16: abi.ACL_BF16, Float64: abi.ACL_DOUBLE,
+		Bool: abi.ACL_BOOL, Int64: abi.ACL_INT64, Uint8: abi.ACL_UINT8, Complex64: abi.ACL_COMPLEX64,
+		Float8E4M3: abi.ACL_FLOAT8_E4M3FN, HiFloat8: abi.ACL_HIFLOAT8, Undefined: abi.ACL_DT_UNDEFINED,
+	} {
+		assert.Equal(t, Type(name), got)
+	}
+}
+
+func TestFormatsAreAclFormat(t *testing.T) {
+	want := enumerators(t, "aclFormat")
+	for v, name := range want {
+		assert.Equal(t, strings.TrimPrefix(strings.TrimPrefix(name, "ACL_"), "FORMAT_"), formatNames[Format(v)], name)
+	}
+	var extra []Format
+	for f := range formatNames {
+		if _, ok := want[int32(f)]; !ok {
+			extra = append(extra, f)
+		}
+	}
+	slices.Sort(extra)
+	assert.Empty(t, extra, "formats CANN does not have")
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// facts is one version of the interface as plain C text, to be asserted by a compiler.
+type facts struct {
+	functions map[string]string // name → function type
+	constants map[string]string // name → decimal value
+	sizes     map[string]int
+	fields    []fieldFact
+}
+
+type fieldFact struct {
+	record, name, ctype string
+	offset              int
+}
+
+// factsOf reads a version from the table.
+func factsOf(t *abi.Table, version string) facts {
+	f := facts{functions: map[string]string{}, constants: map[string]string{}, sizes: map[string]int{}}
+	for _, fn := range t.AllFunctions() {
+		if params, ok := fn.At(version); ok {
+			f.functions[fn.Name] = functionType(fn.Ret, params, fn.Variadic)
+		}
+	}
+	for _, c := range t.Constants {
+		value := c.Value
+		if c.Older != "" && version == c.Versions[0] {
+			value = c.Older
+		}
+		f.constants[c.Name] = value
+	}
+	for _, r := range t.Records {
+		if r.Name == "aclmdlRITaskDetail" { // lies unnamed inside aclmdlRITaskParams
+			continue
+		}
+		f.sizes[r.Name] = r.Size
+		for _, m := range r.Fields {
+			f.fields = append(f.fields, fieldFact{r.Name, m.Name, m.Type, m.Offset})
+		}
+	}
+	return f
+}
+
+// factsIn reads a version from a dump of CANN's own headers, independently of the table.
+func factsIn(t *testing.T, path string) facts {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var d dump
+	require.NoError(t, json.Unmarshal(b, &d))
+	f := facts{functions: map[string]string{}, constants: map[string]string{}, sizes: map[string]int{}}
+	for name, fn := range d.Functions {
+		params := make([]abi.Param, len(fn.Params))
+		for i, p := range fn.Params {
+			params[i] = abi.Param{Type: p.Type}
+		}
+		f.functions[name] = functionType(fn.Ret, params, name == "aclAppLog") // dumps lack the ellipsis
+	}
+	for name, value := range d.Constants {
+		if !strings.HasPrefix(name, "_") {
+			f.constants[name] = value.String()
+		}
+	}
+	for name, r := range d.Records {
+		f.sizes[name] = r.Size
+		for _, m := range r.Fields {
+			if m.Offset != nil {
+				f.fields = append(f.fields, fieldFact{name, m.Name, strings.Replace(m.Type, "union Message", "aclprofMessage", 1), *m.Offset})
+			}
+		}
+	}
+	return f
+}
+
+func functionType(ret string, params []abi.Param, variadic bool) string {
+	var list []string
+	for _, p := range params {
+		list = append(list, p.Type)
+	}
+	if variadic {
+		list = append(list, "...")
+	}
+	if len(list) == 0 {
+		list = append(list, "void")
+	}
+	return ret + "(" + strings.Join(list, ", ") + ")"
+}
+
+// assertions is a C file that compiles only if the header agrees with the facts.
+func (f facts) assertions() []byte {
+	var b bytes.Buffer
+	b.WriteString("#include \"cann.h\"\n")
+	for name, typ := range f.functions {
+		fmt.Fprintf(&b, "_Static_assert(__builtin_types_compatible_p(__typeof__(%s), %s), \"type of %[1]s\");\n", name, typ)
+	}
+	for name, value := range f.constants {
+		fmt.Fprintf(&b, "_Static_assert(%s == %s, \"value of %[1]s\");\n", name, literal(value))
+	}
+	for name, size := range f.sizes {
+		fmt.Fprintf(&b, "_Static_assert(sizeof(%s) == %d, \"size of %[1]s\");\n", name, size)
+	}
+	for _, m := range f.fields {
+		if m.name == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "_Static_assert(offsetof(%s, %s) == %d, \"offset of %[1]s.%[2]s\");\n", m.record, m.name, m.offset)
+		fmt.Fprintf(&b, "_Static_assert(__builtin_types_compatible_p(__typeof__(((%s *)0)->%s), %s), \"type of %[1]s.%[2]s\");\n", m.record, m.name, m.ctype)
+	}
+	return b.Bytes()
+}
+
+// compile runs a compiler over source next to a header and returns what it says.
+func compile(t *testing.T, header, source []byte, compiler ...string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cann.h"), header, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "source"), source, 0o644))
+	cmd := exec.Command(compiler[0], append(compiler[1:], "-Wall", "-Wextra", "-Werror", "-fsyntax-only", filepath.Join(dir, "source"))...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestDeclarationsAgreeWithTheTable(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, version := range []string{abi.V81RC1, abi.V2608, abi.Custom} {
+		t.Run(version, func(t *testing.T) {
+			header, err := declarations(table, version)
+			require.NoError(t, err)
+			out, err := compile(t, header, factsOf(table, version).assertions(), "gcc", "-x", "c", "-std=c11")
+			require.NoError(t, err, out)
+		})
+	}
+}
+
+// TestDeclarationsAgreeWithDumps checks the headers, and with them the table, against dumps
+// of CANN's own headers when CANN_ABI_DIR names a folder that has them.
+func TestDeclarationsAgreeWithDumps(t *testing.T) {
+	dir := os.Getenv("CANN_ABI_DIR")
+	if dir == "" {
+		t.Skip("CANN_ABI_DIR is not set")
+	}
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for file, version := range map[string]string{"cann-8.1.RC1.json": abi.V81RC1, "cann-2026-08.json": abi.V2608, "custom-ops.json": abi.Custom} {
+		t.Run(file, func(t *testing.T) {
+			header, err := declarations(table, version)
+			require.NoError(t, err)
+			f := factsIn(t, filepath.Join(dir, file))
+			require.NotEmpty(t, f.functions)
+			out, err := compile(t, header, f.assertions(), "gcc", "-x", "c", "-std=c11")
+			require.NoError(t, err, out)
+		})
+	}
+}
+
+func TestDeclarationsAreCAndCxx(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	header, err := declarations(table, "")
+	require.NoError(t, err)
+	source := []byte("#include \"cann.h\"\n")
+	for _, compiler := range [][]string{{"gcc", "-x", "c", "-std=gnu99"}, {"gcc", "-x", "c", "-std=c11"}, {"g++", "-x", "c++", "-std=c++11"}, {"g++", "-x", "c++", "-std=c++20"}} {
+		if _, err := exec.LookPath(compiler[0]); err != nil {
+			continue // a machine may have no C++ compiler; CI has
+		}
+		out, err := compile(t, header, source, compiler...)
+		assert.NoError(t, err, out)
+	}
+}
+
+// The assertions must be able to fail: each kind of lie is caught.
+func TestAssertionsCatchLies(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	header, err := declarations(table, abi.V2608)
+	require.NoError(t, err)
+	for name, lie := range map[string]facts{
+		"type of aclnnAbs":                {functions: map[string]string{"aclnnAbs": "aclnnStatus(void *, uint32_t, aclOpExecutor *, aclrtStream)"}},
+		"value of ACL_BF16":               {constants: map[string]string{"ACL_BF16": "28"}},
+		"size of aclrtMemLocation":        {sizes: map[string]int{"aclrtMemLocation": 4}},
+		"offset of aclrtMemLocation.type": {fields: []fieldFact{{"aclrtMemLocation", "type", "aclrtMemLocationType", 0}}},
+		"type of aclrtMemLocation.id":     {fields: []fieldFact{{"aclrtMemLocation", "id", "int32_t", 0}}},
+	} {
+		out, err := compile(t, header, lie.assertions(), "gcc", "-x", "c", "-std=c11")
+		assert.Error(t, err, name)
+		assert.Contains(t, out, name)
+	}
+}
