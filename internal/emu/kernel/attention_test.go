@@ -92,24 +92,13 @@ func (c attentionCase) item(t testing.TB, r *rand.Rand) kernel.Attention {
 	return a
 }
 
-// reference is attention in float64 straight from the definition.
-type reference struct {
-	out, max, sum          []float64
-	query, key, value      []float64 // gradients
-	heads, rows, cols, dim int64
-}
-
-func visible(a *kernel.Attention, mask []float64, head, i, j int64) bool {
-	if !(j >= i+a.First && j <= i+a.Last) && j >= a.Prefix {
-		return false
+// oracle is a as a definition.
+func oracle(a *kernel.Attention, dout kernel.View) *kerneltest.Attention {
+	o := &kerneltest.Attention{
+		Heads: a.Query.Shape[0], KeyHeads: a.Key.Shape[0], Rows: a.Query.Shape[1], Cols: a.Key.Shape[1],
+		Dim: a.Query.Shape[2], ValueDim: a.Value.Shape[2], Scale: float64(a.Scale), ZeroMaskedRows: a.ZeroMaskedRows,
+		Query: kerneltest.Values(a.Query), Key: kerneltest.Values(a.Key), Value: kerneltest.Values(a.Value), OutGrad: kerneltest.Values(dout),
 	}
-	return mask == nil || mask[(head*a.Query.Shape[1]+i)*a.Key.Shape[1]+j] == 0
-}
-
-func naive(a *kernel.Attention, dout []float64) reference {
-	heads, rows, dim := a.Query.Shape[0], a.Query.Shape[1], a.Query.Shape[2]
-	cols, valueDim, group := a.Key.Shape[1], a.Value.Shape[2], a.Query.Shape[0]/a.Key.Shape[0]
-	q, k, v := kerneltest.Values(a.Query), kerneltest.Values(a.Key), kerneltest.Values(a.Value)
 	var mask, bias []float64
 	if a.Mask.Data != nil {
 		mask = kerneltest.Values(a.Mask)
@@ -117,86 +106,30 @@ func naive(a *kernel.Attention, dout []float64) reference {
 	if a.BiasKind != kernel.BiasNone {
 		bias = kerneltest.Values(a.Bias)
 	}
-	ref := reference{
-		out: make([]float64, heads*rows*valueDim), max: make([]float64, heads*rows), sum: make([]float64, heads*rows),
-		query: make([]float64, len(q)), key: make([]float64, len(k)), value: make([]float64, len(v)),
+	o.Visible = func(h, i, j int64) bool {
+		return (j >= i+a.First && j <= i+a.Last || j < a.Prefix) && (mask == nil || mask[(h*o.Rows+i)*o.Cols+j] == 0)
 	}
-	if cols == 0 {
-		return ref
+	o.Score = func(h, i, j int64, product float64) float64 {
+		cell, distance := (h*o.Rows+i)*o.Cols+j, math.Abs(float64(j-i+a.Distance))
+		switch a.BiasKind {
+		case kernel.BiasAfterScale:
+			return product*o.Scale + bias[cell]
+		case kernel.BiasBeforeScale:
+			return (product + bias[cell]) * o.Scale
+		case kernel.BiasDistance:
+			return product*o.Scale - bias[h]*distance
+		case kernel.BiasRootDistance:
+			return product*o.Scale - bias[h]*math.Sqrt(distance)
+		}
+		return product * o.Scale
 	}
-	scale := float64(a.Scale)
-	for h := range heads {
-		kv := h / group
-		for i := range rows {
-			p, drop := make([]float64, cols), make([]float64, cols)
-			top := -math.MaxFloat32
-			for j := range cols {
-				dot := 0.0
-				for d := range dim {
-					dot += q[(h*rows+i)*dim+d] * k[(kv*cols+j)*dim+d]
-				}
-				distance := math.Abs(float64(j - i + a.Distance))
-				switch a.BiasKind {
-				case kernel.BiasNone:
-					dot *= scale
-				case kernel.BiasAfterScale:
-					dot = dot*scale + bias[(h*rows+i)*cols+j]
-				case kernel.BiasBeforeScale:
-					dot = (dot + bias[(h*rows+i)*cols+j]) * scale
-				case kernel.BiasDistance:
-					dot = dot*scale - bias[h]*distance
-				case kernel.BiasRootDistance:
-					dot = dot*scale - bias[h]*math.Sqrt(distance)
-				}
-				if !visible(a, mask, h, i, j) {
-					dot = -math.MaxFloat32
-				}
-				p[j], drop[j] = dot, 1
-				top = max(top, dot)
-				if a.Keep != nil {
-					bit := a.KeepBit + (h*rows+i)*cols + j
-					drop[j] = float64(*(*uint8)(unsafe.Add(a.Keep, bit/8))>>(bit%8)&1) / float64(a.KeepProb)
-				}
-			}
-			sum := 0.0
-			for j := range p {
-				p[j] = math.Exp(p[j] - top)
-				sum += p[j]
-			}
-			if top == -math.MaxFloat32 && a.ZeroMaskedRows {
-				sum = math.MaxFloat32
-				clear(p)
-			}
-			ref.max[h*rows+i], ref.sum[h*rows+i] = top, sum
-			dp, delta := make([]float64, cols), 0.0
-			for j := range cols {
-				for d := range valueDim {
-					at, from := (h*rows+i)*valueDim+d, (kv*cols+j)*valueDim+d
-					w := p[j] / sum * drop[j]
-					ref.out[at] += w * v[from]
-					if dout != nil {
-						ref.value[from] += w * dout[at]
-						dp[j] += drop[j] * dout[at] * v[from]
-					}
-				}
-			}
-			if dout == nil {
-				continue
-			}
-			for d := range valueDim {
-				at := (h*rows+i)*valueDim + d
-				delta += ref.out[at] * dout[at]
-			}
-			for j := range cols {
-				ds := p[j] / sum * (dp[j] - delta) * scale
-				for d := range dim {
-					ref.query[(h*rows+i)*dim+d] += ds * k[(kv*cols+j)*dim+d]
-					ref.key[(kv*cols+j)*dim+d] += ds * q[(h*rows+i)*dim+d]
-				}
-			}
+	if a.Keep != nil {
+		o.Keep = func(h, i, j int64) float64 {
+			bit := a.KeepBit + (h*o.Rows+i)*o.Cols + j
+			return float64(*(*uint8)(unsafe.Add(a.Keep, bit/8))>>(bit%8)&1) / float64(a.KeepProb)
 		}
 	}
-	return ref
+	return o
 }
 
 // near asserts that got has the values of want up to a share of their root mean square.
@@ -246,11 +179,11 @@ func checkAttention(t *testing.T, c attentionCase) {
 	a := c.item(t, r)
 	require.NoError(t, kernel.FlashAttention([]kernel.Attention{a}))
 	dout := kerneltest.New(t, c.dtype, c.layout, a.Out.Shape, random(r, a.Out.Len()))
-	want := naive(&a, kerneltest.Values(dout))
+	want := oracle(&a, dout).Compute()
 	tol := tolerance(c.dtype)
-	near(t, "out", want.out, kerneltest.Values(a.Out), tol)
-	near(t, "max", want.max, statistic(t, a.Max), 2e-5)
-	near(t, "sum", want.sum, statistic(t, a.Sum), 2e-5)
+	near(t, "out", want.Out, kerneltest.Values(a.Out), tol)
+	near(t, "max", want.Max, statistic(t, a.Max), 2e-5)
+	near(t, "sum", want.Sum, statistic(t, a.Sum), 2e-5)
 
 	g := kernel.AttentionGrad{
 		OutGrad:   dout,
@@ -262,21 +195,9 @@ func checkAttention(t *testing.T, c attentionCase) {
 	require.NoError(t, err)
 	w := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
 	require.NoError(t, kernel.FlashAttentionGrad([]kernel.Attention{a}, []kernel.AttentionGrad{g}, w.Data))
-	near(t, "query gradient", want.query, kerneltest.Values(g.QueryGrad), 2*tol)
-	near(t, "key gradient", want.key, kerneltest.Values(g.KeyGrad), 2*tol)
-	near(t, "value gradient", want.value, kerneltest.Values(g.ValueGrad), 2*tol)
-}
-
-// eachVariant runs f with every kernel variant that this CPU can run.
-func eachVariant(t *testing.T, f func(t *testing.T)) {
-	best := kernel.Variant()
-	for _, v := range kernel.Variants {
-		if kernel.Select(v) != nil {
-			continue
-		}
-		t.Run(v, f)
-	}
-	require.NoError(t, kernel.Select(best))
+	near(t, "query gradient", want.QueryGrad, kerneltest.Values(g.QueryGrad), 2*tol)
+	near(t, "key gradient", want.KeyGrad, kerneltest.Values(g.KeyGrad), 2*tol)
+	near(t, "value gradient", want.ValueGrad, kerneltest.Values(g.ValueGrad), 2*tol)
 }
 
 var (
@@ -302,7 +223,7 @@ func TestFlashAttention(t *testing.T) {
 		{heads: 1, keyHeads: 1, rows: 230, cols: 200, dim: 32, valueDim: 32},
 		{heads: 8, keyHeads: 1, rows: 1, cols: 193, dim: 128, valueDim: 128},
 	}
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, rule := range []attentionCase{full, causal, lower, band, gap, prefix, dense, blind, zeroed} {
 			for i, s := range sizes {
 				for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
@@ -317,7 +238,7 @@ func TestFlashAttention(t *testing.T) {
 }
 
 func TestFlashAttentionBias(t *testing.T) {
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, kind := range []kernel.BiasKind{kernel.BiasAfterScale, kernel.BiasBeforeScale, kernel.BiasDistance, kernel.BiasRootDistance} {
 			for _, l := range kerneltest.Layouts {
 				for _, rule := range []attentionCase{full, causal} {
@@ -332,7 +253,7 @@ func TestFlashAttentionBias(t *testing.T) {
 }
 
 func TestFlashAttentionDropout(t *testing.T) {
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, rule := range []attentionCase{full, causal, blind} {
 			for _, keep := range []float32{1, 0.75} {
 				c := rule

@@ -131,7 +131,7 @@ func TestGemm(t *testing.T) {
 		{dtype.Int32, dtype.Int32, dtype.Int32},
 		{dtype.Int64, dtype.Int32, dtype.Int64},
 	}
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, s := range sizes {
 			for _, d := range types {
@@ -147,7 +147,7 @@ func TestGemm(t *testing.T) {
 }
 
 func TestGemmBatch(t *testing.T) {
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, batch := range [][]int64{{0}, {1}, {3}, {2, 3}, {2, 1, 2, 1, 2, 2}} {
 			for _, l := range kerneltest.Layouts {
@@ -165,7 +165,7 @@ func TestGemmBatch(t *testing.T) {
 // from transposed memory or as part of a large product have the same bits.
 func TestGemmIsReproducible(t *testing.T) {
 	const m, n, k = 700, 300, 600
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		av, bv := numbers(r, dtype.Float32, m*k), numbers(r, dtype.Float32, k*n)
 		whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
@@ -191,7 +191,7 @@ func TestGemmIsReproducible(t *testing.T) {
 }
 
 func TestGemmSumsBatch(t *testing.T) {
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, s := range []struct{ batch, m, n, k int64 }{{0, 2, 3, 4}, {1, 2, 3, 4}, {3, 5, 7, 0}, {3, 17, 20, 33}, {40, 9, 40, 16}} {
 			for _, l := range kerneltest.Layouts {
