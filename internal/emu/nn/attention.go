@@ -156,6 +156,9 @@ func (a *attention) checkRope(c *Call, code int32, queryRope, keyRope *Tensor) {
 	if a.mask.tensor == nil {
 		c.Fail(nullPointer, "split rope: attenMask is null")
 	}
+	if c.Err() == nil {
+		a.ropeDim = queryRope.Dim(2)
+	}
 }
 
 // checkTiling states what CANN checks when it plans the kernel; common to both directions.

@@ -111,9 +111,6 @@ func (s *attentionShape) measure() {
 		s.keyHeads /= max(s.dim, 1)
 		s.valDim /= max(s.keyHeads, 1)
 	}
-	if s.queryRope != nil {
-		s.ropeDim = s.queryRope.Dim(2)
-	}
 	s.rows, s.cols = s.query.Dim(l.row), s.key.Dim(l.row)
 	if !l.packed() {
 		s.batch = s.query.Dim(l.batch)

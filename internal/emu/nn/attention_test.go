@@ -251,7 +251,9 @@ func (x *trial) check(t *testing.T) {
 			o.Keep = func(h, r, c int64) float64 { return x.keep(i, h, r, c) }
 		}
 		want, limit := o.Compute(), map[dtype.Type]float64{dtype.Float32: 5e-5, dtype.Float16: 0.012, dtype.BFloat16: 0.06}[x.dtype]
-		close := func(what string, want, got []float64, limit float64) { closeTo(t, fmt.Sprintf("%s of item %d", what, i), want, got, limit) }
+		close := func(what string, want, got []float64, limit float64) {
+			closeTo(t, fmt.Sprintf("%s of item %d", what, i), want, got, limit)
+		}
 		close("out", want.Out, out[i], limit)
 		close("max", want.Max, top[i], 5e-5)
 		close("sum", want.Sum, total[i], 5e-5)
