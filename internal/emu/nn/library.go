@@ -54,6 +54,10 @@ func (l *Library) Functions() map[string]rt.Func {
 		"aclGetBoolArraySize":     l.size,
 		"aclDestroyAclOpExecutor": l.destroyExecutor,
 
+		"aclnnCalculateMatmulWeightSize":           l.weightSize,
+		"aclnnCalculateMatmulWeightSizeV2":         l.weightSizeV2,
+		"aclnnNpuFormatCastCalculateSizeAndFormat": l.formatShape,
+
 		"aclSetAclOpExecutorRepeatable": l.setRepeatable,
 		"aclSetTensorAddr":              l.setTensorAddr(anyTensor),
 		"aclSetInputTensorAddr":         l.setTensorAddr(inputTensor),

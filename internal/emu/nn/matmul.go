@@ -2,7 +2,7 @@ package nn
 
 import "github.com/goascend/cann/internal/dtype"
 
-var matmulOperators = table{
+var matmulTable = table{
 	"Matmul":              matmul(1, 6),
 	"MatmulWeightNz":      matmulWeightNz(2),
 	"Mm":                  matmul(2, 2),

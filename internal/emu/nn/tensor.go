@@ -20,8 +20,9 @@ type Tensor struct {
 	Storage []int64 // storage dimensions
 	Addr    uint64  // device address of the storage
 
-	host unsafe.Pointer // first element of the view; set before Run, nil when empty
-	name string         // argument name, for messages
+	host   unsafe.Pointer // first element of the view; set before Run, nil when empty
+	name   string         // argument name, for messages
+	object *Tensor        // the caller's tensor that this is a copy of
 }
 
 // Len is the number of elements.
@@ -81,7 +82,7 @@ func dims(d []int64) string {
 // clone copies t, so that a running operator does not see later changes of the object.
 func (t *Tensor) clone(name string) *Tensor {
 	c := *t
-	c.name = name
+	c.name, c.object = name, t
 	return &c
 }
 
