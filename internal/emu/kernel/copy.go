@@ -6,6 +6,8 @@ import "C"
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
 )
 
 // Copy sets dst to src, broadcast and converted as by Map. Elements of equal type are moved
@@ -79,4 +81,27 @@ func Fill(v View, n Number) error { return Map(Identity, v.DType, v, []Input{Con
 // Zero clears every element of v, whatever its type.
 func Zero(v View) error {
 	return Copy(v, View{Data: unsafe.Pointer(&C.zero_element), DType: v.DType, Shape: []int64{}, Strides: []int64{}})
+}
+
+// Sequence sets the vector out to start, start + step, start + 2 step and so on, computed
+// in double for floating-point types and in 64 bits for integers.
+func Sequence(out View, start, step Number) error {
+	d := dtype.Int64
+	if out.DType.IsFloat() {
+		d = dtype.Float64
+	}
+	v, release := temporary(d, out.Shape)
+	defer release()
+	if d == dtype.Int64 {
+		x := unsafe.Slice((*int64)(v.Data), v.Len())
+		for i := range x {
+			x[i] = start.I + int64(i)*step.I
+		}
+	} else {
+		x := unsafe.Slice((*float64)(v.Data), v.Len())
+		for i := range x {
+			x[i] = start.F + float64(i)*step.F
+		}
+	}
+	return Copy(out, v)
 }

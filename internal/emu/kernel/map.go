@@ -101,3 +101,9 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&m, C.int64_t(lo), C.int64_t(hi)) })
 	return nil
 }
+
+// Defined reports whether op can be computed in the arithmetic class of d.
+func Defined(op Op, d dtype.Type) bool {
+	class, ok := classes[d]
+	return ok && C.map_defined(C.int32_t(op), class) != 0
+}

@@ -6,6 +6,7 @@ package kernel
 import "C"
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -52,4 +53,31 @@ func (v View) c() C.struct_view {
 		out.shape[i], out.stride[i] = C.int64_t(v.Shape[i]), C.int64_t(v.Strides[i])
 	}
 	return out
+}
+
+// Narrow keeps n elements of a dimension from first on.
+func (v View) Narrow(axis int, first, n int64) View {
+	v.Data = unsafe.Add(v.Data, first*v.Strides[axis]*int64(v.DType.Size()))
+	v.Shape = slices.Clone(v.Shape)
+	v.Shape[axis] = n
+	return v
+}
+
+// Select keeps one element of a dimension and drops the dimension.
+func (v View) Select(axis int, at int64) View {
+	v = v.Narrow(axis, at, 1)
+	v.Shape = slices.Delete(v.Shape, axis, axis+1)
+	v.Strides = slices.Delete(slices.Clone(v.Strides), axis, axis+1)
+	return v
+}
+
+// Diagonal is the vector of the elements whose indices are all equal.
+func (v View) Diagonal() View {
+	n, stride := v.Shape[0], int64(0)
+	for i, d := range v.Shape {
+		n = min(n, d)
+		stride += v.Strides[i]
+	}
+	v.Shape, v.Strides = []int64{n}, []int64{stride}
+	return v
 }
