@@ -133,20 +133,20 @@ func isPointer(c abi.Class) bool {
 	}, c)
 }
 
-// absent is what a function returns that the emulator does not implement: an error code
-// where the type has one, else nothing.
+// absent names what a function returns that the emulator does not implement: an error code
+// where the type has one, else nothing. The constants are in package export.
 func absent(ret string) string {
 	switch ret {
 	case "aclError":
-		return "abi.ACL_ERROR_API_NOT_SUPPORT"
+		return "notSupported"
 	case "aclnnStatus":
-		return "abi.ACLNN_ERR_INNER"
+		return "innerError"
 	case "HcclResult":
-		return "abi.HCCL_E_NOT_SUPPORT"
+		return "hcclNotSupported"
 	case "aclDataType":
 		return "noDataType"
 	case "aclFormat":
 		return "noFormat"
 	}
-	return "0"
+	return "nothing"
 }

@@ -1,0 +1,63 @@
+#include "export.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "_cgo_export.h"
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static __thread void *thread_block;
+
+static void free_block(void *block)
+{
+	free(block);
+	thread_block = 0; // a later destructor of this thread may call CANN again
+}
+
+static void make_key(void)
+{
+	// Without a key the blocks of ended threads leak; nothing else breaks.
+	(void)pthread_key_create(&thread_key, free_block);
+}
+
+void *emu_thread(void)
+{
+	if (!thread_block) {
+		pthread_once(&thread_once, make_key);
+		thread_block = calloc(1, EMU_THREAD_SIZE);
+		pthread_setspecific(thread_key, thread_block);
+	}
+	return thread_block;
+}
+
+void *emu_lookup(const char *name)
+{
+	int low = 0, high = emu_symbol_count;
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+		int order = strcmp(name, emu_symbols[middle].name);
+		if (order == 0)
+			return emu_symbols[middle].address;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return 0;
+}
+
+uint64_t emu_call(int function, uint64_t *words, int n)
+{
+	return emuCall(emu_thread(), function, words, n);
+}
+
+aclnnStatus emu_prepare(int op, uint64_t *words, int n)
+{
+	return (aclnnStatus)emuPrepare(emu_thread(), op, words, n);
+}
+
+aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream)
+{
+	return (aclnnStatus)emuExecute(emu_thread(), op, POINTER(workspace), size, POINTER(executor), POINTER(stream));
+}

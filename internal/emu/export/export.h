@@ -1,0 +1,67 @@
+// What the generated symbols use: packing into words, and the ways into Go.
+#ifndef CANN_EMU_EXPORT_H
+#define CANN_EMU_EXPORT_H
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "zz_cann.h"
+
+// Bytes of the per-thread block; export.go asserts that an rt.Thread fits.
+#define EMU_THREAD_SIZE 20480
+
+// A word is 64 bits: integers are extended by their sign, floating-point values travel as
+// bits, records passed by value as the address of the callee's copy.
+#define WORDS(...) ((uint64_t[]){__VA_ARGS__})
+#define SIGNED(x) ((uint64_t)(int64_t)(x))
+#define UNSIGNED(x) ((uint64_t)(x))
+#define POINTER(x) ((uint64_t)(uintptr_t)(x))
+#define RECORD(x) ((uint64_t)(uintptr_t)&(x))
+#define DOUBLE(x) emu_double_word(x)
+#define FLOAT(x) emu_float_word(x)
+
+static inline uint64_t emu_double_word(double x)
+{
+	uint64_t w;
+	memcpy(&w, &x, sizeof w);
+	return w;
+}
+
+static inline uint64_t emu_float_word(float x)
+{
+	uint32_t w;
+	memcpy(&w, &x, sizeof w);
+	return w;
+}
+
+static inline float emu_float(uint64_t w)
+{
+	uint32_t low = (uint32_t)w;
+	float x;
+	memcpy(&x, &low, sizeof x);
+	return x;
+}
+
+struct emu_symbol {
+	const char *name;
+	void *address;
+};
+
+extern const struct emu_symbol emu_symbols[];
+extern const int emu_symbol_count;
+
+// The address of an exported CANN function, or null: dlsym for programs that link the
+// emulator in.
+void *emu_lookup(const char *name);
+
+// The calling thread's rt.Thread, zeroed at first use and freed when the thread ends; null
+// when memory is exhausted.
+void *emu_thread(void);
+
+uint64_t emu_call(int function, uint64_t *words, int n);
+aclnnStatus emu_prepare(int op, uint64_t *words, int n);
+aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
+
+#endif
