@@ -43,8 +43,9 @@ type window struct{ first, last, prefix int64 }
 
 var everything = window{first: -kernel.Unlimited, last: kernel.Unlimited}
 
+// compressed reports whether the mask stands for a rule and is not read.
 func (m *attentionMask) compressed() bool {
-	return m.tensor != nil && m.mode >= sparseLeft && m.mode != sparsePrefix
+	return m.tensor != nil && m.mode >= sparseLeft && m.mode <= sparseFirst && m.mode != sparsePrefix
 }
 
 // window gives the rule for an item. banded says whether modes 7 and 8 mean this one.
@@ -89,6 +90,9 @@ func (m *attentionMask) checkForm(s *attentionShape) error {
 	if t.Rank() != 2 && t.Rank() != 4 {
 		return fmt.Errorf("atten mask dim should be 2 or 4, but got %d: %v", t.Rank(), t)
 	}
+	if err := m.checkMode(s); err != nil {
+		return err
+	}
 	if legal := m.denseShapes(s); !slices.ContainsFunc(legal, func(d []int64) bool { return slices.Equal(d, t.Shape) }) && (t.Rank() == 4 || !m.compressed()) {
 		return m.shapeError(s, legal)
 	}
@@ -100,6 +104,18 @@ func (m *attentionMask) checkForm(s *attentionShape) error {
 			"pass the upper triangle of that size, or sparseMode 1 with a dense mask", t, m.mode)
 	case m.mode == sparsePrefix && t.Rank() == 2 && s.batch > 1, m.mode == sparsePrefix && t.Rank() == 4 && t.Dim(0) != s.batch:
 		return fmt.Errorf("Prefix mode get invalid atten_mask shape, should be [BNSS] or [B1SS]: %v", t)
+	}
+	return nil
+}
+
+// checkMode states which modes there are.
+func (m *attentionMask) checkMode(s *attentionShape) error {
+	packed := s.layout.packed()
+	switch {
+	case packed && (m.mode == sparsePrefix || m.mode > sparseFirst):
+		return fmt.Errorf("Var len not support sparse mode %d; use 0 to 4 or 6 to 8", m.mode)
+	case m.mode < 0 || m.mode > sparseFirst || m.mode >= sparseLast && !packed:
+		return fmt.Errorf("Not support sparse mode of %d with layout %s; use 0 to 6, or 7 and 8 with TND", m.mode, s.layout.name)
 	}
 	return nil
 }
@@ -157,9 +173,6 @@ func (m *attentionMask) checkWindow(s *attentionShape) error {
 	if m.tensor == nil {
 		return nil
 	}
-	if m.mode < 0 {
-		return fmt.Errorf("Not support sparse mode of %d; use 0 to 8", m.mode)
-	}
 	if m.mode == sparsePrefix2 {
 		if err := m.checkPrefix(s); err != nil {
 			return err
@@ -171,10 +184,8 @@ func (m *attentionMask) checkWindow(s *attentionShape) error {
 	switch m.mode {
 	case sparseDense, sparseRight, sparseBand:
 		return m.checkBand(s)
-	case sparseAll, sparseLeft, sparsePrefix, sparsePrefix2:
-		return nil
 	}
-	return fmt.Errorf("Not support sparse mode of %d with layout %s; 7 and 8 need TND", m.mode, s.layout.name)
+	return nil
 }
 
 func (m *attentionMask) checkBand(s *attentionShape) error {
@@ -232,16 +243,11 @@ func (m *attentionMask) checkPacked(s *attentionShape) error {
 			bad = m.pre < 0 || m.pre+m.next < 0 || it.rows > 0 && it.cols > 0 && it.rows-m.next > it.cols
 		case sparseFirst:
 			bad = i == first && (it.rows-m.next > it.cols || m.pre < it.cols)
-		case sparsePrefix:
-			return fmt.Errorf("Var len not support sparse mode %d", m.mode)
 		}
 		if bad {
 			return fmt.Errorf("preTokens %d and nextTokens %d leave rows of sequence %d (Sq=%d, Skv=%d) that see nothing with sparseMode %d; fail to get sparse info",
 				m.pre, m.next, i, it.rows, it.cols, m.mode)
 		}
-	}
-	if m.mode > sparseFirst {
-		return fmt.Errorf("Var len not support sparse mode %d", m.mode)
 	}
 	return nil
 }
