@@ -1,0 +1,49 @@
+package acl
+
+import "context"
+
+// Allocator is the cache of a device's memory that Malloc takes from. Freed memory stays
+// with the process, so that the next Malloc need not ask the device: sizes are rounded to
+// 512 bytes, small blocks are carved out of segments of 2 MiB, medium ones of 20 MiB, and
+// large ones get segments of their own. All contexts of a device share it.
+type Allocator struct{ x *Context }
+
+// Allocator is the cache of the device's memory.
+func (x *Context) Allocator() *Allocator { return &Allocator{x} }
+
+// AllocatorStats counts bytes and calls since the device was opened.
+type AllocatorStats struct {
+	Allocated     uint64 // bytes of open buffers and workspaces, as asked for
+	InUse         uint64 // bytes of these with their rounding
+	Waiting       uint64 // bytes of closed buffers that streams may still use
+	Reserved      uint64 // bytes held from the device
+	PeakInUse     uint64
+	PeakReserved  uint64
+	Segments      int
+	Mallocs       uint64 // calls that succeeded
+	Frees         uint64
+	DeviceMallocs uint64 // calls passed on to the device
+	DeviceFrees   uint64
+	Retries       uint64 // times the cache was given back because the device was full
+}
+
+// Cached is the number of reserved bytes that are free.
+func (s AllocatorStats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting }
+
+// Stats is a snapshot of the counters.
+func (a *Allocator) Stats() AllocatorStats {
+	return AllocatorStats(a.x.scope.chip.pool.Stats())
+}
+
+// ResetPeaks makes the present figures the peaks.
+func (a *Allocator) ResetPeaks() { a.x.scope.chip.pool.ResetPeaks() }
+
+// EmptyCache waits for all work of the device, at most until ctx ends, and gives the
+// segments without an open buffer back to the device. The error is that of the work, if
+// some failed; then nothing is given back.
+func (a *Allocator) EmptyCache(ctx context.Context) error {
+	if err := a.x.usable("Allocator.EmptyCache"); err != nil {
+		return err
+	}
+	return a.x.scope.chip.pool.Trim(func() error { return a.x.Synchronize(ctx) })
+}

@@ -1,0 +1,154 @@
+package acl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goascend/cann/acl/internal/pool"
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// chip is what all users of one device share: the primary context, the memory and the
+// staging buffers.
+type chip struct {
+	id      int
+	primary *scope
+	pool    *pool.Pool
+	staging staging
+	peers   atomic.Uint64 // bit per device whose memory this one may use
+}
+
+// slot is the place of a device in the process.
+type slot struct {
+	mu   sync.Mutex
+	chip *chip
+}
+
+func slotOf(id int) *slot {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	s := process.slots[id]
+	if s == nil {
+		s = new(slot)
+		process.slots[id] = s
+	}
+	return s
+}
+
+// joinChip gives the device's state with one more reference to its primary context.
+func joinChip(id int) (*chip, error) {
+	s := slotOf(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chip != nil && s.chip.primary.tryRetain() {
+		return s.chip, nil
+	}
+	handle, err := setPrimary(id)
+	if err != nil {
+		e := wrap(err)
+		e.Device = id
+		return nil, e
+	}
+	share()
+	c := &chip{id: id}
+	c.primary = newScope(c, handle)
+	c.pool = pool.New(c)
+	c.staging.init(c)
+	s.chip = c
+	return c, nil
+}
+
+// setPrimary retains the primary context of a device. The handle can only be asked of the
+// thread that has set the device, so this one pair of calls must stay on one thread.
+func setPrimary(id int) (uint64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(int64(id))}, Rebinds: true}
+	if err := c.Do(setDevice, 0); err != nil {
+		return 0, err
+	}
+	c = cshim.Call{Out: 1 << 0}
+	if err := c.Do(getCurrentContext, 0); err != nil {
+		return 0, errors.Join(err, unsetPrimary(id))
+	}
+	return c.Args[0], nil
+}
+
+func unsetPrimary(id int) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(int64(id))}, Rebinds: true}
+	err := c.Do(resetDevice, 0)
+	cshim.Forget()
+	return err
+}
+
+// leave ends the use of the device; nothing refers to its primary context any more.
+func (c *chip) leave() error {
+	s := slotOf(c.id)
+	s.mu.Lock()
+	if s.chip == c {
+		s.chip = nil
+	}
+	s.mu.Unlock()
+	errs := []error{c.primary.drain(), c.staging.close(), c.pool.Trim(c.Synchronize), c.primary.destroyFences()}
+	if err := unsetPrimary(c.id); err != nil {
+		errs = append(errs, c.primary.fail(err))
+	}
+	return errors.Join(append(errs, release())...)
+}
+
+// mayUse reports whether work on this device may use memory of the other one.
+func (c *chip) mayUse(other *chip) bool {
+	return c.id == other.id || other.id < 64 && c.peers.Load()>>other.id&1 != 0
+}
+
+// The pool's source of memory is the device.
+
+// Malloc gives the pool a segment.
+func (c *chip) Malloc(n uint64) (uint64, error) {
+	return c.primary.malloc(n, abi.ACL_MEM_MALLOC_HUGE_FIRST)
+}
+
+// Free takes a segment back.
+func (c *chip) Free(addr uint64) error { return c.primary.free(addr) }
+
+// Synchronize waits for all work on the device, in all contexts.
+func (c *chip) Synchronize() error {
+	call := cshim.Call{Args: [cshim.Args]uint64{forever}}
+	if err := call.Do(synchronizeDevice, c.primary.handle); err != nil {
+		return c.primary.fault(err)
+	}
+	return nil
+}
+
+// malloc calls aclrtMalloc; the error matches pool.ErrExhausted when the device is full.
+func (sc *scope) malloc(n, policy uint64) (uint64, error) {
+	call := cshim.Call{Args: [cshim.Args]uint64{0, n, policy}, Out: 1 << 0}
+	if err := call.Do(malloc, sc.handle); err != nil {
+		e := sc.fail(err)
+		if errors.Is(e, ErrOutOfMemory) {
+			return 0, fmt.Errorf("%w: %w", pool.ErrExhausted, e)
+		}
+		return 0, e
+	}
+	return call.Args[0], nil
+}
+
+func (sc *scope) free(addr uint64) error {
+	call := cshim.Call{Args: [cshim.Args]uint64{addr}}
+	if err := call.Do(free, sc.handle); err != nil {
+		return sc.fail(err)
+	}
+	return nil
+}
+
+// malloc gives a block of the pool; q may be nil.
+func (c *chip) malloc(q *queue, n uint64) (*pool.Block, error) {
+	if q == nil { // not a Stream that is a nil pointer
+		return c.pool.Malloc(nil, n)
+	}
+	return c.pool.Malloc(q, n)
+}

@@ -1,0 +1,90 @@
+package acl
+
+import (
+	"fmt"
+	"maps"
+)
+
+// Code is an aclError or aclnnStatus. The first digit is the class: 1 the caller's mistake,
+// 2 a missing resource or feature, 3 a business limit, 5 a fault inside CANN or the device.
+type Code int32
+
+// Damage is what a failure leaves behind.
+type Damage uint8
+
+// Damages, the lightest first.
+const (
+	DamageNone   Damage = iota // the call was refused; nothing changed
+	DamageWork                 // work queued on the stream is lost or wrong; the device still works
+	DamageDevice               // the device or its context is unusable until it is reset
+)
+
+// String says what can still be used.
+func (d Damage) String() string {
+	return [...]string{
+		"the device is still usable",
+		"results on the stream are lost, the device is still usable",
+		"the device is unusable: close everything on it and open it again, or restart the process",
+	}[d]
+}
+
+// codeInfo is what the tables know of a code.
+type codeInfo struct {
+	name    string // C name
+	meaning string
+	hint    string // "" = the group's hint
+	group   error  // sentinel that errors.Is matches, or nil
+	damage  Damage
+}
+
+// codes describes every code that CANN's runtime and aclnn return.
+var codes = func() map[Code]codeInfo {
+	all := make(map[Code]codeInfo, len(aclCodes)+len(runtimeCodes)+len(operatorCodes))
+	for _, table := range []map[Code]codeInfo{aclCodes, runtimeCodes, operatorCodes} {
+		maps.Copy(all, table)
+	}
+	return all
+}()
+
+// String is the C name, such as "ACL_ERROR_RT_PARAM_INVALID".
+func (c Code) String() string {
+	if i, ok := codes[c]; ok {
+		return i.name
+	}
+	return fmt.Sprintf("code %d", int32(c))
+}
+
+// Meaning is one line on what the code says; "" for a code that is not in the tables.
+func (c Code) Meaning() string { return codes[c].meaning }
+
+// Hint is what to do about it.
+func (c Code) Hint() string {
+	i := codes[c]
+	if i.hint != "" {
+		return i.hint
+	}
+	return groupHints[i.group]
+}
+
+// Damage is what the failure leaves behind. Unknown codes from 500000 on count as a fault of
+// the device.
+func (c Code) Damage() Damage {
+	if i, ok := codes[c]; ok {
+		return i.damage
+	}
+	if c >= 500000 {
+		return DamageDevice
+	}
+	return DamageNone
+}
+
+// group is the sentinel of a code. Codes of newer CANN versions go by their class.
+func (c Code) group() error {
+	if i, ok := codes[c]; ok {
+		return i.group
+	}
+	if c/100000 == 1 {
+		return ErrInvalidArgument
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package acl
+
+import (
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// copyKind is the aclrtMemcpyKind of a direction.
+func copyKind(dst, src *region) uint64 {
+	switch {
+	case dst.mem.host && src.mem.host:
+		return abi.ACL_MEMCPY_HOST_TO_HOST
+	case dst.mem.host:
+		return abi.ACL_MEMCPY_DEVICE_TO_HOST
+	case src.mem.host:
+		return abi.ACL_MEMCPY_HOST_TO_DEVICE
+	}
+	return abi.ACL_MEMCPY_DEVICE_TO_DEVICE
+}
+
+// Copy queues a copy of n bytes between device memory, or device memory and page-locked host
+// memory (aclrtMemcpyAsync). Both must stay unchanged until the stream has passed it. Memory
+// of another device needs EnablePeerAccess. Go slices go through CopyToDevice and
+// CopyFromDevice.
+func (s *Stream) Copy(dst, src Memory, n int) error {
+	const op = "Stream.Copy"
+	if s.closed.Load() {
+		return s.usable(op)
+	}
+	q := s.q
+	if dst == nil || src == nil || n < 0 {
+		return q.refuse(op, ErrInvalidArgument, "a copy of %d bytes, or of a nil buffer, is not possible", n)
+	}
+	to, from := dst.where(), src.where()
+	if err := q.accept(op, to, uint64(n)); err != nil {
+		return err
+	}
+	if err := q.accept(op, from, uint64(n)); err != nil {
+		return err
+	}
+	if to.mem.host && from.mem.host {
+		return q.refuse(op, ErrNotSupported, "a stream does not copy from host to host; use copy on the bytes")
+	}
+	if n == 0 {
+		return nil
+	}
+	c := cshim.Call{Args: [cshim.Args]uint64{to.addr, to.size, from.addr, uint64(n), copyKind(to, from), q.handle}}
+	if err := c.Do(memcpyAsync, q.scope.handle); err != nil {
+		return q.fault(err)
+	}
+	return nil
+}
+
+// Copy2D queues a copy of rows (aclrtMemcpy2dAsync): height rows of width bytes, which are
+// dpitch bytes apart in dst and spitch in src. Width is at most 5 000 000, height 5 242 880.
+func (s *Stream) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+	const op = "Stream.Copy2D"
+	if err := s.usable(op); err != nil {
+		return err
+	}
+	q := s.q
+	to, from, err := q.scope.rows(op, dst, dpitch, src, spitch, width, height)
+	if err != nil || width == 0 || height == 0 {
+		return err
+	}
+	to.mem.use(q)
+	from.mem.use(q)
+	c := cshim.Call{Args: [cshim.Args]uint64{to.addr, uint64(dpitch), from.addr, uint64(spitch), uint64(width), uint64(height), copyKind(to, from), q.handle}}
+	if err := c.Do(memcpy2DAsync, q.scope.handle); err != nil {
+		return q.fault(err)
+	}
+	return nil
+}
+
+// rows checks the arguments of a two-dimensional copy.
+func (sc *scope) rows(op string, dst Memory, dpitch int, src Memory, spitch, width, height int) (to, from *region, err error) {
+	const widest = 1 << 40
+	switch {
+	case dst == nil || src == nil:
+		return nil, nil, sc.refuse(op, ErrInvalidArgument, "a buffer is nil")
+	case width < 0 || height < 0 || dpitch < width || spitch < width || max(dpitch, spitch) > widest || height > widest/max(1, dpitch, spitch):
+		return nil, nil, sc.refuse(op, ErrInvalidArgument, "%d rows of %d bytes, %d and %d bytes apart, are not possible", height, width, dpitch, spitch)
+	}
+	to, from = dst.where(), src.where()
+	for _, e := range []struct {
+		r     *region
+		pitch int
+	}{{to, dpitch}, {from, spitch}} {
+		var need uint64
+		if width > 0 && height > 0 {
+			need = uint64(height-1)*uint64(e.pitch) + uint64(width)
+		}
+		if err := sc.check(op, e.r, need); err != nil {
+			return nil, nil, err
+		}
+	}
+	return to, from, nil
+}
+
+// Memset queues setting the first n bytes of the buffer to a value (aclrtMemsetAsync).
+func (s *Stream) Memset(dst *Buffer, value byte, n int) error {
+	const op = "Stream.Memset"
+	if err := s.usable(op); err != nil {
+		return err
+	}
+	q := s.q
+	if n < 0 {
+		return q.refuse(op, ErrInvalidArgument, "%d bytes are not possible", n)
+	}
+	r := dst.where()
+	if err := q.accept(op, r, uint64(n)); err != nil || n == 0 {
+		return err
+	}
+	c := cshim.Call{Args: [cshim.Args]uint64{r.addr, r.size, uint64(value), uint64(n), q.handle}}
+	if err := c.Do(memsetAsync, q.scope.handle); err != nil {
+		return q.fault(err)
+	}
+	return nil
+}
+
+// Copy copies n bytes now and returns when it is done (aclrtMemcpy). It does not wait for
+// work on streams: synchronise those that use the memory first.
+func (x *Context) Copy(dst, src Memory, n int) error {
+	const op = "Context.Copy"
+	if err := x.usable(op); err != nil {
+		return err
+	}
+	sc := x.scope
+	if dst == nil || src == nil || n < 0 {
+		return sc.refuse(op, ErrInvalidArgument, "a copy of %d bytes, or of a nil buffer, is not possible", n)
+	}
+	to, from := dst.where(), src.where()
+	for _, r := range []*region{to, from} {
+		if err := sc.check(op, r, uint64(n)); err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return sc.do(memcpy, to.addr, to.size, from.addr, uint64(n), copyKind(to, from))
+}
+
+// Copy2D copies rows now, as Stream.Copy2D queues it (aclrtMemcpy2d).
+func (x *Context) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+	const op = "Context.Copy2D"
+	if err := x.usable(op); err != nil {
+		return err
+	}
+	to, from, err := x.scope.rows(op, dst, dpitch, src, spitch, width, height)
+	if err != nil || width == 0 || height == 0 {
+		return err
+	}
+	return x.scope.do(memcpy2D, to.addr, uint64(dpitch), from.addr, uint64(spitch), uint64(width), uint64(height), copyKind(to, from))
+}
+
+// Memset sets the first n bytes of the buffer now (aclrtMemset); see Copy.
+func (x *Context) Memset(dst *Buffer, value byte, n int) error {
+	const op = "Context.Memset"
+	if err := x.usable(op); err != nil {
+		return err
+	}
+	if n < 0 {
+		return x.scope.refuse(op, ErrInvalidArgument, "%d bytes are not possible", n)
+	}
+	r := dst.where()
+	if err := x.scope.check(op, r, uint64(n)); err != nil || n == 0 {
+		return err
+	}
+	return x.scope.do(memset, r.addr, r.size, uint64(value), uint64(n))
+}

@@ -1,0 +1,188 @@
+package acl
+
+import (
+	"time"
+
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// Device is an open device: its primary context, and what can be asked of the device. Every
+// Device of one number shares the context, the memory cache and the default stream.
+type Device struct {
+	Context
+	rt *Runtime
+}
+
+// Device opens a device by its number, 0 to DeviceCount-1 (aclrtSetDevice). The first time
+// in a process takes seconds on hardware. Each needs a Close.
+func (rt *Runtime) Device(id int) (*Device, error) {
+	if err := rt.usable("Runtime.Device"); err != nil {
+		return nil, err
+	}
+	c, err := joinChip(id)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{rt: rt}
+	d.scope, d.dev = c.primary, d
+	d.open(KindDevice)
+	return d, nil
+}
+
+// ID is the device's number.
+func (d *Device) ID() int { return d.scope.chip.id }
+
+// Runtime is what the device was opened from.
+func (d *Device) Runtime() *Runtime { return d.rt }
+
+// MemInfo is the device's memory in bytes: what no process has, and all of it without what
+// the system reserves (aclrtGetMemInfo of ACL_HBM_MEM).
+func (d *Device) MemInfo() (free, total int64, err error) {
+	if err := d.usable("Device.MemInfo"); err != nil {
+		return 0, 0, err
+	}
+	c := cshim.Call{Args: [cshim.Args]uint64{abi.ACL_HBM_MEM}, Out: 1<<1 | 1<<2}
+	if err := c.Do(getMemInfo, d.scope.handle); err != nil {
+		return 0, 0, d.scope.fail(err)
+	}
+	return int64(c.Args[1]), int64(c.Args[2]), nil
+}
+
+// CanAccessPeer reports whether work on this device could use memory of the other one
+// (aclrtDeviceCanAccessPeer).
+func (d *Device) CanAccessPeer(other *Device) (bool, error) {
+	if err := d.usable("Device.CanAccessPeer"); err != nil {
+		return false, err
+	}
+	v, err := d.scope.ask(canAccessPeer, 0, 0, uint64(d.ID()), uint64(other.ID()))
+	return int32(v) != 0, err
+}
+
+// EnablePeerAccess lets work on this device use memory of the other one, not the other way
+// round (aclrtDeviceEnablePeerAccess). Once more does no harm.
+func (d *Device) EnablePeerAccess(other *Device) error {
+	return d.peerAccess("Device.EnablePeerAccess", other, true)
+}
+
+// DisablePeerAccess ends EnablePeerAccess (aclrtDeviceDisablePeerAccess).
+func (d *Device) DisablePeerAccess(other *Device) error {
+	return d.peerAccess("Device.DisablePeerAccess", other, false)
+}
+
+func (d *Device) peerAccess(op string, other *Device, on bool) error {
+	if err := d.usable(op); err != nil {
+		return err
+	}
+	peer := other.ID()
+	if peer >= 64 {
+		return d.scope.refuse(op, ErrNotSupported, "device %d: peers are possible among devices 0 to 63", peer)
+	}
+	f := disablePeerAccess
+	if on {
+		f = enablePeerAccess
+	}
+	if err := d.scope.do(f, uint64(peer), 0); err != nil {
+		return err
+	}
+	if on {
+		d.scope.chip.peers.Or(1 << peer)
+	} else {
+		d.scope.chip.peers.And(^(uint64(1) << peer))
+	}
+	return nil
+}
+
+// Abort stops all work of all processes' streams on the device and drops what is queued
+// (aclrtDeviceTaskAbort); calls under way give ErrAborted.
+func (d *Device) Abort(limit time.Duration) error {
+	if err := d.usable("Device.Abort"); err != nil {
+		return err
+	}
+	return d.scope.do(abortDeviceTasks, uint64(d.ID()), uint64(limit.Milliseconds()))
+}
+
+// SaturationMode is what a kernel makes of a numeric overflow.
+type SaturationMode int
+
+// Saturation modes, with the values of aclrtFloatOverflowMode.
+const (
+	Saturate SaturationMode = abi.ACL_RT_OVERFLOW_MODE_SATURATION // the largest finite value
+	InfNaN   SaturationMode = abi.ACL_RT_OVERFLOW_MODE_INFNAN     // as IEEE 754 has it; the default
+)
+
+// SetSaturation sets the device's mode (aclrtSetDeviceSatMode).
+func (d *Device) SetSaturation(m SaturationMode) error {
+	if err := d.usable("Device.SetSaturation"); err != nil {
+		return err
+	}
+	return d.scope.do(setSatMode, uint64(m))
+}
+
+// Saturation is the device's mode (aclrtGetDeviceSatMode).
+func (d *Device) Saturation() (SaturationMode, error) {
+	if err := d.usable("Device.Saturation"); err != nil {
+		return 0, err
+	}
+	v, err := d.scope.ask(getSatMode, 0)
+	return SaturationMode(int32(v)), err
+}
+
+// Core is a kind of AI core.
+type Core int
+
+// Kinds of cores, with the values of aclrtDevResLimitType.
+const (
+	CubeCore   Core = abi.ACL_RT_DEV_RES_CUBE_CORE
+	VectorCore Core = abi.ACL_RT_DEV_RES_VECTOR_CORE
+)
+
+// SetCoreLimit lets this process use at most n cores of a kind (aclrtSetDeviceResLimit, from
+// CANN 8.5).
+func (d *Device) SetCoreLimit(c Core, n int) error {
+	if err := d.usable("Device.SetCoreLimit"); err != nil {
+		return err
+	}
+	return d.scope.do(setCoreLimit, uint64(d.ID()), uint64(c), uint64(n))
+}
+
+// CoreLimit is how many cores of a kind this process may use (aclrtGetDeviceResLimit, from
+// CANN 8.5).
+func (d *Device) CoreLimit(c Core) (int, error) {
+	if err := d.usable("Device.CoreLimit"); err != nil {
+		return 0, err
+	}
+	v, err := d.scope.ask(getCoreLimit, 2, uint64(d.ID()), uint64(c))
+	return int(uint32(v)), err
+}
+
+// ResetCoreLimits undoes SetCoreLimit for all kinds (aclrtResetDeviceResLimit, from CANN
+// 8.5).
+func (d *Device) ResetCoreLimits() error {
+	if err := d.usable("Device.ResetCoreLimits"); err != nil {
+		return err
+	}
+	return d.scope.do(resetCoreLimit, uint64(d.ID()))
+}
+
+// SetKernelTimeout limits how long a kernel may run, in whole seconds, rounded up
+// (aclrtSetOpExecuteTimeOut); by default about 18 minutes.
+func (d *Device) SetKernelTimeout(limit time.Duration) error {
+	return d.timeout("Device.SetKernelTimeout", setKernelTimeout, limit)
+}
+
+// SetWaitTimeout limits how long a stream waits for an event, in whole seconds, rounded up
+// (aclrtSetOpWaitTimeout); 0, the default, is without limit.
+func (d *Device) SetWaitTimeout(limit time.Duration) error {
+	return d.timeout("Device.SetWaitTimeout", setWaitTimeout, limit)
+}
+
+func (d *Device) timeout(op string, f *cshim.Func, limit time.Duration) error {
+	if err := d.usable(op); err != nil {
+		return err
+	}
+	if limit < 0 {
+		return d.scope.refuse(op, ErrInvalidArgument, "a limit of %v is not possible", limit)
+	}
+	return d.scope.do(f, uint64((limit+time.Second-1)/time.Second))
+}

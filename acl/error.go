@@ -1,0 +1,173 @@
+package acl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goascend/cann/cshim"
+)
+
+// Groups of errors, for errors.Is. Every error of this package is an *Error that matches at
+// most one of them.
+var (
+	ErrNotInstalled    = errors.New("CANN, its driver or a package of it is not installed")
+	ErrNotSupported    = errors.New("not supported by this CANN version, driver or chip")
+	ErrInvalidArgument = errors.New("invalid argument")
+	ErrClosed          = errors.New("used after Close")
+	ErrWrongDevice     = errors.New("object of another device or context")
+	ErrOutOfMemory     = errors.New("out of memory")
+	ErrExhausted       = errors.New("resource exhausted")
+	ErrTimeout         = errors.New("timeout")
+	ErrAborted         = errors.New("aborted")
+	ErrKernel          = errors.New("kernel failed on the device")
+	ErrOverflow        = errors.New("numeric overflow")
+	ErrDeviceLost      = errors.New("device lost")
+	ErrCapture         = errors.New("not allowed while a graph is captured")
+)
+
+// groupHints say what to do about the codes that have no closer hint.
+var groupHints = map[error]string{
+	ErrNotInstalled:    "install CANN and its driver and source CANN's set_env.sh, or build with -tags emu for the emulator",
+	ErrNotSupported:    "update CANN, the driver and the firmware together",
+	ErrInvalidArgument: "CANN's message names the argument",
+	ErrClosed:          "do not use an object after Close",
+	ErrWrongDevice:     "use streams, events and buffers of one device together",
+	ErrOutOfMemory:     "free buffers, call Allocator.EmptyCache, or make the work smaller; other processes may hold memory of the device",
+	ErrExhausted:       "close objects that are no longer needed",
+	ErrTimeout:         "wait longer, or look for a task that hangs",
+	ErrAborted:         "launch the work again",
+	ErrKernel:          "run again with ASCEND_LAUNCH_BLOCKING=1 to find the operator; a buffer freed or overwritten too early is a frequent cause",
+	ErrDeviceLost:      "look at npu-smi info and dmesg; reset the device or restart the process",
+	ErrCapture:         "make the call before or after the capture",
+}
+
+// Error is a failed or refused call.
+type Error struct {
+	Op      string // C function that failed, such as "aclrtMalloc", or Go call that was refused
+	Code    Code   // CANN's code; 0 when CANN was not called, or not to blame
+	Name    string // C name of Code
+	Message string // CANN's own text, or why the call was refused
+	Hint    string // what to do
+	Device  int    // -1 when the call concerns none
+	Stream  int    // CANN's number of the stream, -1 when the call concerns none
+
+	// Suspects are the operators that may have caused an asynchronous fault, the most likely
+	// one first: those of the stream's launches since it was last known to be well.
+	Suspects []string
+
+	group error
+	cause error
+}
+
+// Error is one line, or more when CANN's message has more.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Device >= 0 {
+		fmt.Fprintf(&b, " on device %d", e.Device)
+		if e.Stream >= 0 {
+			fmt.Fprintf(&b, " stream %d", e.Stream)
+		}
+	}
+	if e.Code != 0 {
+		fmt.Fprintf(&b, ": %s (%d)", e.Name, int32(e.Code))
+		if m := e.Code.Meaning(); m != "" {
+			b.WriteString(": " + m)
+		}
+	} else if e.group != nil {
+		b.WriteString(": " + e.group.Error())
+	}
+	if e.Message != "" {
+		b.WriteString(": " + strings.TrimSpace(e.Message))
+	}
+	if e.cause != nil {
+		b.WriteString(": " + e.cause.Error())
+	}
+	switch n := len(e.Suspects); {
+	case n == 1:
+		b.WriteString("; most likely " + e.Suspects[0])
+	case n > 1:
+		fmt.Fprintf(&b, "; most likely %s, of the last launches %s", e.Suspects[0], strings.Join(e.Suspects, ", "))
+	}
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	if e.Code != 0 {
+		b.WriteString("; " + e.Damage().String())
+	}
+	return b.String()
+}
+
+// Unwrap gives the group and the cause (a context's error, *cshim.LibraryError,
+// *cshim.SymbolError) to errors.Is and errors.As.
+func (e *Error) Unwrap() []error {
+	var out []error
+	for _, err := range []error{e.group, e.cause} {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// Damage says what can still be used after the error.
+func (e *Error) Damage() Damage { return e.Code.Damage() }
+
+// refuse is the error of a call that this package did not pass on to CANN.
+func refuse(op string, group error, format string, args ...any) *Error {
+	return &Error{Op: op, Message: fmt.Sprintf(format, args...), Hint: groupHints[group], Device: -1, Stream: -1, group: group}
+}
+
+// wrap makes an *Error of an error of the shim.
+func wrap(err error) *Error {
+	e := &Error{Device: -1, Stream: -1}
+	var failed *cshim.Error
+	var symbol *cshim.SymbolError
+	var library *cshim.LibraryError
+	switch {
+	case errors.As(err, &failed):
+		e.Op, e.Code, e.Message = failed.Func, Code(failed.Code), failed.Message
+		e.Name, e.Hint, e.group = e.Code.String(), e.Code.Hint(), e.Code.group()
+		// aclnn reports a failed allocation inside an operator under codes of its own.
+		if e.group == nil && outOfMemoryText(e.Message) {
+			e.group, e.Hint = ErrOutOfMemory, groupHints[ErrOutOfMemory]
+		}
+	case errors.As(err, &symbol):
+		e.Op, e.group, e.cause = symbol.Symbol, ErrNotSupported, symbol
+		e.Hint = groupHints[ErrNotSupported]
+	case errors.As(err, &library):
+		// The shim's text says what to install.
+		e.Op, e.group, e.cause = library.Library.String(), ErrNotInstalled, library
+	default:
+		e.Op, e.group, e.cause = "acl", ErrInvalidArgument, err
+	}
+	return e
+}
+
+func outOfMemoryText(s string) bool {
+	return strings.Contains(s, "EL0004") || strings.Contains(s, "Failed to allocate")
+}
+
+// interrupted is the error of a wait that its context ended. CANN's object is not affected.
+func interrupted(op string, ctx context.Context) *Error {
+	e := &Error{Op: op, Device: -1, Stream: -1, cause: ctx.Err(), Message: "the wait ended early, the work goes on and can be waited for again"}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.group = ErrTimeout
+	}
+	return e
+}
+
+// codeOf is CANN's code in an error of the shim or of this package, 0 when there is none.
+func codeOf(err error) Code {
+	var failed *cshim.Error
+	if errors.As(err, &failed) {
+		return Code(failed.Code)
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}

@@ -1,0 +1,88 @@
+package acl
+
+import (
+	"unsafe"
+
+	"github.com/goascend/cann/cshim"
+)
+
+// HostBuffer is page-locked host memory. Copies between it and a device are asynchronous and
+// fast; it belongs to C, so the garbage collector does not move or free it.
+type HostBuffer struct {
+	owned
+	region
+}
+
+// MallocHost gives n bytes of page-locked host memory (aclrtMallocHost). It is slow and
+// scarce: keep buffers and use them again.
+func (x *Context) MallocHost(n int) (*HostBuffer, error) {
+	if err := x.usable("Context.MallocHost"); err != nil {
+		return nil, err
+	}
+	sc := x.scope.chip.primary
+	if n <= 0 {
+		return nil, sc.refuse("Context.MallocHost", ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
+	}
+	addr, err := sc.ask(mallocHost, 0, 0, uint64(n))
+	if err != nil {
+		return nil, err
+	}
+	sc.retain()
+	h := &HostBuffer{region: region{
+		mem:  &memory{scope: sc, home: direct{freeHost}, host: true},
+		addr: addr, size: uint64(n),
+	}}
+	h.open(KindHostBuffer)
+	return h, nil
+}
+
+// Close waits for the streams that copy from or to the buffer and frees it (aclrtFreeHost).
+// Slices of it must not be touched afterwards. Closing a view does nothing.
+func (h *HostBuffer) Close() error {
+	if h.kind != KindHostBuffer || !h.owned.close() {
+		return nil
+	}
+	return h.region.close()
+}
+
+// Address is the host address.
+func (h *HostBuffer) Address() uint64 { return h.addr }
+
+// Size is the number of bytes.
+func (h *HostBuffer) Size() int { return int(h.size) }
+
+func (h *HostBuffer) where() *region {
+	if h == nil {
+		return nil
+	}
+	return &h.region
+}
+
+// View is the part of the buffer of size bytes from offset on. It shares the memory and is
+// closed with it.
+func (h *HostBuffer) View(offset, size int) (*HostBuffer, error) {
+	r, err := h.part("HostBuffer.View", offset, size)
+	if err != nil {
+		return nil, err
+	}
+	return &HostBuffer{region: r}, nil
+}
+
+// Bytes is the buffer's memory; nil after Close.
+func (h *HostBuffer) Bytes() []byte {
+	if h.mem.closed.Load() {
+		return nil
+	}
+	return cshim.Bytes(h.addr, int(h.size))
+}
+
+// Slice is the buffer's memory as elements of type T, as many as fit; nil after Close.
+func Slice[T Element](h *HostBuffer) []T {
+	b := h.Bytes()
+	var zero T
+	n := len(b) / int(unsafe.Sizeof(zero))
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
+}

@@ -1,0 +1,130 @@
+package pool
+
+import "errors"
+
+// Trim waits for the work on the device, by calling wait, and gives every segment without a
+// taken block back to the device. The pool can be used while it waits.
+func (p *Pool) Trim(wait func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.settle(wait); err != nil {
+		return err
+	}
+	return p.shrink()
+}
+
+// Forget drops a stream that has no work any more and gets none; its free blocks are
+// anyone's. Call it before the stream is destroyed, when its Fence already gives nil.
+func (p *Pool) Forget(s Stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.streams[s]; l != nil {
+		l.gone = true
+		delete(p.streams, s)
+		p.disown(l)
+	}
+}
+
+// Stats is a snapshot of the counters.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stats
+}
+
+// ResetPeaks makes the present figures the peaks.
+func (p *Pool) ResetPeaks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.PeakInUse, p.stats.PeakReserved = p.stats.InUse, p.stats.Reserved
+}
+
+// disown makes the free blocks of a stream nobody's.
+func (p *Pool) disown(l *lists) {
+	var blocks []*Block
+	for _, f := range []*bins{&l.small, &l.large} {
+		f.drain(func(b *Block) {
+			b.owner = &p.nobody
+			blocks = append(blocks, b)
+		})
+	}
+	for _, b := range blocks {
+		p.insert(b)
+	}
+}
+
+// adopt makes the free blocks of idle streams nobody's.
+func (p *Pool) adopt() error {
+	for s, l := range p.streams {
+		idle, err := s.Idle()
+		if err != nil {
+			return err
+		}
+		if idle {
+			p.disown(l)
+		}
+	}
+	return nil
+}
+
+// settle makes every freed block nobody's after a wait for all work on the device. The
+// blocks are set aside first, so that those freed during the wait are not taken for safe.
+func (p *Pool) settle(wait func() error) error {
+	var aside []*Block
+	for _, l := range p.streams {
+		for _, f := range []*bins{&l.small, &l.large} {
+			f.drain(func(b *Block) { aside = append(aside, b) })
+		}
+	}
+	fenced := p.pending
+	p.pending = nil
+	p.mu.Unlock()
+	err := wait()
+	p.mu.Lock()
+	if err != nil {
+		// Nothing is known of the work: everything goes back to where it was.
+		for _, b := range aside {
+			if b.owner.gone {
+				b.owner = &p.nobody
+			}
+			p.insert(b)
+		}
+		p.pending = append(p.pending, fenced...)
+		return err
+	}
+	for _, w := range fenced {
+		p.end(w)
+		aside = append(aside, w.block)
+	}
+	for _, b := range aside {
+		b.owner = &p.nobody
+		p.insert(b)
+	}
+	return nil
+}
+
+// shrink gives nobody's whole segments back to the device.
+func (p *Pool) shrink() error {
+	var errs []error
+	for _, f := range []*bins{&p.nobody.small, &p.nobody.large} {
+		var kept []*Block
+		f.drain(func(b *Block) {
+			if !b.whole() {
+				kept = append(kept, b)
+				return
+			}
+			if err := p.source.Free(b.addr); err != nil {
+				errs = append(errs, err)
+				kept = append(kept, b)
+				return
+			}
+			p.stats.DeviceFrees++
+			p.stats.Segments--
+			p.stats.Reserved -= b.size
+		})
+		for _, b := range kept {
+			f.add(b)
+		}
+	}
+	return errors.Join(errs...)
+}

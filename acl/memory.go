@@ -1,0 +1,139 @@
+package acl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goascend/cann/acl/internal/pool"
+	"github.com/goascend/cann/cshim"
+)
+
+// Memory is memory that the device can copy from and to: a *Buffer or a *HostBuffer.
+type Memory interface {
+	Address() uint64
+	Size() int
+	where() *region
+}
+
+// region is a range of an allocation.
+type region struct {
+	mem        *memory
+	addr, size uint64
+}
+
+// memory is an allocation, shared by its buffer and the views of it.
+type memory struct {
+	scope  *scope // primary context of the device
+	home   home
+	host   bool
+	closed atomic.Bool
+	owner  *queue      // stream that it belongs to, nil for none
+	block  *pool.Block // of the pool's memory
+
+	last  atomic.Pointer[queue] // the last user, which is the next one most of the time
+	mu    sync.Mutex
+	users []*queue // streams but the owner that have used it
+}
+
+// home is where memory goes when it is closed.
+type home interface {
+	takeBack(m *memory, addr uint64) error
+}
+
+// use notes that work on a stream uses the memory.
+func (m *memory) use(q *queue) {
+	if m.last.Load() == q {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last.Store(q)
+	if q != m.owner && !slices.Contains(m.users, q) {
+		m.users = append(m.users, q)
+	}
+}
+
+// accept checks that a stream may use n bytes of memory, and notes that it does.
+func (q *queue) accept(op string, r *region, n uint64) error {
+	if err := q.scope.check(op, r, n); err != nil {
+		return err
+	}
+	r.mem.use(q)
+	return nil
+}
+
+// check refuses memory that is closed, too small or of another device.
+func (sc *scope) check(op string, r *region, n uint64) error {
+	switch {
+	case r == nil:
+		return sc.refuse(op, ErrInvalidArgument, "the buffer is nil")
+	case r.mem.closed.Load():
+		return sc.refuse(op, ErrClosed, "the buffer of %d bytes is closed", r.size)
+	case n > r.size:
+		return sc.refuse(op, ErrInvalidArgument, "%d bytes are needed, the buffer has %d", n, r.size)
+	case !r.mem.host && !sc.chip.mayUse(r.mem.scope.chip):
+		return sc.refuse(op, ErrWrongDevice, "the buffer is on device %d and peer access to it is not enabled", r.mem.scope.chip.id)
+	}
+	return nil
+}
+
+// pooled is the home of memory of the cache.
+type pooled struct{}
+
+func (pooled) takeBack(m *memory, _ uint64) error {
+	users := make([]pool.Stream, len(m.users))
+	for i, q := range m.users {
+		users[i] = q
+	}
+	return m.scope.chip.pool.Free(m.block, users)
+}
+
+// direct is the home of memory that did not come from the cache. It is freed at once, so
+// that the streams that used it must have ended.
+type direct struct{ free *cshim.Func }
+
+func (d direct) takeBack(m *memory, addr uint64) error {
+	var errs []error
+	for _, q := range m.users {
+		if q.gone.Load() {
+			continue
+		}
+		c := cshim.Call{Args: [cshim.Args]uint64{q.handle, forever}}
+		if err := c.Do(synchronizeStream, q.scope.handle); err != nil {
+			errs = append(errs, q.fault(err))
+		}
+	}
+	c := cshim.Call{Args: [cshim.Args]uint64{addr}}
+	if err := c.Do(d.free, m.scope.handle); err != nil {
+		errs = append(errs, m.scope.fail(err))
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the memory; views of it find it closed.
+func (r *region) close() error {
+	m := r.mem
+	m.closed.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return errors.Join(m.home.takeBack(m, r.addr), m.scope.release())
+}
+
+// outOfMemory completes the error of a failed allocation with what would have been needed.
+func (sc *scope) outOfMemory(op string, n uint64, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return sc.refuse(op, ErrInvalidArgument, "%v", err)
+	}
+	if !errors.Is(err, pool.ErrExhausted) {
+		return err
+	}
+	s := sc.chip.pool.Stats()
+	full := *e
+	full.Message = fmt.Sprintf("%s: %d bytes do not fit; this process holds %d bytes of the device, %d of them in use; %s",
+		op, n, s.Reserved, s.InUse+s.Waiting, e.Message)
+	return &full
+}

@@ -1,0 +1,189 @@
+package acl
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"go.uber.org/zap"
+
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// Config says how the process uses CANN. The zero value is the usual one.
+type Config struct {
+	// File is the path of the JSON file that aclInit reads, "" for none. CANN takes one per
+	// process: it counts the first time only, and a later Open with another is refused.
+	File string `json:"file,omitempty"`
+	// LaunchBlocking synchronises after each launch, so that a fault shows at the call that
+	// caused it. The environment variable ASCEND_LAUNCH_BLOCKING=1 turns it on too.
+	LaunchBlocking bool `json:"launch_blocking,omitempty"`
+	// LeakStacks keeps the stack at which each object was made, for the report of a leak.
+	// Costs microseconds per object.
+	LeakStacks bool `json:"leak_stacks,omitempty"`
+}
+
+// Option is an optional part of Open that is no data.
+type Option func()
+
+// Logger gives the package a logger. It is told of leaks and of failures that no call can
+// return. Without a logger nothing is printed.
+func Logger(l *zap.Logger) Option { return func() { process.log.Store(l) } }
+
+// process is the state that CANN has once per process.
+var process struct {
+	log      atomic.Pointer[zap.Logger]
+	stacks   atomic.Bool
+	blocking atomic.Bool
+
+	mu       sync.Mutex
+	refs     int
+	joined   bool // somebody else had initialised CANN
+	file     string
+	everOpen bool
+	slots    map[int]*slot
+}
+
+// Runtime is an open CANN. CANN is initialised once per process: every Open joins it, and
+// it is finalised when the last Runtime and everything made from them is closed.
+type Runtime struct {
+	owned
+	soc string
+}
+
+// Open initialises CANN (aclInit) or joins what is open. Each Open needs a Close. On a
+// machine without CANN the error is ErrNotInstalled and lists the libraries and paths tried.
+func Open(cfg Config, options ...Option) (*Runtime, error) {
+	for _, o := range options {
+		o()
+	}
+	process.stacks.Store(cfg.LeakStacks)
+	process.blocking.Store(cfg.LaunchBlocking || os.Getenv("ASCEND_LAUNCH_BLOCKING") == "1")
+	if err := retain(cfg.File); err != nil {
+		return nil, err
+	}
+	rt := new(Runtime)
+	var c cshim.Call
+	// A null name, or a library without the function, leaves the name empty.
+	if p, err := c.Value(getSocName, 0); err == nil {
+		rt.soc = cshim.CString(p)
+	}
+	rt.open(KindRuntime)
+	return rt, nil
+}
+
+// retain counts a user of CANN, and initialises it for the first one.
+func retain(file string) error {
+	p := &process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.everOpen && file != p.file {
+		return refuse("acl.Open", ErrInvalidArgument, "CANN was initialised with configuration file %q and cannot take %q in the same process", p.file, file)
+	}
+	if p.refs > 0 {
+		p.refs++
+		return nil
+	}
+	// CANN's handlers of SIGSEGV and others would replace those of Go's runtime.
+	if _, set := os.LookupEnv("ASCEND_COREDUMP_SIGNAL"); !set {
+		if err := os.Setenv("ASCEND_COREDUMP_SIGNAL", "none"); err != nil {
+			return wrap(err)
+		}
+	}
+	joined, err := initialise(file)
+	if err != nil {
+		return wrap(err)
+	}
+	p.refs, p.joined, p.file, p.everOpen = 1, joined, file, true
+	if p.slots == nil {
+		p.slots = make(map[int]*slot)
+	}
+	return nil
+}
+
+// share counts one more user of CANN, which is open.
+func share() {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	process.refs++
+}
+
+// initialise calls aclInit; joined says that another part of the process had done so.
+func initialise(file string) (joined bool, err error) {
+	var c cshim.Call
+	if file != "" {
+		text := append([]byte(file), 0)
+		c.Host, c.HostArg = unsafe.Pointer(&text[0]), 1
+	}
+	err = c.Do(aclInit, 0)
+	if codeOf(err) == abi.ACL_ERROR_REPEAT_INITIALIZE {
+		return true, nil
+	}
+	return false, err
+}
+
+// release takes back one retain. The last one finalises CANN, but not if somebody else
+// initialised it and this version cannot count users.
+func release() error {
+	p := &process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refs--
+	if p.refs > 0 {
+		return nil
+	}
+	var c cshim.Call
+	err := c.Do(aclFinalizeReference, 0)
+	var missing *cshim.SymbolError
+	if errors.As(err, &missing) {
+		if p.joined {
+			return nil
+		}
+		c = cshim.Call{}
+		err = c.Do(aclFinalize, 0)
+	}
+	cshim.Forget()
+	if err == nil || codeOf(err) == abi.ACL_ERROR_REPEAT_FINALIZE {
+		return nil
+	}
+	return wrap(err)
+}
+
+// Close gives the runtime back; the second time it does nothing. Devices and what was made
+// from them stay usable.
+func (rt *Runtime) Close() error {
+	if !rt.close() {
+		return nil
+	}
+	return release()
+}
+
+// usable refuses calls on a closed runtime.
+func (rt *Runtime) usable(op string) error {
+	if rt.closed.Load() {
+		return refuse(op, ErrClosed, "the runtime is closed")
+	}
+	return nil
+}
+
+// SoC is the chip's name, such as "Ascend910B1"; "" when CANN does not know it
+// (aclrtGetSocName). With different chips in one machine it is that of device 0.
+func (rt *Runtime) SoC() string { return rt.soc }
+
+// Emulated reports whether the program calls the emulator linked into it.
+func (rt *Runtime) Emulated() bool { return cshim.Emulated }
+
+// DeviceCount is the number of devices that the process can see (aclrtGetDeviceCount).
+func (rt *Runtime) DeviceCount() (int, error) {
+	if err := rt.usable("Runtime.DeviceCount"); err != nil {
+		return 0, err
+	}
+	c := cshim.Call{Out: 1 << 0}
+	if err := c.Do(getDeviceCount, 0); err != nil {
+		return 0, wrap(err)
+	}
+	return int(uint32(c.Args[0])), nil
+}

@@ -1,0 +1,154 @@
+package acl
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goascend/cann/acl/internal/pool"
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// staging is page-locked memory through which Go slices reach the device, so that C never
+// keeps a Go pointer: many small slots for short copies and a few large ones.
+type staging struct {
+	chip         *chip
+	small, large chan *slotBuffer
+}
+
+const (
+	smallSlot, smallSlots = 64 << 10, 32
+	largeSlot, largeSlots = 4 << 20, 4
+)
+
+// slotBuffer is one piece of staging memory. In its channel it may still be in use by a
+// copy, until its fence has passed.
+type slotBuffer struct {
+	addr  uint64 // 0 until it is first used
+	size  uint64
+	fence *fence
+}
+
+func (s *staging) init(c *chip) {
+	s.chip = c
+	s.small, s.large = slots(smallSlot, smallSlots), slots(largeSlot, largeSlots)
+}
+
+func slots(size uint64, n int) chan *slotBuffer {
+	c := make(chan *slotBuffer, n)
+	for range n {
+		c <- &slotBuffer{size: size}
+	}
+	return c
+}
+
+func (s *staging) class(size uint64) chan *slotBuffer {
+	if size <= smallSlot {
+		return s.small
+	}
+	return s.large
+}
+
+// acquire takes the slot that has been in use longest and waits until it is free; ok is
+// false when all slots are taken and wait is false.
+func (s *staging) acquire(ctx context.Context, size uint64, wait bool) (b *slotBuffer, ok bool, err error) {
+	class := s.class(size)
+	if wait {
+		select {
+		case b = <-class:
+		case <-ctx.Done():
+			return nil, false, interrupted("acl.staging", ctx)
+		}
+	} else {
+		select {
+		case b = <-class:
+		default:
+			return nil, false, nil
+		}
+	}
+	if err := s.ready(ctx, b); err != nil {
+		class <- b
+		return nil, false, err
+	}
+	return b, true, nil
+}
+
+// ready waits for the slot's last copy, and allocates the slot at its first use.
+func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	if b.addr != 0 {
+		return nil
+	}
+	addr, err := s.chip.primary.ask(mallocHost, 0, 0, b.size)
+	b.addr = addr
+	return err
+}
+
+// wait waits for the copy that uses the slot.
+func (b *slotBuffer) wait(ctx context.Context) error {
+	f := b.fence
+	if f == nil {
+		return nil
+	}
+	if !f.q.gone.Load() {
+		cut, err := f.scope.wait(ctx, synchronizeEvent, f.handle, false)
+		if cut {
+			return f.q.interrupted("acl.staging", ctx)
+		}
+		if err != nil {
+			err = f.q.fault(err)
+			f.Release()
+			b.fence = nil
+			return err
+		}
+	}
+	f.Release()
+	b.fence = nil
+	return nil
+}
+
+// release puts a slot back; its fence, if it has one, tells when it is free.
+func (s *staging) release(b *slotBuffer) { s.class(b.size) <- b }
+
+// transfer queues a copy between a slot and the device.
+func (q *queue) transfer(b *slotBuffer, r region, n, kind uint64) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{r.addr, r.size, b.addr, n, kind, q.handle}}
+	if kind == abi.ACL_MEMCPY_DEVICE_TO_HOST {
+		c.Args = [cshim.Args]uint64{b.addr, b.size, r.addr, n, kind, q.handle}
+	}
+	if err := c.Do(memcpyAsync, q.scope.handle); err != nil {
+		return q.fault(err)
+	}
+	f, err := q.Fence()
+	if err != nil {
+		// Nothing else can tell when the slot is free.
+		c = cshim.Call{Args: [cshim.Args]uint64{q.handle, forever}}
+		if e := c.Do(synchronizeStream, q.scope.handle); e != nil {
+			err = errors.Join(err, q.fault(e))
+		}
+		return err
+	}
+	b.fence, _ = f.(*fence)
+	return nil
+}
+
+// close frees the slots when no stream is left.
+func (s *staging) close() error {
+	var errs []error
+	for _, class := range []chan *slotBuffer{s.small, s.large} {
+		for range cap(class) {
+			b := <-class
+			if b.fence != nil {
+				b.fence.Release()
+			}
+			if b.addr != 0 {
+				errs = append(errs, s.chip.primary.do(freeHost, b.addr))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var _ pool.Stream = (*queue)(nil)

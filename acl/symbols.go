@@ -1,0 +1,72 @@
+package acl
+
+import "github.com/goascend/cann/cshim"
+
+// The C functions of the package, each looked for when it is first called.
+var (
+	aclInit              = function("aclInit")
+	aclFinalize          = function("aclFinalize")
+	aclFinalizeReference = function("aclFinalizeReference")
+
+	getVersion     = function("aclrtGetVersion")
+	getCANNVersion = function("aclsysGetCANNVersion")
+	getVersionStr  = function("aclsysGetVersionStr")
+	getSocName     = function("aclrtGetSocName")
+
+	getDeviceCount      = function("aclrtGetDeviceCount")
+	setDevice           = function("aclrtSetDevice")
+	resetDevice         = function("aclrtResetDevice")
+	getCurrentContext   = function("aclrtGetCurrentContext")
+	createContext       = function("aclrtCreateContext")
+	destroyContext      = function("aclrtDestroyContext")
+	synchronizeDevice   = function("aclrtSynchronizeDeviceWithTimeout")
+	abortDeviceTasks    = function("aclrtDeviceTaskAbort")
+	getDeviceInfo       = function("aclrtGetDeviceInfo")
+	getDeviceCapability = function("aclGetDeviceCapability")
+	getMemInfo          = function("aclrtGetMemInfo")
+	canAccessPeer       = function("aclrtDeviceCanAccessPeer")
+	enablePeerAccess    = function("aclrtDeviceEnablePeerAccess")
+	disablePeerAccess   = function("aclrtDeviceDisablePeerAccess")
+	setSatMode          = function("aclrtSetDeviceSatMode")
+	getSatMode          = function("aclrtGetDeviceSatMode")
+	setSysParam         = function("aclrtCtxSetSysParamOpt")
+	getSysParam         = function("aclrtCtxGetSysParamOpt")
+	setCoreLimit        = function("aclrtSetDeviceResLimit")
+	getCoreLimit        = function("aclrtGetDeviceResLimit")
+	resetCoreLimit      = function("aclrtResetDeviceResLimit")
+	setKernelTimeout    = function("aclrtSetOpExecuteTimeOut")
+	setWaitTimeout      = function("aclrtSetOpWaitTimeout")
+
+	createStream      = function("aclrtCreateStreamWithConfig")
+	destroyStream     = function("aclrtDestroyStream")
+	getStreamID       = function("aclrtStreamGetId")
+	synchronizeStream = function("aclrtSynchronizeStreamWithTimeout")
+	queryStream       = function("aclrtStreamQuery")
+	abortStream       = function("aclrtStreamAbort")
+	stopStream        = function("aclrtStreamStop")
+	setFailureMode    = function("aclrtSetStreamFailureMode")
+	launchHostFunc    = function("aclrtLaunchHostFunc")
+
+	createEvent      = function("aclrtCreateEventExWithFlag")
+	destroyEvent     = function("aclrtDestroyEvent")
+	recordEvent      = function("aclrtRecordEvent")
+	waitEvent        = function("aclrtStreamWaitEvent")
+	queryEvent       = function("aclrtQueryEventStatus")
+	synchronizeEvent = function("aclrtSynchronizeEventWithTimeout")
+	elapsedTime      = function("aclrtEventElapsedTime")
+	eventTimestamp   = function("aclrtEventGetTimestamp")
+
+	malloc        = function("aclrtMalloc")
+	free          = function("aclrtFree")
+	mallocHost    = function("aclrtMallocHost")
+	freeHost      = function("aclrtFreeHost")
+	mallocManaged = function("aclrtMemAllocManaged")
+	memcpy        = function("aclrtMemcpy")
+	memcpyAsync   = function("aclrtMemcpyAsync")
+	memcpy2D      = function("aclrtMemcpy2d")
+	memcpy2DAsync = function("aclrtMemcpy2dAsync")
+	memset        = function("aclrtMemset")
+	memsetAsync   = function("aclrtMemsetAsync")
+)
+
+func function(name string) *cshim.Func { return cshim.NewFunc(cshim.ACL, name) }
