@@ -171,7 +171,7 @@ func TestSliceToNZRefuses(t *testing.T) {
 // A product with a weight in FRACTAL_NZ storage has the bits of the one with the weight in
 // plain rows, for the stored matrix and for its transpose.
 func TestGemmReadsNZ(t *testing.T) {
-	eachVariant(t, func(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
 		for _, c := range []struct {
 			d, out dtype.Type
