@@ -54,8 +54,8 @@ func Of(dt DType, v float64) (Scalar, error) {
 	return Scalar{}, fmt.Errorf("aclnn: a scalar cannot have dtype %v", dt)
 }
 
-// Complex is a complex64 scalar.
-func Complex(v complex64) Scalar {
+// ComplexScalar is a complex64 scalar.
+func ComplexScalar(v complex64) Scalar {
 	return scalar(dtype.Complex64, uint64(math.Float32bits(real(v)))|uint64(math.Float32bits(imag(v)))<<32)
 }
 

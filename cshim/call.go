@@ -69,13 +69,22 @@ func (c *Call) run(b *C.struct_cann_call) {
 		b.rebinds = 1
 	}
 	if c.CallsBack {
-		C.cann_call_back(b, c.Host)
+		callBack(b, c.Host)
 	} else {
 		C.cann_call(b, c.Host)
 	}
 	if c.Out != 0 {
 		c.Args = *(*[Args]uint64)(unsafe.Pointer(&b.args))
 	}
+}
+
+// callBack calls through a copy on the heap: Go code that runs meanwhile may move the stack,
+// and C must not see b move.
+func callBack(b *C.struct_cann_call, host unsafe.Pointer) {
+	h := new(C.struct_cann_call)
+	*h = *b
+	C.cann_call_back(h, host)
+	*b = *h
 }
 
 // failure makes the error of a failed call and frees its text. It is its own function so
