@@ -1,0 +1,162 @@
+package rt
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCallFaultCode is the table "call × fault → code" of what CANN answers.
+func TestCallFaultCode(t *testing.T) {
+	p := newProcess(t)
+	th := p.thread(0)
+	other := p.thread(1)
+	stream := p.stream(th)
+	foreign := p.stream(other)
+	ex := p.event(th)
+	plain := p.out(th, "aclrtCreateEventWithFlag", 0, uint64(eventSync))
+	device := p.out(th, "aclrtMalloc", 0, 4096, 0)
+	host := p.out(th, "aclrtMallocHost", 0, 4096)
+	dead := p.out(new(Thread), "aclrtCreateContext", 0, 2)
+	p.must(th, "aclrtDestroyContext", dead)
+	word := new(uint64)
+	out := address(word)
+	never := uint64(1<<64 - 1)
+	set := func() *Thread { return &Thread{Context: th.Context} }
+	bare := func() *Thread { return new(Thread) }
+
+	stopped := p.stream(th)
+	p.must(th, "aclrtSetStreamFailureMode", stopped, 1)
+	busy := p.stream(th)
+	release := make(chan struct{})
+	p.submit(th, busy, func() error { <-release; return nil })
+	pending := p.event(th)
+	p.must(th, "aclrtRecordEvent", pending, busy)
+	noTime := p.out(th, "aclrtCreateEventExWithFlag", 0, uint64(eventSync))
+	p.must(th, "aclrtRecordEvent", noTime, stream)
+	p.must(th, "aclrtRecordEvent", ex, stream)
+	p.must(th, "aclrtSynchronizeStream", stream)
+	unrecorded := p.event(th)
+
+	for _, c := range []struct {
+		fault    string
+		thread   func() *Thread
+		function string
+		args     []uint64
+		code     int32
+	}{
+		{"null out", set, "aclrtGetDeviceCount", []uint64{0}, 100000},
+		{"null out", set, "aclrtGetDevice", []uint64{0}, 100000},
+		{"null out", set, "aclrtCreateStream", []uint64{0}, 100000},
+		{"null out", set, "aclrtCreateEvent", []uint64{0}, 100000},
+		{"null out", set, "aclrtGetCurrentContext", []uint64{0}, 100000},
+		{"null out", set, "aclrtGetMemInfo", []uint64{1, 0, out}, 100000},
+		{"null out", set, "aclrtMalloc", []uint64{0, 64, 0}, 100000},
+		{"null out", set, "aclrtStreamQuery", []uint64{stream, 0}, 100000},
+		{"null out", set, "aclrtGetVersion", []uint64{out, out, 0}, 100000},
+		{"null out", set, "aclrtGetRunMode", []uint64{0}, 100000},
+
+		{"id beyond the last", set, "aclrtSetDevice", []uint64{4}, 107001},
+		{"negative id", set, "aclrtSetDevice", []uint64{never}, 107001},
+		{"id beyond the last", set, "aclrtCreateContext", []uint64{out, 4}, 107001},
+		{"device not set", set, "aclrtResetDevice", []uint64{3}, 507007},
+
+		{"no context", bare, "aclrtGetDevice", []uint64{out}, 107002},
+		{"no context", bare, "aclrtMalloc", []uint64{out, 64, 0}, 107002},
+		{"no context", bare, "aclrtMallocHost", []uint64{out, 64}, 107002},
+		{"no context", bare, "aclrtCreateStream", []uint64{out}, 107002},
+		{"no context", bare, "aclrtCreateEvent", []uint64{out}, 107002},
+		{"no context", bare, "aclrtGetMemInfo", []uint64{1, out, out}, 107002},
+		{"no context", bare, "aclrtSynchronizeDevice", nil, 107002},
+		{"no context", bare, "aclrtMemcpyAsync", []uint64{device, 64, host, 64, 1, 0}, 107002},
+		{"no context", bare, "aclrtGetCurrentContext", []uint64{out}, 107002},
+
+		{"stream of another context", set, "aclrtRecordEvent", []uint64{ex, foreign}, 107003},
+		{"stream of another context", set, "aclrtDestroyStream", []uint64{foreign}, 107003},
+		{"stream of another context", set, "aclrtStreamQuery", []uint64{foreign, out}, 107003},
+		{"stream of another context", set, "aclrtStreamWaitEvent", []uint64{foreign, ex}, 107003},
+		{"stream of another context", set, "aclrtMemcpyAsync", []uint64{device, 64, host, 64, 1, foreign}, 107003},
+
+		{"size 0", set, "aclrtMalloc", []uint64{out, 0, 0}, 100000},
+		{"size 0", set, "aclrtMallocHost", []uint64{out, 0}, 100000},
+		{"exhausted", set, "aclrtMalloc", []uint64{out, 1 << 30, 0}, 207001},
+		{"size that overflows", set, "aclrtMalloc", []uint64{out, never, 0}, 207001},
+		{"null", set, "aclrtFree", []uint64{0}, 100000},
+		{"null", set, "aclrtFreeHost", []uint64{0}, 100000},
+		{"null", set, "aclrtDestroyStream", []uint64{0}, 100000},
+		{"null", set, "aclrtDestroyEvent", []uint64{0}, 100000},
+		{"not an allocation", set, "aclrtFree", []uint64{device + 64}, 107000},
+		{"not an allocation", set, "aclrtFreeHost", []uint64{host + 64}, 107000},
+
+		{"destMax below count", set, "aclrtMemcpy", []uint64{device, 32, host, 64, 1}, 107000},
+		{"destMax 0", set, "aclrtMemcpy", []uint64{device, 0, host, 64, 1}, 107000},
+		{"destMax below count", set, "aclrtMemcpyAsync", []uint64{device, 32, host, 64, 1, stream}, 107000},
+		{"kind 6", set, "aclrtMemcpy", []uint64{device, 64, host, 64, 6}, 100000},
+		{"null source", set, "aclrtMemcpy", []uint64{device, 64, 0, 64, 1}, 100000},
+		{"null target", set, "aclrtMemcpy", []uint64{0, 64, host, 64, 1}, 100000},
+		{"count 0", set, "aclrtMemcpy", []uint64{0, 0, 0, 0, 1}, 0},
+		{"same address", set, "aclrtMemcpy", []uint64{device, 64, device, 64, 3}, 0},
+		{"host memory as device memory", set, "aclrtMemcpy", []uint64{host, 64, host + 64, 64, 1}, 107000},
+		{"device memory as host memory", set, "aclrtMemcpy", []uint64{device, 64, device + 64, 64, 1}, 107000},
+		{"beyond the allocation", set, "aclrtMemcpy", []uint64{device + 4096, 64, host, 64, 1}, 107000},
+		{"host to host", set, "aclrtMemcpyAsync", []uint64{host, 64, host + 64, 64, 0, stream}, 207000},
+		{"width above pitch", set, "aclrtMemcpy2d", []uint64{device, 16, host, 16, 17, 2, 1}, 107000},
+		{"count above maxCount", set, "aclrtMemset", []uint64{device, 16, 0, 17}, 107000},
+		{"foreign memory", set, "aclrtMemset", []uint64{out, 8, 0, 8}, 107000},
+
+		{"timeout 0", set, "aclrtSynchronizeStreamWithTimeout", []uint64{stream, 0}, 107000},
+		{"timeout -2", set, "aclrtSynchronizeStreamWithTimeout", []uint64{stream, never - 1}, 107000},
+		{"expired", set, "aclrtSynchronizeStreamWithTimeout", []uint64{busy, 1}, 507046},
+		{"timeout 0", set, "aclrtSynchronizeDeviceWithTimeout", []uint64{0}, 107000},
+		{"expired", set, "aclrtSynchronizeDeviceWithTimeout", []uint64{1}, 507046},
+		{"timeout 0", set, "aclrtSynchronizeEventWithTimeout", []uint64{pending, 0}, 107000},
+		{"expired", set, "aclrtSynchronizeEventWithTimeout", []uint64{pending, 1}, 507047},
+
+		{"flag 0", set, "aclrtCreateEventWithFlag", []uint64{out, 0}, 107000},
+		{"unknown flag", set, "aclrtCreateEventWithFlag", []uint64{out, 0x1000}, 107000},
+		{"unknown flag", set, "aclrtCreateEventExWithFlag", []uint64{out, 0x4}, 107000},
+		{"Ex event", set, "aclrtResetEvent", []uint64{ex, stream}, 207000},
+		{"Ex event", set, "aclrtQueryEvent", []uint64{ex, out}, 207000},
+		{"Ex event", set, "aclrtQueryEventWaitStatus", []uint64{ex, out}, 207000},
+		{"recorded but not passed", set, "aclrtEventElapsedTime", []uint64{out, ex, pending}, 507000},
+		{"unrecorded", set, "aclrtEventElapsedTime", []uint64{out, unrecorded, ex}, 507000},
+		{"no time line", set, "aclrtEventElapsedTime", []uint64{out, noTime, ex}, 107006},
+		{"plain event", set, "aclrtResetEvent", []uint64{plain, stream}, 0},
+
+		{"null", set, "aclrtSetCurrentContext", []uint64{0}, 100000},
+		{"destroyed", set, "aclrtSetCurrentContext", []uint64{dead}, 107000},
+		{"primary", set, "aclrtDestroyContext", []uint64{th.Context}, 107002},
+		{"destroyed", set, "aclrtDestroyContext", []uint64{dead}, 507007},
+		{"stop to continue", set, "aclrtSetStreamFailureMode", []uint64{stopped, 0}, 207000},
+		{"unknown mode", set, "aclrtSetStreamFailureMode", []uint64{stream, 2}, 107000},
+		{"null stream", set, "aclrtSetStreamFailureMode", []uint64{0, 1}, 100000},
+
+		{"same device", set, "aclrtDeviceCanAccessPeer", []uint64{out, 1, 1}, 100000},
+		{"no such peer", set, "aclrtDeviceEnablePeerAccess", []uint64{9, 0}, 107001},
+		{"flags", set, "aclrtDeviceEnablePeerAccess", []uint64{1, 1}, 100000},
+		{"option never set", set, "aclrtCtxGetSysParamOpt", []uint64{0, out}, 107021},
+		{"no subscription", set, "aclrtProcessReport", []uint64{1}, 107012},
+		{"timeout 0", set, "aclrtProcessReport", []uint64{0}, 100000},
+		{"no subscription", set, "aclrtLaunchCallback", []uint64{1, 0, 0, stream}, 107015},
+		{"null function", set, "aclrtLaunchCallback", []uint64{0, 0, 0, stream}, 107000},
+		{"block type", set, "aclrtLaunchCallback", []uint64{1, 0, 2, stream}, 100000},
+		{"stale stream", set, "aclrtSynchronizeStream", []uint64{0xdead0}, 107000},
+		{"stale event", set, "aclrtRecordEvent", []uint64{stream, stream}, 107000},
+	} {
+		th := c.thread()
+		got := p.call(th, c.function, c.args...)
+		text := takeText(th)
+		require.Equal(t, c.code, got, "%s: %s: %s", c.function, c.fault, text)
+		if c.code != 0 {
+			require.NotEmpty(t, text, "%s: %s leaves no text", c.function, c.fault)
+			require.Equal(t, c.code, th.LastError)
+			require.Empty(t, takeText(th), "reading clears the text")
+		}
+	}
+	close(release)
+	p.must(th, "aclrtFree", device)
+	p.must(th, "aclrtFreeHost", host)
+	for _, e := range []uint64{ex, plain, pending, noTime, unrecorded} {
+		p.must(th, "aclrtDestroyEvent", e)
+	}
+}

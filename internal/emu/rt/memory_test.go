@@ -1,0 +1,134 @@
+package rt
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestAllocatorAgainstModel allocates and frees at random and checks that live ranges never
+// overlap, that free memory adds up, and that everything joins again in the end.
+func TestAllocatorAgainstModel(t *testing.T) {
+	p := newProcess(t)
+	p.thread(0)
+	m := p.r.devices[0].memory
+	rapid.Check(t, func(rt *rapid.T) {
+		live := make(map[uint64]uint64)
+		for range rapid.IntRange(1, 80).Draw(rt, "length") {
+			if len(live) > 0 && rapid.Bool().Draw(rt, "free") {
+				addrs := make([]uint64, 0, len(live))
+				for a := range live {
+					addrs = append(addrs, a)
+				}
+				a := rapid.SampledFrom(slices.Sorted(slices.Values(addrs))).Draw(rt, "address")
+				require.True(rt, m.release(a))
+				require.False(rt, m.release(a), "freed twice")
+				_, err := m.Resolve(a, 1)
+				require.Error(rt, err, "use after free")
+				delete(live, a)
+				continue
+			}
+			n := rapid.Uint64Range(1, 3<<20).Draw(rt, "size")
+			a, ok := m.alloc(n)
+			if !ok {
+				continue
+			}
+			require.Zero(rt, a%64)
+			for b, k := range live {
+				require.False(rt, a < b+k && b < a+n, "%d bytes at %#x overlap %d at %#x", n, a, k, b)
+			}
+			live[a] = n
+			_, err := m.Resolve(a, int64(n))
+			require.NoError(rt, err)
+			_, err = m.Resolve(a, int64(n)+1)
+			require.Error(rt, err, "beyond the end")
+			_, err = m.Resolve(a+n-1, 1)
+			require.NoError(rt, err)
+		}
+		for a := range live {
+			require.True(rt, m.release(a))
+		}
+		free, total := m.info()
+		require.Equal(rt, total, free)
+		require.Len(rt, m.free, 1, "free ranges must join")
+	})
+}
+
+// TestCopies moves bytes along every way and compares.
+func TestCopies(t *testing.T) {
+	p := newProcess(t)
+	th := p.thread(0)
+	s := p.stream(th)
+	a, b := p.out(th, "aclrtMalloc", 0, 1000, 0), p.out(th, "aclrtMalloc", 0, 1000, 0)
+	pinnedA, pinnedB := p.out(th, "aclrtMallocHost", 0, 1000), p.out(th, "aclrtMallocHost", 0, 1000)
+	in, back := make([]byte, 1000), make([]byte, 1000)
+	for i := range in {
+		in[i] = byte(i * 7)
+	}
+	pageable, result := address(&in[0]), address(&back[0])
+
+	p.must(th, "aclrtMemcpy", pinnedA, 1000, pageable, 1000, 0)
+	p.must(th, "aclrtMemcpyAsync", a, 1000, pinnedA, 1000, 1, s)
+	p.must(th, "aclrtMemcpyAsync", b, 1000, a, 1000, 3, s)
+	p.must(th, "aclrtMemcpyAsync", pinnedB, 1000, b, 1000, 2, s)
+	p.must(th, "aclrtSynchronizeStream", s)
+	p.must(th, "aclrtMemcpy", result, 1000, pinnedB, 1000, 4)
+	require.Equal(t, in, back)
+
+	clear(back)
+	p.must(th, "aclrtMemsetAsync", a, 1000, 0xAB, 1000, s)
+	p.must(th, "aclrtMemcpyAsync", result, 1000, a, 1000, 2, s) // pageable: done when the call returns
+	for i := range back {
+		require.Equal(t, byte(0xAB), back[i])
+	}
+
+	// Rows of 10 bytes, 20 apart in the source and 25 in the target.
+	p.must(th, "aclrtMemset", b, 1000, 0, 1000)
+	p.must(th, "aclrtMemcpy2d", b, 25, pageable, 20, 10, 30, 1)
+	p.must(th, "aclrtMemcpy", result, 1000, b, 1000, 2)
+	for row := range 30 {
+		require.Equal(t, in[20*row:20*row+10], back[25*row:25*row+10])
+		require.Equal(t, make([]byte, 15), back[25*row+10:25*row+25])
+	}
+	for _, x := range []uint64{a, b} {
+		p.must(th, "aclrtFree", x)
+	}
+	for _, x := range []uint64{pinnedA, pinnedB} {
+		p.must(th, "aclrtFreeHost", x)
+	}
+	p.must(th, "aclrtDestroyStream", s)
+}
+
+func TestPeerMemory(t *testing.T) {
+	p := newProcess(t)
+	th0, th1 := p.thread(0), p.thread(1)
+	a, b := p.out(th0, "aclrtMalloc", 0, 64, 0), p.out(th1, "aclrtMalloc", 0, 64, 0)
+	require.Equal(t, int32(107000), p.call(th0, "aclrtMemcpy", a, 64, b, 64, 3))
+	require.Contains(t, takeText(th0), "aclrtDeviceEnablePeerAccess")
+	p.must(th0, "aclrtDeviceEnablePeerAccess", 1, 0)
+	p.must(th0, "aclrtDeviceEnablePeerAccess", 1, 0)
+	p.must(th0, "aclrtMemcpy", a, 64, b, 64, 3)
+	p.must(th0, "aclrtDeviceDisablePeerAccess", 1)
+	require.Equal(t, int32(107000), p.call(th0, "aclrtMemcpy", a, 64, b, 64, 3))
+	p.must(th0, "aclrtFree", a)
+	p.must(new(Thread), "aclrtFree", b) // needs no context
+}
+
+// TestUnifiedTail: kernels move whole blocks, so an allocation has room behind its end.
+func TestUnifiedTail(t *testing.T) {
+	p := newProcess(t)
+	th := p.thread(0)
+	addr := p.out(th, "aclrtMalloc", 0, 100, 0)
+	m := p.r.devices[0].memory
+	_, err := m.Resolve(addr, 160) // (100+63)/32*32
+	require.NoError(t, err)
+	_, err = m.Resolve(addr, 161)
+	require.ErrorContains(t, err, "beyond")
+	p.must(th, "aclrtFree", addr)
+	addr = p.out(th, "aclrtMallocAlign32", 0, 100, 0)
+	_, err = m.Resolve(addr, 129)
+	require.Error(t, err)
+	p.must(th, "aclrtFree", addr)
+}
