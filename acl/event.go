@@ -107,7 +107,9 @@ func (e *Event) Record(s *Stream) error {
 	if err := c.Do(recordEvent, q.scope.handle); err != nil {
 		return q.fault(err)
 	}
-	e.last.Store(q)
+	if e.last.Load() != q {
+		e.last.Store(q)
+	}
 	return nil
 }
 
