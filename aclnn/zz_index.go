@@ -1432,6 +1432,39 @@ func (p *SliceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// SliceNzParams are the arguments of aclnnSliceNz, in C order.
+type SliceNzParams struct {
+	Self  *Tensor
+	Dim   int64
+	Start int64
+	End   int64
+	Out   *Tensor // output
+}
+
+var opSliceNz = Operator{
+	Name: "SliceNz", Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
+	Params: "self dim start end out",
+}
+
+// SliceNz launches aclnnSliceNz (libcust_opapi, custom operator package) on st.
+func SliceNz(st *acl.Stream, p SliceNzParams) error {
+	c := NewCall(st, &opSliceNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SliceNzParams) Operator() *Operator { return &opSliceNz }
+
+// Encode implements Params.
+func (p *SliceNzParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Start)
+	c.Int64(p.End)
+	c.Tensor(p.Out)
+}
+
 // SliceV2Params are the arguments of aclnnSliceV2, in C order.
 type SliceV2Params struct {
 	Self   *Tensor

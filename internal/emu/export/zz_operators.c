@@ -8751,1152 +8751,1162 @@ aclnnStatus aclnnSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *e
 	return emu_execute(874, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSliceV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *starts, const aclIntArray *ends, const aclIntArray *axes, const aclIntArray *steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSliceNzGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(875, WORDS(POINTER(self), POINTER(starts), POINTER(ends), POINTER(axes), POINTER(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(875, WORDS(POINTER(self), SIGNED(dim), SIGNED(start), SIGNED(end), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSliceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSliceNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(875, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSlogdetGetWorkspaceSize(const aclTensor *self, aclTensor *signOut, aclTensor *logOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSliceV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *starts, const aclIntArray *ends, const aclIntArray *axes, const aclIntArray *steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(876, WORDS(POINTER(self), POINTER(signOut), POINTER(logOut), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(876, WORDS(POINTER(self), POINTER(starts), POINTER(ends), POINTER(axes), POINTER(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSlogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSliceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(876, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSmoothL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSlogdetGetWorkspaceSize(const aclTensor *self, aclTensor *signOut, aclTensor *logOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(877, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(877, WORDS(POINTER(self), POINTER(signOut), POINTER(logOut), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSmoothL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSlogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(877, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSmoothL1LossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSmoothL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(878, WORDS(POINTER(gradOut), POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(878, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSmoothL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSmoothL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(878, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSmoothL1LossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(879, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(879, WORDS(POINTER(gradOut), POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSoftMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSmoothL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(879, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftMarginLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(880, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(880, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftMarginLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(880, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftMarginLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(881, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(881, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftMarginLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(881, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(882, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(882, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(882, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *features, aclTensor *labels, aclTensor *loss, aclTensor *backprop, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(883, WORDS(POINTER(features), POINTER(labels), POINTER(loss), POINTER(backprop), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(883, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(883, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *features, aclTensor *labels, aclTensor *loss, aclTensor *backprop, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(884, WORDS(POINTER(self), POINTER(beta), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(884, WORDS(POINTER(features), POINTER(labels), POINTER(loss), POINTER(backprop), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftplus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmaxCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(884, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(885, WORDS(POINTER(gradOutput), POINTER(self), POINTER(beta), POINTER(threshold), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(885, WORDS(POINTER(self), POINTER(beta), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftplusBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftplus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(885, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(886, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(886, WORDS(POINTER(gradOutput), POINTER(self), POINTER(beta), POINTER(threshold), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSoftshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftplusBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(886, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(887, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(887, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSoftshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(887, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftsignGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(888, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(888, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftsign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(888, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftsignBackwardGetWorkspaceSize(const aclTensor *gradients, const aclTensor *features, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftsignGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(889, WORDS(POINTER(gradients), POINTER(features), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(889, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSoftsignBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftsign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(889, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftsignBackwardGetWorkspaceSize(const aclTensor *gradients, const aclTensor *features, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(890, WORDS(POINTER(self), UNSIGNED(stable), SIGNED(dim), UNSIGNED(descending), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(890, WORDS(POINTER(gradients), POINTER(features), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftsignBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(890, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSortWithIndexGetWorkspaceSize(const aclTensor *x, const aclTensor *index, int64_t axis, bool descending, bool stable, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(891, WORDS(POINTER(x), POINTER(index), SIGNED(axis), UNSIGNED(descending), UNSIGNED(stable), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(891, WORDS(POINTER(self), UNSIGNED(stable), SIGNED(dim), UNSIGNED(descending), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSortWithIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(891, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x, const aclTensor *sparseWeight, const aclTensor *index, const aclTensor *xScale, const aclTensor *sparseWeightScale, const aclTensor *biasOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSortWithIndexGetWorkspaceSize(const aclTensor *x, const aclTensor *index, int64_t axis, bool descending, bool stable, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(892, WORDS(POINTER(x), POINTER(sparseWeight), POINTER(index), POINTER(xScale), POINTER(sparseWeightScale), POINTER(biasOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(892, WORDS(POINTER(x), POINTER(index), SIGNED(axis), UNSIGNED(descending), UNSIGNED(stable), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSortWithIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(892, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSplitTensorGetWorkspaceSize(const aclTensor *self, uint64_t splitSections, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x, const aclTensor *sparseWeight, const aclTensor *index, const aclTensor *xScale, const aclTensor *sparseWeightScale, const aclTensor *biasOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(893, WORDS(POINTER(self), UNSIGNED(splitSections), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(893, WORDS(POINTER(x), POINTER(sparseWeight), POINTER(index), POINTER(xScale), POINTER(sparseWeightScale), POINTER(biasOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnSplitTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSparse4to2QuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(893, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSplitWithSizeGetWorkspaceSize(const aclTensor *self, const aclIntArray *splitSize, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSplitTensorGetWorkspaceSize(const aclTensor *self, uint64_t splitSections, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(894, WORDS(POINTER(self), POINTER(splitSize), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(894, WORDS(POINTER(self), UNSIGNED(splitSections), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSplitWithSize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSplitTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(894, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSplitWithSizeGetWorkspaceSize(const aclTensor *self, const aclIntArray *splitSize, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(895, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(895, WORDS(POINTER(self), POINTER(splitSize), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSplitWithSize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(895, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSqrtBackwardGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(896, WORDS(POINTER(y), POINTER(dy), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(896, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSqrtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(896, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSquareGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSqrtBackwardGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(897, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(897, WORDS(POINTER(y), POINTER(dy), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSquare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSqrtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(897, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStackGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSquareGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(898, WORDS(POINTER(tensors), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(898, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnStack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSquare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(898, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStdGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStackGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(899, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(899, WORDS(POINTER(tensors), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnStd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(899, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *stdOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStdGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(900, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(stdOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(900, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnStdMeanCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(900, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *stdOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(901, WORDS(POINTER(self), POINTER(windowOptional), POINTER(out), SIGNED(nFft), SIGNED(hopLength), SIGNED(winLength), UNSIGNED(normalized), UNSIGNED(onesided), UNSIGNED(returnComplex), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(901, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(stdOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStdMeanCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(901, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStridedSliceGetWorkspaceSize(const aclTensor *self, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, int64_t beginMask, int64_t endMask, int64_t ellipsisMask, int64_t newAxisMask, int64_t shrinkAxisMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(902, WORDS(POINTER(self), POINTER(begin), POINTER(end), POINTER(strides), SIGNED(beginMask), SIGNED(endMask), SIGNED(ellipsisMask), SIGNED(newAxisMask), SIGNED(shrinkAxisMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(902, WORDS(POINTER(self), POINTER(windowOptional), POINTER(out), SIGNED(nFft), SIGNED(hopLength), SIGNED(winLength), UNSIGNED(normalized), UNSIGNED(onesided), UNSIGNED(returnComplex), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnStridedSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(902, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStridedSliceAssignV2GetWorkspaceSize(aclTensor *varRef, const aclTensor *inputValue, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, const aclIntArray *axesOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStridedSliceGetWorkspaceSize(const aclTensor *self, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, int64_t beginMask, int64_t endMask, int64_t ellipsisMask, int64_t newAxisMask, int64_t shrinkAxisMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(903, WORDS(POINTER(varRef), POINTER(inputValue), POINTER(begin), POINTER(end), POINTER(strides), POINTER(axesOptional), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(903, WORDS(POINTER(self), POINTER(begin), POINTER(end), POINTER(strides), SIGNED(beginMask), SIGNED(endMask), SIGNED(ellipsisMask), SIGNED(newAxisMask), SIGNED(shrinkAxisMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnStridedSliceAssignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStridedSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(903, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStridedSliceAssignV2GetWorkspaceSize(aclTensor *varRef, const aclTensor *inputValue, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, const aclIntArray *axesOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(904, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(904, WORDS(POINTER(varRef), POINTER(inputValue), POINTER(begin), POINTER(end), POINTER(strides), POINTER(axesOptional), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStridedSliceAssignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(904, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(905, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(905, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSumGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(906, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(906, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(906, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSumV2GetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSumGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(907, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(907, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSvdGetWorkspaceSize(const aclTensor *input, bool fullMatrices, bool computeUV, aclTensor *sigma, aclTensor *u, aclTensor *v, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSumV2GetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(908, WORDS(POINTER(input), UNSIGNED(fullMatrices), UNSIGNED(computeUV), POINTER(sigma), POINTER(u), POINTER(v), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(908, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSvd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(908, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSvdGetWorkspaceSize(const aclTensor *input, bool fullMatrices, bool computeUV, aclTensor *sigma, aclTensor *u, aclTensor *v, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(909, WORDS(POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(909, WORDS(POINTER(input), UNSIGNED(fullMatrices), UNSIGNED(computeUV), POINTER(sigma), POINTER(u), POINTER(v), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSwiGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSvd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(909, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(910, WORDS(POINTER(yGrad), POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(910, WORDS(POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwiGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(910, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(911, WORDS(POINTER(x), POINTER(smoothScalesOptional), POINTER(offsetsOptional), POINTER(groupIndexOptional), UNSIGNED(activateLeft), POINTER(quantModeOptional), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(911, WORDS(POINTER(yGrad), POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSwiGluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(911, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwigluClampGetWorkspaceSize(const aclTensor *x, double limit, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(912, WORDS(POINTER(x), DOUBLE(limit), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(912, WORDS(POINTER(x), POINTER(smoothScalesOptional), POINTER(offsetsOptional), POINTER(groupIndexOptional), UNSIGNED(activateLeft), POINTER(quantModeOptional), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnSwigluClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(912, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwigluGroupGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *weightOptional, const aclTensor *yOriginOptional, const aclTensor *groupIndexOptional, float clampLimit, aclTensor *gradXOut, aclTensor *gradWeightOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwigluClampGetWorkspaceSize(const aclTensor *x, double limit, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(913, WORDS(POINTER(gradY), POINTER(x), POINTER(weightOptional), POINTER(yOriginOptional), POINTER(groupIndexOptional), FLOAT(clampLimit), POINTER(gradXOut), POINTER(gradWeightOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(913, WORDS(POINTER(x), DOUBLE(limit), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwigluGroupGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwigluClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(913, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwinAttentionScoreQuantGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *scaleQuant, const aclTensor *scaleDequant1, const aclTensor *scaleDequant2, const aclTensor *biasQuantOptional, const aclTensor *biasDequant1Optional, const aclTensor *biasDequant2Optional, const aclTensor *paddingMask1Optional, const aclTensor *paddingMask2Optional, bool queryTranspose, bool keyTranspose, bool valueTranspose, int64_t softmaxAxes, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwigluGroupGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *weightOptional, const aclTensor *yOriginOptional, const aclTensor *groupIndexOptional, float clampLimit, aclTensor *gradXOut, aclTensor *gradWeightOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(914, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(scaleQuant), POINTER(scaleDequant1), POINTER(scaleDequant2), POINTER(biasQuantOptional), POINTER(biasDequant1Optional), POINTER(biasDequant2Optional), POINTER(paddingMask1Optional), POINTER(paddingMask2Optional), UNSIGNED(queryTranspose), UNSIGNED(keyTranspose), UNSIGNED(valueTranspose), SIGNED(softmaxAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(914, WORDS(POINTER(gradY), POINTER(x), POINTER(weightOptional), POINTER(yOriginOptional), POINTER(groupIndexOptional), FLOAT(clampLimit), POINTER(gradXOut), POINTER(gradWeightOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnSwinAttentionScoreQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwigluGroupGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(914, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwinTransformerLnQkvQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *weight, const aclTensor *bias, const aclTensor *quantScale, const aclTensor *quantOffset, const aclTensor *dequantScale, int64_t headNum, int64_t seqLength, double epsilon, int64_t oriHeight, int64_t oriWeight, int64_t hWinSize, int64_t wWinSize, bool weightTranspose, const aclTensor *queryOutputOut, const aclTensor *keyOutputOut, const aclTensor *valueOutputOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwinAttentionScoreQuantGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *scaleQuant, const aclTensor *scaleDequant1, const aclTensor *scaleDequant2, const aclTensor *biasQuantOptional, const aclTensor *biasDequant1Optional, const aclTensor *biasDequant2Optional, const aclTensor *paddingMask1Optional, const aclTensor *paddingMask2Optional, bool queryTranspose, bool keyTranspose, bool valueTranspose, int64_t softmaxAxes, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(915, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(weight), POINTER(bias), POINTER(quantScale), POINTER(quantOffset), POINTER(dequantScale), SIGNED(headNum), SIGNED(seqLength), DOUBLE(epsilon), SIGNED(oriHeight), SIGNED(oriWeight), SIGNED(hWinSize), SIGNED(wWinSize), UNSIGNED(weightTranspose), POINTER(queryOutputOut), POINTER(keyOutputOut), POINTER(valueOutputOut), POINTER(workspaceSize), POINTER(executor)), 21);
+	return emu_prepare(915, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(scaleQuant), POINTER(scaleDequant1), POINTER(scaleDequant2), POINTER(biasQuantOptional), POINTER(biasDequant1Optional), POINTER(biasDequant2Optional), POINTER(paddingMask1Optional), POINTER(paddingMask2Optional), UNSIGNED(queryTranspose), UNSIGNED(keyTranspose), UNSIGNED(valueTranspose), SIGNED(softmaxAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnSwinTransformerLnQkvQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwinAttentionScoreQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(915, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwinTransformerLnQkvQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *weight, const aclTensor *bias, const aclTensor *quantScale, const aclTensor *quantOffset, const aclTensor *dequantScale, int64_t headNum, int64_t seqLength, double epsilon, int64_t oriHeight, int64_t oriWeight, int64_t hWinSize, int64_t wWinSize, bool weightTranspose, const aclTensor *queryOutputOut, const aclTensor *keyOutputOut, const aclTensor *valueOutputOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(916, WORDS(POINTER(self), POINTER(betaOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(916, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(weight), POINTER(bias), POINTER(quantScale), POINTER(quantOffset), POINTER(dequantScale), SIGNED(headNum), SIGNED(seqLength), DOUBLE(epsilon), SIGNED(oriHeight), SIGNED(oriWeight), SIGNED(hWinSize), SIGNED(wWinSize), UNSIGNED(weightTranspose), POINTER(queryOutputOut), POINTER(keyOutputOut), POINTER(valueOutputOut), POINTER(workspaceSize), POINTER(executor)), 21);
 }
 
-aclnnStatus aclnnSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwinTransformerLnQkvQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(916, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *betaOptional, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(917, WORDS(POINTER(gradOutput), POINTER(self), POINTER(betaOptional), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(917, WORDS(POINTER(self), POINTER(betaOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(917, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSyncBatchNormGatherStatsGetWorkspaceSize(const aclTensor *totalSum, const aclTensor *totalSquareSum, const aclTensor *sampleCount, aclTensor *mean, aclTensor *variance, float momentum, float eps, aclTensor *batchMean, aclTensor *batchInvstd, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *betaOptional, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(918, WORDS(POINTER(totalSum), POINTER(totalSquareSum), POINTER(sampleCount), POINTER(mean), POINTER(variance), FLOAT(momentum), FLOAT(eps), POINTER(batchMean), POINTER(batchInvstd), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(918, WORDS(POINTER(gradOutput), POINTER(self), POINTER(betaOptional), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSyncBatchNormGatherStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(918, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTakeGetWorkspaceSize(const aclTensor *self, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSyncBatchNormGatherStatsGetWorkspaceSize(const aclTensor *totalSum, const aclTensor *totalSquareSum, const aclTensor *sampleCount, aclTensor *mean, aclTensor *variance, float momentum, float eps, aclTensor *batchMean, aclTensor *batchInvstd, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(919, WORDS(POINTER(self), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(919, WORDS(POINTER(totalSum), POINTER(totalSquareSum), POINTER(sampleCount), POINTER(mean), POINTER(variance), FLOAT(momentum), FLOAT(eps), POINTER(batchMean), POINTER(batchInvstd), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnTake(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSyncBatchNormGatherStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(919, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTakeGetWorkspaceSize(const aclTensor *self, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(920, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(920, WORDS(POINTER(self), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTake(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(920, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(921, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(921, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(922, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(922, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(922, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTfScatterAddGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(923, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(923, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTfScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(923, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellGetWorkspaceSize(const aclTensor *inputGates, const aclTensor *hiddenGates, const aclTensor *cx, const aclTensor *inputBiasOptional, const aclTensor *hiddenBiasOptional, aclTensor *hyOut, aclTensor *cyOut, aclTensor *storageOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTfScatterAddGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(924, WORDS(POINTER(inputGates), POINTER(hiddenGates), POINTER(cx), POINTER(inputBiasOptional), POINTER(hiddenBiasOptional), POINTER(hyOut), POINTER(cyOut), POINTER(storageOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(924, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnThnnFusedLstmCell(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTfScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(924, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellBackwardGetWorkspaceSize(const aclTensor *gradHyOptional, const aclTensor *gradCOptional, const aclTensor *cx, const aclTensor *cy, const aclTensor *storage, bool hasBias, aclTensor *gradGatesOut, aclTensor *gradCxOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThnnFusedLstmCellGetWorkspaceSize(const aclTensor *inputGates, const aclTensor *hiddenGates, const aclTensor *cx, const aclTensor *inputBiasOptional, const aclTensor *hiddenBiasOptional, aclTensor *hyOut, aclTensor *cyOut, aclTensor *storageOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(925, WORDS(POINTER(gradHyOptional), POINTER(gradCOptional), POINTER(cx), POINTER(cy), POINTER(storage), UNSIGNED(hasBias), POINTER(gradGatesOut), POINTER(gradCxOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(925, WORDS(POINTER(inputGates), POINTER(hiddenGates), POINTER(cx), POINTER(inputBiasOptional), POINTER(hiddenBiasOptional), POINTER(hyOut), POINTER(cyOut), POINTER(storageOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThnnFusedLstmCell(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(925, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdGetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThnnFusedLstmCellBackwardGetWorkspaceSize(const aclTensor *gradHyOptional, const aclTensor *gradCOptional, const aclTensor *cx, const aclTensor *cy, const aclTensor *storage, bool hasBias, aclTensor *gradGatesOut, aclTensor *gradCxOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(926, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(926, WORDS(POINTER(gradHyOptional), POINTER(gradCOptional), POINTER(cx), POINTER(cy), POINTER(storage), UNSIGNED(hasBias), POINTER(gradGatesOut), POINTER(gradCxOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThnnFusedLstmCellBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(926, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdGetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(927, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(927, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnThresholdBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(927, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdV2GetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(928, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(928, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnThresholdV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThresholdBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(928, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdV2GetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(929, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(largest), UNSIGNED(sorted), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(929, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTopk(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThresholdV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(929, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTraceGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(930, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(930, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(largest), UNSIGNED(sorted), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnTrace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTopk(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(930, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransConvolutionWeightGetWorkspaceSize(const aclTensor *weightIn, bool transposed, int64_t groups, aclTensor *weightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTraceGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(931, WORDS(POINTER(weightIn), UNSIGNED(transposed), SIGNED(groups), POINTER(weightOut), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(931, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTransConvolutionWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTrace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(931, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransConvolutionWeightGetWorkspaceSize(const aclTensor *weightIn, bool transposed, int64_t groups, aclTensor *weightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(932, WORDS(POINTER(mmWeightRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(932, WORDS(POINTER(weightIn), UNSIGNED(transposed), SIGNED(groups), POINTER(weightOut), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransConvolutionWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(932, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransQuantParamV2GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(933, WORDS(POINTER(scale), POINTER(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(933, WORDS(POINTER(mmWeightRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnTransQuantParamV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(933, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransQuantParamV3GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, int64_t roundMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransQuantParamV2GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(934, WORDS(POINTER(scale), POINTER(offset), SIGNED(roundMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(934, WORDS(POINTER(scale), POINTER(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTransQuantParamV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransQuantParamV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(934, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransQuantParamV3GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, int64_t roundMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(935, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(935, WORDS(POINTER(scale), POINTER(offset), SIGNED(roundMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTransposeBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransQuantParamV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(935, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(936, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(936, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(937, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(937, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(937, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeQuantBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(938, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeQuantBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(938, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTriangularSolveGetWorkspaceSize(const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool unitriangular, aclTensor *xOut, aclTensor *mOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(939, WORDS(POINTER(self), POINTER(A), UNSIGNED(upper), UNSIGNED(transpose), UNSIGNED(unitriangular), POINTER(xOut), POINTER(mOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(939, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnTriangularSolve(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeQuantBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(939, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTrilGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTriangularSolveGetWorkspaceSize(const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool unitriangular, aclTensor *xOut, aclTensor *mOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(940, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(940, WORDS(POINTER(self), POINTER(A), UNSIGNED(upper), UNSIGNED(transpose), UNSIGNED(unitriangular), POINTER(xOut), POINTER(mOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTriangularSolve(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(940, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTriuGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTrilGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(941, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(941, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTruncGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTriuGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(942, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(942, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(942, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUnfoldGradGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *inputSizes, int64_t dim, int64_t size, int64_t step, const aclTensor *gradIn, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTruncGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(943, WORDS(POINTER(gradOut), POINTER(inputSizes), SIGNED(dim), SIGNED(size), SIGNED(step), POINTER(gradIn), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(943, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnUnfoldGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(943, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, aclTensor *valueOut, aclTensor *inverseOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUnfoldGradGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *inputSizes, int64_t dim, int64_t size, int64_t step, const aclTensor *gradIn, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(944, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), POINTER(valueOut), POINTER(inverseOut), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(944, WORDS(POINTER(gradOut), POINTER(inputSizes), SIGNED(dim), SIGNED(size), SIGNED(step), POINTER(gradIn), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUnique(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnfoldGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(944, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUnique2GetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, bool returnCounts, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, aclTensor *valueOut, aclTensor *inverseOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(945, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), UNSIGNED(returnCounts), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(945, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), POINTER(valueOut), POINTER(inverseOut), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUnique2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnique(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(945, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(const aclTensor *self, bool returnInverse, bool returnCounts, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUnique2GetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, bool returnCounts, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(946, WORDS(POINTER(self), UNSIGNED(returnInverse), UNSIGNED(returnCounts), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(946, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), UNSIGNED(returnCounts), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUniqueConsecutive(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnique2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(946, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueDimGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(const aclTensor *self, bool returnInverse, bool returnCounts, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(947, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(947, WORDS(POINTER(self), UNSIGNED(returnInverse), UNSIGNED(returnCounts), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUniqueDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUniqueConsecutive(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(947, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueDimGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(948, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(948, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBicubic2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUniqueDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(948, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGetWorkspaceSize(const aclTensor *x, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(949, WORDS(POINTER(x), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(949, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(949, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGradGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dAAGetWorkspaceSize(const aclTensor *x, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(950, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(950, WORDS(POINTER(x), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(950, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dAAGradGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(951, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(951, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dAAGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(951, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(952, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(952, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(952, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAAGetWorkspaceSize(const aclTensor *input, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(953, WORDS(POINTER(input), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(953, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(953, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dAAGetWorkspaceSize(const aclTensor *input, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(954, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(954, WORDS(POINTER(input), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAABackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(954, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(955, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(955, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dAABackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(955, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(956, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(956, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleLinear1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(957, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(957, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleLinear1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(957, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleLinear1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleLinear1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(958, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(958, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleLinear1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleLinear1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(958, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleLinear1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(959, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(959, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleLinear1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(959, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(960, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(960, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnUpsampleNearest1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(960, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scaleL, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(961, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scaleL), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(961, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearest1dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(961, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scaleL, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(962, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(962, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scaleL), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnUpsampleNearest2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(962, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(963, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(963, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnUpsampleNearest2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(963, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scalesH, float scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(964, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scalesH), FLOAT(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(964, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest2dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(964, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scalesH, float scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(965, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(965, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scalesH), FLOAT(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearest3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(965, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(966, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(966, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(966, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(967, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(967, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(967, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(968, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(968, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(968, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(969, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(969, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(969, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(970, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(970, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(970, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(971, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(971, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(971, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(972, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(972, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(972, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(973, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(973, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(973, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleTrilinear3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(974, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(974, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleTrilinear3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(974, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool unbiased, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(975, WORDS(POINTER(self), POINTER(dim), UNSIGNED(unbiased), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(975, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnVar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleTrilinear3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(975, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool unbiased, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(976, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(976, WORDS(POINTER(self), POINTER(dim), UNSIGNED(unbiased), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnVarCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(976, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *varOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(977, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(varOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(977, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnVarMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVarCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(977, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnViewCopyGetWorkspaceSize(const aclTensor *dst, const aclTensor *dst_size, const aclTensor *dst_stride, const aclTensor *dst_storage_offset, const aclTensor *src, const aclTensor *src_size, const aclTensor *src_stride, const aclTensor *src_storage_offset, const aclTensor *dst_out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *varOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(978, WORDS(POINTER(dst), POINTER(dst_size), POINTER(dst_stride), POINTER(dst_storage_offset), POINTER(src), POINTER(src_size), POINTER(src_stride), POINTER(src_storage_offset), POINTER(dst_out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(978, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(varOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnViewCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVarMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(978, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *diagonalMatrix, const aclTensor *deqOffset, const aclTensor *deqScale, const aclTensor *addOffset, const aclTensor *mulScale, const aclTensor *bias, bool transposeX1, bool transposeX2, float antiquantScale, float antiquantOffset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnViewCopyGetWorkspaceSize(const aclTensor *dst, const aclTensor *dst_size, const aclTensor *dst_stride, const aclTensor *dst_storage_offset, const aclTensor *src, const aclTensor *src_size, const aclTensor *src_stride, const aclTensor *src_storage_offset, const aclTensor *dst_out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(979, WORDS(POINTER(x1), POINTER(x2), POINTER(diagonalMatrix), POINTER(deqOffset), POINTER(deqScale), POINTER(addOffset), POINTER(mulScale), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), FLOAT(antiquantScale), FLOAT(antiquantOffset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(979, WORDS(POINTER(dst), POINTER(dst_size), POINTER(dst_stride), POINTER(dst_storage_offset), POINTER(src), POINTER(src_size), POINTER(src_stride), POINTER(src_storage_offset), POINTER(dst_out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnViewCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(979, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulNzGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *diagonalMatrix, const aclTensor *deqOffset, const aclTensor *deqScale, const aclTensor *addOffset, const aclTensor *mulScale, const aclTensor *bias, bool transposeX1, bool transposeX2, float antiquantScale, float antiquantOffset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(980, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(980, WORDS(POINTER(x1), POINTER(x2), POINTER(diagonalMatrix), POINTER(deqOffset), POINTER(deqScale), POINTER(addOffset), POINTER(mulScale), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), FLOAT(antiquantScale), FLOAT(antiquantOffset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(980, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulNzGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(981, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(981, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, int innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(982, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), SIGNED(innerPrecise), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(982, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(982, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, int innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(983, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(983, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), SIGNED(innerPrecise), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(983, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(984, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 17);
+	return emu_prepare(984, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(984, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantPreprocessGetWorkspaceSize(const aclTensor *weight, const aclTensor *weightScale, const aclTensor *weightOffsetOptional, const aclTensor *biasOptional, aclDataType xDtype, aclDataType xScaleDtype, int64_t kGroupSize, aclTensor *outWeight, aclTensor *outWeightScale, aclTensor *outWeightOffsetOptional, aclTensor *outBiasOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(985, WORDS(POINTER(weight), POINTER(weightScale), POINTER(weightOffsetOptional), POINTER(biasOptional), SIGNED(xDtype), SIGNED(xScaleDtype), SIGNED(kGroupSize), POINTER(outWeight), POINTER(outWeightScale), POINTER(outWeightOffsetOptional), POINTER(outBiasOptional), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(985, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 17);
 }
 
-aclnnStatus aclnnWeightQuantPreprocess(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(985, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYScalarOtherGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantPreprocessGetWorkspaceSize(const aclTensor *weight, const aclTensor *weightScale, const aclTensor *weightOffsetOptional, const aclTensor *biasOptional, aclDataType xDtype, aclDataType xScaleDtype, int64_t kGroupSize, aclTensor *outWeight, aclTensor *outWeightScale, aclTensor *outWeightOffsetOptional, aclTensor *outBiasOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(986, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(986, WORDS(POINTER(weight), POINTER(weightScale), POINTER(weightOffsetOptional), POINTER(biasOptional), SIGNED(xDtype), SIGNED(xScaleDtype), SIGNED(kGroupSize), POINTER(outWeight), POINTER(outWeightScale), POINTER(outWeightOffsetOptional), POINTER(outBiasOptional), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantPreprocess(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(986, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYScalarSelfGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnXLogYScalarOtherGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(987, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnXLogYScalarSelf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(987, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnXLogYScalarSelfGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(988, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnXLogYScalarSelf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(988, workspace, workspaceSize, executor, stream);
 }
 
+aclnnStatus aclnnXLogYTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+	return emu_prepare(989, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+}
+
+aclnnStatus aclnnXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+{
+	return emu_execute(989, workspace, workspaceSize, executor, stream);
+}
+
 aclnnStatus aclnnXlog1pyGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(989, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(990, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
 aclnnStatus aclnnXlog1py(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
-	return emu_execute(989, workspace, workspaceSize, executor, stream);
+	return emu_execute(990, workspace, workspaceSize, executor, stream);
 }

@@ -2016,6 +2016,8 @@ const struct emu_symbol emu_symbols[] = {
 	{"aclnnSinkhornGetWorkspaceSize", (void *)aclnnSinkhornGetWorkspaceSize},
 	{"aclnnSlice", (void *)aclnnSlice},
 	{"aclnnSliceGetWorkspaceSize", (void *)aclnnSliceGetWorkspaceSize},
+	{"aclnnSliceNz", (void *)aclnnSliceNz},
+	{"aclnnSliceNzGetWorkspaceSize", (void *)aclnnSliceNzGetWorkspaceSize},
 	{"aclnnSliceV2", (void *)aclnnSliceV2},
 	{"aclnnSliceV2GetWorkspaceSize", (void *)aclnnSliceV2GetWorkspaceSize},
 	{"aclnnSlogdet", (void *)aclnnSlogdet},
@@ -2681,4 +2683,4 @@ const struct emu_symbol emu_symbols[] = {
 	{"acltdtStopChannel", (void *)acltdtStopChannel},
 };
 
-const int emu_symbol_count = 2676;
+const int emu_symbol_count = 2678;

@@ -879,6 +879,7 @@ var operators = [...]operator{
 	{name: "Sinh", params: []param{{"self", tensorClass, false}, {"out", tensorClass, true}}},
 	{name: "Sinkhorn", params: []param{{"cost", tensorClass, false}, {"tol", scalarClass, false}, {"p", tensorClass, true}}},
 	{name: "Slice", params: []param{{"self", tensorClass, false}, {"dim", intClass, false}, {"start", intClass, false}, {"end", intClass, false}, {"step", intClass, false}, {"out", tensorClass, true}}},
+	{name: "SliceNz", params: []param{{"self", tensorClass, false}, {"dim", intClass, false}, {"start", intClass, false}, {"end", intClass, false}, {"out", tensorClass, true}}},
 	{name: "SliceV2", params: []param{{"self", tensorClass, false}, {"starts", intArrayClass, false}, {"ends", intArrayClass, false}, {"axes", intArrayClass, false}, {"steps", intArrayClass, false}, {"out", tensorClass, true}}},
 	{name: "Slogdet", params: []param{{"self", tensorClass, false}, {"signOut", tensorClass, true}, {"logOut", tensorClass, true}}},
 	{name: "SmoothL1Loss", params: []param{{"self", tensorClass, false}, {"target", tensorClass, false}, {"reduction", intClass, false}, {"beta", floatClass, false}, {"result", tensorClass, true}}},
