@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "map.h"
 #include "reduce.h"
+#include "scan.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -20,6 +21,7 @@ const struct kernel_table KERNEL_TABLE = {
 	.reduce = reduce_,
 	.reduce_merge = reduce_merge_,
 	.reduce_arg = reduce_arg_,
+	.scan = scan_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

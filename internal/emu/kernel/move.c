@@ -17,14 +17,16 @@ void move_elements(const struct space *s, const struct operand *to, const struct
 	}
 }
 
-/* Tiles of STRIP x STRIP elements stay in L1, so that neither side's cache lines are
- * fetched twice. */
+/* A tile reads from as many cache lines at once as a set of the L1 cache holds: with rows a
+ * power of two apart they all fall into one set. */
+enum { LINES = 8 };
+
 #define MOVE_TILES(W) \
 	do { \
 		W *to_row = (W *)dst; \
 		const W *from_row = (const W *)src; \
-		for (int64_t j = 0; j < columns; j += STRIP) { \
-			int64_t end = j + STRIP < columns ? j + STRIP : columns; \
+		for (int64_t j = 0; j < columns; j += LINES) { \
+			int64_t end = j + LINES < columns ? j + LINES : columns; \
 			for (int64_t i = 0; i < rows; i++) \
 				for (int64_t k = j; k < end; k++) \
 					to_row[i * to_stride + k] = from_row[k * from_stride + i]; \

@@ -274,3 +274,18 @@ func (r *reduction) pivot(kind Reduction, in View, axes []int) (v View, release 
 	}
 	return v, release, err
 }
+
+// Equals sets the single element of out to 1 if a and b, of one shape, have equal elements,
+// else to 0.
+func Equals(out, a, b View) error {
+	same, release := temporary(dtype.Bool, a.Shape)
+	defer release()
+	if err := Map(Equal, a.DType, same, []Input{Of(a), Of(b)}); err != nil {
+		return err
+	}
+	axes := make([]int, len(a.Shape))
+	for i := range axes {
+		axes[i] = i
+	}
+	return Reduce(ReduceAll, out, same, axes, 0)
+}

@@ -11,8 +11,8 @@ var activations = merge(
 	elementwise{op: kernel.Sigmoid, types: floating}.forms("Sigmoid", "InplaceSigmoid"),
 	elementwise{op: kernel.SigmoidGrad, types: floating}.forms("SigmoidBackward"),
 	elementwise{op: kernel.TanhGrad, types: floating}.forms("TanhBackward"),
-	elementwise{op: kernel.Swish, types: floating, fixed: one}.forms("Silu"),
-	elementwise{op: kernel.SwishGrad, types: floating, fixed: one}.forms("SiluBackward"),
+	elementwise{op: kernel.Swish, types: floating, fixed: unit}.forms("Silu"),
+	elementwise{op: kernel.SwishGrad, types: floating, fixed: unit}.forms("SiluBackward"),
 	elementwise{op: kernel.GeluTanh, types: floating}.forms("Gelu"),
 	elementwise{op: kernel.GeluTanhGrad, types: floating}.forms("GeluBackward"),
 	elementwise{op: kernel.FastGelu, types: floating}.forms("FastGelu", "FastGeluV2"),
@@ -63,9 +63,9 @@ const (
 
 // swish is x * sigmoid(beta * x) with a beta that may be absent, and its backward.
 func swish(c *Call) (Run, error) {
-	e := elementwise{op: kernel.Swish, types: floating, operands: []string{"self"}, fixed: one, out: "out"}
+	e := elementwise{op: kernel.Swish, types: floating, operands: []string{"self"}, fixed: unit, out: "out"}
 	if c.Has("gradOutput") {
-		e = elementwise{op: kernel.SwishGrad, types: floating, operands: gradOfSelf, fixed: one, out: "gradInput"}
+		e = elementwise{op: kernel.SwishGrad, types: floating, operands: gradOfSelf, fixed: unit, out: "gradInput"}
 	}
 	if beta := c.OptionalScalar("betaOptional"); beta != nil {
 		e.fixed = []float64{beta.Float64()}

@@ -292,6 +292,6 @@ func (e elementwise) forms(names ...string) table {
 func merge(tables ...table) table { return table(collect(tables...)) }
 
 var (
-	one      = []float64{1}
+	unit     = []float64{1}
 	minusOne = kernel.Number{F: -1, I: -1}
 )

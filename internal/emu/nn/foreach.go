@@ -43,7 +43,7 @@ var foreachTable = func() table {
 	plus, minus := elementwise{op: kernel.Add}, elementwise{op: kernel.Add, scale: minusOne}
 	add(foreach{plus, paramIs}, "AddList", "AddListV2")
 	add(foreach{minus, paramIs}, "SubList", "SubListV2")
-	plus.fixed, minus.fixed = one, one
+	plus.fixed, minus.fixed = unit, unit
 	for name, e := range map[string]elementwise{
 		"Add": plus, "Sub": minus, "Mul": {op: kernel.Mul}, "Div": {op: kernel.Div}, "Maximum": {op: kernel.Max},
 		"Minimum": {op: kernel.Min}, "Pow": {op: kernel.Pow},

@@ -1,0 +1,53 @@
+/* Included once per class by scan.h. A group of neighbouring lines is scanned together, so
+ * that a dimension with small strides between the lines is read in runs. */
+
+static inline T JOIN(scan_join, S)(int32_t op, T a, T x, int *taken)
+{
+	*taken = 0;
+	switch (op) {
+	case SCAN_SUM: return a + x;
+	case SCAN_PROD: return a * x;
+	case SCAN_MAX: *taken = !IS_NAN(a) && (x >= a || IS_NAN(x)); break;
+	case SCAN_MIN: *taken = !IS_NAN(a) && (x <= a || IS_NAN(x)); break;
+	}
+	return *taken ? x : a;
+}
+
+static void JOIN(scan, S)(const struct scan *s, int64_t lo, int64_t hi)
+{
+	enum { GROUP = 256 };
+	T buffer[CHUNK], state[GROUP];
+	int64_t where[GROUP];
+	struct cursor at = cursor_at(&s->kept, lo);
+	for (int64_t n; lo < hi; lo += n) {
+		n = hi - lo < GROUP ? hi - lo : GROUP;
+		struct operand in = s->in, out = s->out, index = s->index;
+		for (int64_t i = 0; i < s->length; i++) {
+			T result[GROUP];
+			const T *x = JOIN(fetch, S)(buffer, &in, &s->kept, &at, n);
+			for (int64_t j = 0; j < n; j++) {
+				int taken = 1;
+				T before = i > 0 ? state[j] : s->op == SCAN_PROD;
+				state[j] = i > 0 ? JOIN(scan_join, S)(s->op, state[j], x[j], &taken) : x[j];
+				if (taken)
+					where[j] = i;
+				result[j] = s->exclusive ? before : state[j];
+			}
+			JOIN(put, S)(&out, result, &s->kept, &at, n);
+			if (index.data) {
+				put_i64(&index, where, &s->kept, &at, n);
+				index.data += s->index_step * dtype_size(index.dtype);
+			}
+			in.data += s->in_step * dtype_size(in.dtype);
+			out.data += s->out_step * dtype_size(out.dtype);
+		}
+		for (int64_t rest = n, run; rest > 0; rest -= run) {
+			run = rest < at.left ? rest : at.left;
+			cursor_advance(&at, &s->kept, run);
+		}
+	}
+}
+
+#undef T
+#undef S
+#undef IS_NAN
