@@ -858,6 +858,45 @@ func (p *GroupedMatmulAddParams) Encode(c *Call) {
 	c.Int64(p.GroupType)
 }
 
+// GroupedMatmulAddV2Params are the arguments of aclnnGroupedMatmulAddV2, in C order.
+type GroupedMatmulAddV2Params struct {
+	X               *Tensor
+	Weight          *Tensor
+	GroupList       *Tensor
+	YRef            *Tensor // read and written
+	TransposeX      bool
+	TransposeWeight bool
+	GroupType       int64
+	GroupListType   int64
+}
+
+var opGroupedMatmulAddV2 = Operator{
+	Name: "GroupedMatmulAddV2", Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
+	Params: "x weight groupList yRef transposeX transposeWeight groupType groupListType",
+}
+
+// GroupedMatmulAddV2 launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) on st.
+func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
+	c := NewCall(st, &opGroupedMatmulAddV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupedMatmulAddV2Params) Operator() *Operator { return &opGroupedMatmulAddV2 }
+
+// Encode implements Params.
+func (p *GroupedMatmulAddV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.YRef)
+	c.Bool(p.TransposeX)
+	c.Bool(p.TransposeWeight)
+	c.Int64(p.GroupType)
+	c.Int64(p.GroupListType)
+}
+
 // GroupedMatmulFinalizeRoutingParams are the arguments of aclnnGroupedMatmulFinalizeRouting, in C order.
 type GroupedMatmulFinalizeRoutingParams struct {
 	X                     *Tensor

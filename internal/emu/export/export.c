@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "_cgo_export.h"
+/* In export.go. */
+uint64_t emuCall(void *thread, int function, uint64_t *words, int n);
+uint64_t emuPrepare(void *thread, int op, uint64_t *words, int n);
+uint64_t emuExecute(void *thread, int op, uint64_t workspace, uint64_t size, uint64_t executor, uint64_t stream);
 
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;

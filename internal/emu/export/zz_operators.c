@@ -3901,6012 +3901,6022 @@ aclnnStatus aclnnGroupedMatmulAdd(void *workspace, uint64_t workspaceSize, aclOp
 	return emu_execute(389, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize(const aclTensor *x, aclTensor *w, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX, bool transposeW, int64_t groupListType, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulAddV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *groupList, aclTensor *yRef, bool transposeX, bool transposeWeight, int64_t groupType, int64_t groupListType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(390, WORDS(POINTER(x), POINTER(w), POINTER(scaleOptional), POINTER(biasOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX), UNSIGNED(transposeW), SIGNED(groupListType), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(390, WORDS(POINTER(x), POINTER(weight), POINTER(groupList), POINTER(yRef), UNSIGNED(transposeX), UNSIGNED(transposeWeight), SIGNED(groupType), SIGNED(groupListType), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulAddV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(390, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize(const aclTensor *x, aclTensor *w, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX, bool transposeW, int64_t groupListType, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(391, WORDS(POINTER(x1), POINTER(x2), POINTER(scaleOptional), POINTER(biasOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 21);
+	return emu_prepare(391, WORDS(POINTER(x), POINTER(w), POINTER(scaleOptional), POINTER(biasOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX), UNSIGNED(transposeW), SIGNED(groupListType), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(391, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(392, WORDS(POINTER(x1), POINTER(x2), POINTER(scaleOptional), POINTER(biasOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(tuningConfigOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(392, WORDS(POINTER(x1), POINTER(x2), POINTER(scaleOptional), POINTER(biasOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 21);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(392, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(393, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(bias), POINTER(pertokenScaleOptional), POINTER(groupList), POINTER(sharedInput), POINTER(logit), POINTER(rowIndex), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(393, WORDS(POINTER(x1), POINTER(x2), POINTER(scaleOptional), POINTER(biasOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupListOptional), POINTER(sharedInputOptional), POINTER(logitOptional), POINTER(rowIndexOptional), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(tuningConfigOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(393, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(394, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(bias), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupList), POINTER(sharedInput), POINTER(logit), POINTER(rowIndex), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(tuningConfigOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(394, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(bias), POINTER(pertokenScaleOptional), POINTER(groupList), POINTER(sharedInput), POINTER(logit), POINTER(rowIndex), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(394, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulSwigluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(395, WORDS(POINTER(x), POINTER(weight), POINTER(bias), POINTER(offset), POINTER(weightScale), POINTER(xScale), POINTER(groupList), POINTER(output), POINTER(outputScale), POINTER(outputOffset), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(395, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(bias), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(pertokenScaleOptional), POINTER(groupList), POINTER(sharedInput), POINTER(logit), POINTER(rowIndex), SIGNED(dtype), FLOAT(sharedInputWeight), SIGNED(sharedInputOffset), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupListType), POINTER(tuningConfigOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnGroupedMatmulSwigluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(395, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulSwigluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(396, WORDS(POINTER(x), POINTER(weight), POINTER(bias), POINTER(offset), POINTER(weightScale), POINTER(xScale), POINTER(groupList), POINTER(output), POINTER(outputScale), POINTER(outputOffset), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZ(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulSwigluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(396, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulV2GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclIntArray *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(397, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(groupListOptional), SIGNED(splitItem), SIGNED(groupType), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(397, WORDS(POINTER(x), POINTER(weight), POINTER(bias), POINTER(offset), POINTER(weightScale), POINTER(xScale), POINTER(groupList), POINTER(output), POINTER(outputScale), POINTER(outputOffset), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnGroupedMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZ(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(397, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulV3GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensor *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulV2GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclIntArray *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(398, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(groupListOptional), SIGNED(splitItem), SIGNED(groupType), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnGroupedMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(398, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulV3GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensor *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(399, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 21);
+	return emu_prepare(399, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(groupListOptional), SIGNED(splitItem), SIGNED(groupType), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnGroupedMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(399, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(400, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(tuningConfigOptional), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(400, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 21);
 }
 
-aclnnStatus aclnnGroupedMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(400, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, int64_t quantGroupSize, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(401, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(tuningConfigOptional), SIGNED(quantGroupSize), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 23);
+	return emu_prepare(401, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(tuningConfigOptional), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnGroupedMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(401, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGroupedQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *groupList, const char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, int64_t quantGroupSize, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(402, WORDS(POINTER(x), POINTER(scale), POINTER(groupList), POINTER(roundMode), SIGNED(dstType), POINTER(y), POINTER(amax), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(402, WORDS(POINTER(x), POINTER(weight), POINTER(biasOptional), POINTER(scaleOptional), POINTER(offsetOptional), POINTER(antiquantScaleOptional), POINTER(antiquantOffsetOptional), POINTER(perTokenScaleOptional), POINTER(groupListOptional), POINTER(activationInputOptional), POINTER(activationQuantScaleOptional), POINTER(activationQuantOffsetOptional), SIGNED(splitItem), SIGNED(groupType), SIGNED(groupListType), SIGNED(actType), POINTER(tuningConfigOptional), SIGNED(quantGroupSize), POINTER(out), POINTER(activationFeatureOutOptional), POINTER(dynQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 23);
 }
 
-aclnnStatus aclnnGroupedQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(402, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGroupedQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *groupList, const char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(403, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(403, WORDS(POINTER(x), POINTER(scale), POINTER(groupList), POINTER(roundMode), SIGNED(dstType), POINTER(y), POINTER(amax), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGroupedQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(403, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnGtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(404, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(404, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnGtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(405, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(405, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHardshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(405, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(406, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(406, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHardshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(406, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardsigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(407, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(407, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(407, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardsigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardsigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(408, WORDS(POINTER(gradOutput), POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(408, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnHardsigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(408, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardsigmoidV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardsigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(409, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(409, WORDS(POINTER(gradOutput), POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardsigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(409, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardswishGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardsigmoidV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(410, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(410, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardswishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardswishGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(411, WORDS(POINTER(gradOutput), POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(411, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnHardswishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(411, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardswishBackwardV2GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardswishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(412, WORDS(POINTER(gradOutput), POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHardswishBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardswishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(412, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardtanhGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardswishBackwardV2GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(413, WORDS(POINTER(self), POINTER(clipValueMin), POINTER(clipValueMax), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(413, WORDS(POINTER(gradOutput), POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardswishBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(413, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardtanhGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(414, WORDS(POINTER(gradOutput), POINTER(self), POINTER(min), POINTER(max), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(414, WORDS(POINTER(self), POINTER(clipValueMin), POINTER(clipValueMax), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnHardtanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(414, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHeavisideGetWorkspaceSize(const aclTensor *input, const aclTensor *values, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(415, WORDS(POINTER(input), POINTER(values), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(415, WORDS(POINTER(gradOutput), POINTER(self), POINTER(min), POINTER(max), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnHeaviside(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHardtanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(415, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnHistcGetWorkspaceSize(const aclTensor *self, int64_t bins, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHeavisideGetWorkspaceSize(const aclTensor *input, const aclTensor *values, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(416, WORDS(POINTER(self), SIGNED(bins), POINTER(min), POINTER(max), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(416, WORDS(POINTER(input), POINTER(values), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnHistc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHeaviside(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(416, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIm2colGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnHistcGetWorkspaceSize(const aclTensor *self, int64_t bins, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(417, WORDS(POINTER(self), POINTER(kernelSize), POINTER(dilation), POINTER(padding), POINTER(stride), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(417, WORDS(POINTER(self), SIGNED(bins), POINTER(min), POINTER(max), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIm2col(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnHistc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(417, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIm2colBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *inputSize, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIm2colGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(418, WORDS(POINTER(gradOutput), POINTER(inputSize), POINTER(kernelSize), POINTER(dilation), POINTER(padding), POINTER(stride), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(418, WORDS(POINTER(self), POINTER(kernelSize), POINTER(dilation), POINTER(padding), POINTER(stride), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnIm2colBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIm2col(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(418, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIm2colBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *inputSize, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(419, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(419, WORDS(POINTER(gradOutput), POINTER(inputSize), POINTER(kernelSize), POINTER(dilation), POINTER(padding), POINTER(stride), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnIncreFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIm2colBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(419, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(420, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(420, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIncreFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(420, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(421, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blocktable), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(blockSize), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 23);
+	return emu_prepare(421, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIncreFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(421, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, const aclTensor *kvPaddingSize, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(422, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blocktable), POINTER(kvPaddingSize), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(blockSize), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 24);
+	return emu_prepare(422, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blocktable), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(blockSize), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 23);
 }
 
-aclnnStatus aclnnIncreFlashAttentionV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIncreFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(422, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexGetWorkspaceSize(const aclTensor *self, const aclTensorList *indices, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, const aclTensor *kvPaddingSize, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(423, WORDS(POINTER(self), POINTER(indices), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(423, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(dequantScale1), POINTER(quantScale1), POINTER(dequantScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blocktable), POINTER(kvPaddingSize), SIGNED(numHeads), DOUBLE(scaleValue), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(blockSize), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 24);
 }
 
-aclnnStatus aclnnIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIncreFlashAttentionV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(423, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexGetWorkspaceSize(const aclTensor *self, const aclTensorList *indices, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(424, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(source), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(424, WORDS(POINTER(self), POINTER(indices), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnIndexAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(424, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexAddV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(425, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(source), POINTER(alpha), SIGNED(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(425, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(source), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnIndexAddV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(425, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexAddV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(426, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(source), POINTER(outRef), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(426, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(source), POINTER(alpha), SIGNED(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexAddV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(426, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexFillGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(427, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(427, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(source), POINTER(outRef), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(427, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexFillTensorGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclIntArray *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexFillGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(428, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(428, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexPutImplGetWorkspaceSize(aclTensor *selfRef, const aclTensorList *indices, const aclTensor *values, bool accumulate, bool unsafe, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexFillTensorGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclIntArray *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(429, WORDS(POINTER(selfRef), POINTER(indices), POINTER(values), UNSIGNED(accumulate), UNSIGNED(unsafe), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(429, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIndexPutImpl(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(429, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexPutImplGetWorkspaceSize(aclTensor *selfRef, const aclTensorList *indices, const aclTensor *values, bool accumulate, bool unsafe, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(430, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(430, WORDS(POINTER(selfRef), POINTER(indices), POINTER(values), UNSIGNED(accumulate), UNSIGNED(unsafe), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIndexSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexPutImpl(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(430, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInnerFusedInferAttentionScoreGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale, const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix, const aclIntArray *actualSharedPrefixLen, const aclTensor *query_rope, const aclTensor *key_rope, const aclTensor *keyRopeAntiquantScale, const aclTensor *dequantScaleQuery, const aclTensor *learnableSink, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, int64_t pseType, int64_t outType, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(431, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blockTable), POINTER(queryPaddingSize), POINTER(kvPaddingSize), POINTER(keyAntiquantScale), POINTER(keyAntiquantOffset), POINTER(valueAntiquantScale), POINTER(valueAntiquantOffset), POINTER(keySharedPrefix), POINTER(valueSharedPrefix), POINTER(actualSharedPrefixLen), POINTER(query_rope), POINTER(key_rope), POINTER(keyRopeAntiquantScale), POINTER(dequantScaleQuery), POINTER(learnableSink), POINTER(qStartIdxOptional), POINTER(kvStartIdxOptional), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), SIGNED(blockSize), SIGNED(antiquantMode), UNSIGNED(softmaxLseFlag), SIGNED(keyAntiquantMode), SIGNED(valueAntiquantMode), SIGNED(queryQuantMode), SIGNED(pseType), SIGNED(outType), POINTER(attentionOut), POINTER(softmaxLse), POINTER(workspaceSize), POINTER(executor)), 51);
+	return emu_prepare(431, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInnerFusedInferAttentionScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIndexSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(431, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAcosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInnerFusedInferAttentionScoreGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale, const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix, const aclIntArray *actualSharedPrefixLen, const aclTensor *query_rope, const aclTensor *key_rope, const aclTensor *keyRopeAntiquantScale, const aclTensor *dequantScaleQuery, const aclTensor *learnableSink, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, int64_t pseType, int64_t outType, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(432, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(432, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blockTable), POINTER(queryPaddingSize), POINTER(kvPaddingSize), POINTER(keyAntiquantScale), POINTER(keyAntiquantOffset), POINTER(valueAntiquantScale), POINTER(valueAntiquantOffset), POINTER(keySharedPrefix), POINTER(valueSharedPrefix), POINTER(actualSharedPrefixLen), POINTER(query_rope), POINTER(key_rope), POINTER(keyRopeAntiquantScale), POINTER(dequantScaleQuery), POINTER(learnableSink), POINTER(qStartIdxOptional), POINTER(kvStartIdxOptional), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), SIGNED(blockSize), SIGNED(antiquantMode), UNSIGNED(softmaxLseFlag), SIGNED(keyAntiquantMode), SIGNED(valueAntiquantMode), SIGNED(queryQuantMode), SIGNED(pseType), SIGNED(outType), POINTER(attentionOut), POINTER(softmaxLse), POINTER(workspaceSize), POINTER(executor)), 51);
 }
 
-aclnnStatus aclnnInplaceAcos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInnerFusedInferAttentionScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(432, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAcoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAcosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(433, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(433, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceAcosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAcos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(433, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAcoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(434, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(434, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAcosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(434, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddReluGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(435, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceAddRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(435, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddV3GetWorkspaceSize(const aclScalar *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddReluGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(436, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceAddV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(436, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddbmmGetWorkspaceSize(aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddV3GetWorkspaceSize(const aclScalar *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(437, WORDS(POINTER(selfRef), POINTER(batch1), POINTER(batch2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(437, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceAddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(437, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddcdivGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddbmmGetWorkspaceSize(aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(438, WORDS(POINTER(selfRef), POINTER(tensor1), POINTER(tensor2), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(438, WORDS(POINTER(selfRef), POINTER(batch1), POINTER(batch2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceAddcdiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(438, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddcmulGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddcdivGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(439, WORDS(POINTER(selfRef), POINTER(tensor1), POINTER(tensor2), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceAddcmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddcdiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(439, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddcmulGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(440, WORDS(POINTER(selfRef), POINTER(mat1), POINTER(mat2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(440, WORDS(POINTER(selfRef), POINTER(tensor1), POINTER(tensor2), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceAddmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddcmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(440, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(441, WORDS(POINTER(selfRef), POINTER(vec1), POINTER(vec2), POINTER(betaOptional), POINTER(alphaOptional), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(441, WORDS(POINTER(selfRef), POINTER(mat1), POINTER(mat2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceAddr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(441, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddrV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(442, WORDS(POINTER(selfRef), POINTER(vec1), POINTER(vec2), POINTER(betaOptional), POINTER(alphaOptional), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceAddrV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(442, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddrV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(443, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(443, WORDS(POINTER(selfRef), POINTER(vec1), POINTER(vec2), POINTER(betaOptional), POINTER(alphaOptional), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceAdds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAddrV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(443, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAsinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(444, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(444, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceAsin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAdds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(444, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAsinhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAsinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(445, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(445, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceAsinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAsin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(445, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAtanGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAsinhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(446, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceAtan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAsinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(446, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAtan2GetWorkspaceSize(aclTensor *selfRef, aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAtanGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(447, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(447, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceAtan2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAtan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(447, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceAtanhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAtan2GetWorkspaceSize(aclTensor *selfRef, aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(448, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(448, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceAtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAtan2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(448, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBaddbmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceAtanhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(449, WORDS(POINTER(selfRef), POINTER(batch1), POINTER(batch2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(449, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceBaddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceAtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(449, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBernoulliGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBaddbmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(450, WORDS(POINTER(selfRef), POINTER(prob), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(450, WORDS(POINTER(selfRef), POINTER(batch1), POINTER(batch2), POINTER(beta), POINTER(alpha), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceBernoulli(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBaddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(450, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBernoulliTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBernoulliGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(451, WORDS(POINTER(selfRef), POINTER(prob), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceBernoulliTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBernoulli(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(451, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBernoulliTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(452, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(452, WORDS(POINTER(selfRef), POINTER(prob), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBernoulliTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(452, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseAndScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(453, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseAndScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(453, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize(const aclTensor *self, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseAndTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(454, WORDS(POINTER(self), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(454, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseAndTensorOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseAndTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(454, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseOrScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize(const aclTensor *self, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(455, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(455, WORDS(POINTER(self), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseOrScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseAndTensorOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(455, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseOrTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseOrScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(456, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseOrTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseOrScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(456, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseXorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseOrTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(457, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseXorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseOrTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(457, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceBitwiseXorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseXorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(458, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceBitwiseXorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseXorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(458, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCeilGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceBitwiseXorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(459, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(459, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceCeil(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceBitwiseXorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(459, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCeluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCeilGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(460, WORDS(POINTER(selfRef), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(460, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceCelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCeil(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(460, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCeluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(461, WORDS(POINTER(selfRef), POINTER(clipValueMax), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(461, WORDS(POINTER(selfRef), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceClampMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(461, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *max, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(462, WORDS(POINTER(selfRef), POINTER(max), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(462, WORDS(POINTER(selfRef), POINTER(clipValueMax), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceClampMaxTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceClampMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(462, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *clipValueMin, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *max, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(463, WORDS(POINTER(selfRef), POINTER(clipValueMin), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(463, WORDS(POINTER(selfRef), POINTER(max), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceClampMinTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceClampMaxTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(463, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor *src, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *clipValueMin, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(464, WORDS(POINTER(selfRef), POINTER(src), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(464, WORDS(POINTER(selfRef), POINTER(clipValueMin), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceClampMinTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(464, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor *src, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(465, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(465, WORDS(POINTER(selfRef), POINTER(src), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(465, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(466, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(466, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceCosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(466, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceCumprodGetWorkspaceSize(aclTensor *input, const aclScalar *dim, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(467, WORDS(POINTER(input), POINTER(dim), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(467, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceCumprod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(467, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceCumprodGetWorkspaceSize(aclTensor *input, const aclScalar *dim, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(468, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(468, WORDS(POINTER(input), POINTER(dim), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceCumprod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(468, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceDivModGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(469, WORDS(POINTER(selfRef), POINTER(other), SIGNED(mode), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(469, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceDivMod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(469, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceDivModGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(470, WORDS(POINTER(selfRef), POINTER(other), SIGNED(mode), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceDivMods(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceDivMod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(470, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceDivsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(471, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(471, WORDS(POINTER(selfRef), POINTER(other), SIGNED(mode), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceDivs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceDivMods(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(471, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceEluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceDivsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(472, WORDS(POINTER(selfRef), POINTER(alpha), POINTER(scale), POINTER(inputScale), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(472, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceElu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceDivs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(472, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceEluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(473, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(473, WORDS(POINTER(selfRef), POINTER(alpha), POINTER(scale), POINTER(inputScale), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceEqScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceElu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(473, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(474, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceEqTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceEqScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(474, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceErfGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(475, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(475, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceErf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceEqTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(475, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceErfcGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceErfGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(476, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceErfc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceErf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(476, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceErfinvGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceErfcGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(477, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceErfinv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceErfc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(477, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceExpGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceErfinvGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(478, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceErfinv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(478, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceExp2GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceExpGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(479, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(479, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceExp2GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(480, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceExpm1(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(480, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFillDiagonalGetWorkspaceSize(aclTensor *selfRef, const aclScalar *fillValue, bool wrap, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(481, WORDS(POINTER(selfRef), POINTER(fillValue), UNSIGNED(wrap), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(481, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceFillDiagonal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceExpm1(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(481, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFillDiagonalGetWorkspaceSize(aclTensor *selfRef, const aclScalar *fillValue, bool wrap, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(482, WORDS(POINTER(selfRef), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(482, WORDS(POINTER(selfRef), POINTER(fillValue), UNSIGNED(wrap), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFillDiagonal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(482, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(483, WORDS(POINTER(selfRef), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(483, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFloorGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(484, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(484, WORDS(POINTER(selfRef), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFloor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(484, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFloorDivideGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFloorGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(485, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(485, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceFloorDivide(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFloor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(485, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFloorDividesGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFloorDivideGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(486, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFloorDivides(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFloorDivide(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(486, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFmodScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFloorDividesGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(487, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFmodScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFloorDivides(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(487, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFmodTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFmodScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(488, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFmodTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFmodScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(488, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceFracGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFmodTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(489, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(489, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceFrac(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFmodTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(489, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceFracGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(490, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(490, WORDS(POINTER(inputRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceGeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceFrac(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(490, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(491, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceGeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceGeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(491, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(492, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceGeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(492, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(493, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(493, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceHardsigmoidGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(494, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(494, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(494, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceHardsigmoidV2GetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceHardsigmoidGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(495, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(495, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceHardswishGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceHardsigmoidV2GetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(496, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(496, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceHardtanhGetWorkspaceSize(aclTensor *selfRef, const aclScalar *clipValueMin, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceHardswishGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(497, WORDS(POINTER(selfRef), POINTER(clipValueMin), POINTER(clipValueMax), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(497, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(497, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceHardtanhGetWorkspaceSize(aclTensor *selfRef, const aclScalar *clipValueMin, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(498, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(source), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(498, WORDS(POINTER(selfRef), POINTER(clipValueMin), POINTER(clipValueMax), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(498, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceIndexFillGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(499, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(499, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(source), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(499, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceIndexFillTensorGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclIntArray *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceIndexFillGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(500, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(500, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceIndexFillTensorGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclIntArray *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(501, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(501, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(501, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(502, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(502, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *negativeSlope, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(503, WORDS(POINTER(selfRef), POINTER(negativeSlope), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(503, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(503, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLerpGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclTensor *weight, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *negativeSlope, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(504, WORDS(POINTER(selfRef), POINTER(end), POINTER(weight), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(504, WORDS(POINTER(selfRef), POINTER(negativeSlope), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(504, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclScalar *weight, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLerpGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclTensor *weight, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(505, WORDS(POINTER(selfRef), POINTER(end), POINTER(weight), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(505, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLogGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclScalar *weight, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(506, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(506, WORDS(POINTER(selfRef), POINTER(end), POINTER(weight), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(506, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLog10GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLogGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(507, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(507, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLog10GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(508, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(508, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLog2GetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(509, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(509, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLog2GetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(510, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(510, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(510, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(511, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(511, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(511, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(512, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(512, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(512, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(513, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(513, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(514, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(514, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(515, WORDS(POINTER(selfRef), POINTER(mask), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(515, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceMaskedFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(515, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMaskedFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(516, WORDS(POINTER(selfRef), POINTER(mask), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceMaskedFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMaskedFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(516, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMaskedScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMaskedFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(517, WORDS(POINTER(selfRef), POINTER(mask), POINTER(source), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(517, WORDS(POINTER(selfRef), POINTER(mask), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceMaskedScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMaskedFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(517, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMaskedScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(518, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(518, WORDS(POINTER(selfRef), POINTER(mask), POINTER(source), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMaskedScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(518, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMishGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(519, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(519, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnInplaceMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(519, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMulGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMishGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(520, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(520, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(520, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceMulsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMulGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(521, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(521, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNanToNumGetWorkspaceSize(aclTensor *selfRef, float nan, float posinf, float neginf, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceMulsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(522, WORDS(POINTER(selfRef), FLOAT(nan), FLOAT(posinf), FLOAT(neginf), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(522, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(522, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNanToNumGetWorkspaceSize(aclTensor *selfRef, float nan, float posinf, float neginf, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(523, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(523, WORDS(POINTER(selfRef), FLOAT(nan), FLOAT(posinf), FLOAT(neginf), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(523, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(524, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(524, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNegGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(525, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(525, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(525, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNormalGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNegGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(526, WORDS(POINTER(selfRef), FLOAT(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(526, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceNormal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(526, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceNormalTensorGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNormalGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(527, WORDS(POINTER(selfRef), FLOAT(mean), FLOAT(std), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(527, WORDS(POINTER(selfRef), FLOAT(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceNormalTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNormal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(527, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceOneGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceNormalTensorGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(528, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(528, WORDS(POINTER(selfRef), FLOAT(mean), FLOAT(std), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceOne(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceNormalTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(528, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceOneGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(529, WORDS(POINTER(self), POINTER(exponent), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(529, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplacePowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceOne(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(529, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(530, WORDS(POINTER(self), POINTER(exponent), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplacePowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplacePowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(530, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplacePutGetWorkspaceSize(aclTensor *selfRef, const aclTensor *index, const aclTensor *source, bool accumulate, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(531, WORDS(POINTER(selfRef), POINTER(index), POINTER(source), UNSIGNED(accumulate), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(531, WORDS(POINTER(self), POINTER(exponent), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplacePut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplacePowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(531, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplacePutGetWorkspaceSize(aclTensor *selfRef, const aclTensor *index, const aclTensor *source, bool accumulate, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(532, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(dequantScale), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(532, WORDS(POINTER(selfRef), POINTER(index), POINTER(source), UNSIGNED(accumulate), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplacePut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(532, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceQuantScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(533, WORDS(POINTER(selfRef), POINTER(indices), POINTER(updates), POINTER(quantScales), POINTER(quantZeroPoints), SIGNED(axis), SIGNED(quantAxis), SIGNED(reduction), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(533, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(dequantScale), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnInplaceQuantScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(533, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceQuantScatterV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, const char *roundMode, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceQuantScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(534, WORDS(POINTER(selfRef), POINTER(indices), POINTER(updates), POINTER(quantScales), POINTER(quantZeroPoints), SIGNED(axis), SIGNED(quantAxis), SIGNED(reduction), POINTER(roundMode), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(534, WORDS(POINTER(selfRef), POINTER(indices), POINTER(updates), POINTER(quantScales), POINTER(quantZeroPoints), SIGNED(axis), SIGNED(quantAxis), SIGNED(reduction), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnInplaceQuantScatterV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceQuantScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(534, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceQuantScatterV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, const char *roundMode, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(535, WORDS(POINTER(self), POINTER(noise), POINTER(lower), POINTER(upper), UNSIGNED(training), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(535, WORDS(POINTER(selfRef), POINTER(indices), POINTER(updates), POINTER(quantScales), POINTER(quantZeroPoints), SIGNED(axis), SIGNED(quantAxis), SIGNED(reduction), POINTER(roundMode), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnInplaceRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceQuantScatterV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(535, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRandomGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(536, WORDS(POINTER(selfRef), SIGNED(from), SIGNED(to), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(536, WORDS(POINTER(self), POINTER(noise), POINTER(lower), POINTER(upper), UNSIGNED(training), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnInplaceRandom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(536, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRandomTensorGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRandomGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(537, WORDS(POINTER(selfRef), SIGNED(from), SIGNED(to), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(537, WORDS(POINTER(selfRef), SIGNED(from), SIGNED(to), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceRandomTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRandom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(537, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRandomWithoutFromToGetWorkspaceSize(const aclTensor *selfRef, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRandomTensorGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(538, WORDS(POINTER(selfRef), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(538, WORDS(POINTER(selfRef), SIGNED(from), SIGNED(to), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceRandomWithoutFromTo(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRandomTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(538, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRandomWithoutFromToGetWorkspaceSize(const aclTensor *selfRef, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(539, WORDS(POINTER(selfRef), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(539, WORDS(POINTER(selfRef), SIGNED(seed), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceRandomWithoutFromToTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRandomWithoutFromTo(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(539, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(540, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(540, WORDS(POINTER(selfRef), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRandomWithoutFromToTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(540, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceReluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(541, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(541, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRemainderTensorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceReluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(542, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(542, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(542, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRemainderTensorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(543, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(543, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRenormGetWorkspaceSize(aclTensor *selfRef, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(544, WORDS(POINTER(selfRef), POINTER(p), SIGNED(dim), POINTER(maxNorm), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(544, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(544, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRoundGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRenormGetWorkspaceSize(aclTensor *selfRef, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(545, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(545, WORDS(POINTER(selfRef), POINTER(p), SIGNED(dim), POINTER(maxNorm), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(545, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRoundDecimalsGetWorkspaceSize(aclTensor *selfRef, int64_t decimals, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRoundGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(546, WORDS(POINTER(selfRef), SIGNED(decimals), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(546, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(546, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRoundDecimalsGetWorkspaceSize(aclTensor *selfRef, int64_t decimals, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(547, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(547, WORDS(POINTER(selfRef), SIGNED(decimals), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(547, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceScatterGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(548, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(548, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(548, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceScatterReduceGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceScatterGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(549, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), UNSIGNED(includeSelf), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(549, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(549, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceScatterUpdateGetWorkspaceSize(aclTensor *data, const aclTensor *indices, const aclTensor *updates, int64_t axis, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceScatterReduceGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(550, WORDS(POINTER(data), POINTER(indices), POINTER(updates), SIGNED(axis), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(550, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), UNSIGNED(includeSelf), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceScatterUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(550, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceScatterValueGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceScatterUpdateGetWorkspaceSize(aclTensor *data, const aclTensor *indices, const aclTensor *updates, int64_t axis, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(551, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(value), SIGNED(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(551, WORDS(POINTER(data), POINTER(indices), POINTER(updates), SIGNED(axis), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInplaceScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceScatterUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(551, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSeluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceScatterValueGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(552, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(552, WORDS(POINTER(selfRef), SIGNED(dim), POINTER(index), POINTER(value), SIGNED(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(552, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSeluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(553, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(553, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(554, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(554, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSincGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(555, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(555, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSinhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSincGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(556, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(556, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSinhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(557, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(557, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(557, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSubGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(558, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(558, WORDS(POINTER(self), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(558, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceSubsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSubGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(559, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(559, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceTanGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceSubsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(560, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(560, WORDS(POINTER(selfRef), POINTER(other), POINTER(alpha), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(560, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceTanhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceTanGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(561, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(561, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceThresholdGetWorkspaceSize(aclTensor *selfRef, const aclScalar *threshold, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceTanhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(562, WORDS(POINTER(selfRef), POINTER(threshold), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(562, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(562, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceTrilGetWorkspaceSize(const aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceThresholdGetWorkspaceSize(aclTensor *selfRef, const aclScalar *threshold, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(563, WORDS(POINTER(selfRef), SIGNED(diagonal), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(563, WORDS(POINTER(selfRef), POINTER(threshold), POINTER(value), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnInplaceTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(563, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceTriuGetWorkspaceSize(aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceTrilGetWorkspaceSize(const aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(564, WORDS(POINTER(selfRef), SIGNED(diagonal), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(564, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceTruncGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceTriuGetWorkspaceSize(aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(565, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(565, WORDS(POINTER(selfRef), SIGNED(diagonal), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(565, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceUniformGetWorkspaceSize(const aclTensor *selfRef, double from, double to, uint64_t seed, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceTruncGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(566, WORDS(POINTER(selfRef), DOUBLE(from), DOUBLE(to), UNSIGNED(seed), UNSIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(566, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInplaceUniform(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(566, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceUniformTensorGetWorkspaceSize(const aclTensor *selfRef, double from, double to, const aclTensor *seedTensor, const aclTensor *offsetTensor, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceUniformGetWorkspaceSize(const aclTensor *selfRef, double from, double to, uint64_t seed, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(567, WORDS(POINTER(selfRef), DOUBLE(from), DOUBLE(to), POINTER(seedTensor), POINTER(offsetTensor), UNSIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(567, WORDS(POINTER(selfRef), DOUBLE(from), DOUBLE(to), UNSIGNED(seed), UNSIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnInplaceUniformTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceUniform(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(567, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceUniformTensorGetWorkspaceSize(const aclTensor *selfRef, double from, double to, const aclTensor *seedTensor, const aclTensor *offsetTensor, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(568, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 16);
+	return emu_prepare(568, WORDS(POINTER(selfRef), DOUBLE(from), DOUBLE(to), POINTER(seedTensor), POINTER(offsetTensor), UNSIGNED(offset), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceUniformTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(568, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceXLogYScalarOtherGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(569, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(569, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 16);
 }
 
-aclnnStatus aclnnInplaceXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(569, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceXLogYTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceXLogYScalarOtherGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(570, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(570, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceXLogYTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(571, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(571, WORDS(POINTER(selfRef), POINTER(other), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnInplaceZero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(571, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInstanceNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const char *dataFormat, double eps, aclTensor *y, aclTensor *mean, aclTensor *variance, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(572, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(dataFormat), DOUBLE(eps), POINTER(y), POINTER(mean), POINTER(variance), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(572, WORDS(POINTER(selfRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnInstanceNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceZero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(572, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInterleaveRopeGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInstanceNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const char *dataFormat, double eps, aclTensor *y, aclTensor *mean, aclTensor *variance, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(573, WORDS(POINTER(x), POINTER(cos), POINTER(sin), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(573, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(dataFormat), DOUBLE(eps), POINTER(y), POINTER(mean), POINTER(variance), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnInterleaveRope(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInstanceNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(573, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnInverseGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInterleaveRopeGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(574, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(574, WORDS(POINTER(x), POINTER(cos), POINTER(sin), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnInverse(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInterleaveRope(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(574, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsCloseGetWorkspaceSize(const aclTensor *self, const aclTensor *other, double rtol, double atol, bool equal_nan, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnInverseGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(575, WORDS(POINTER(self), POINTER(other), DOUBLE(rtol), DOUBLE(atol), UNSIGNED(equal_nan), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(575, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnIsClose(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInverse(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(575, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsFiniteGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsCloseGetWorkspaceSize(const aclTensor *self, const aclTensor *other, double rtol, double atol, bool equal_nan, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(576, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(576, WORDS(POINTER(self), POINTER(other), DOUBLE(rtol), DOUBLE(atol), UNSIGNED(equal_nan), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnIsFinite(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsClose(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(576, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsInScalarTensorGetWorkspaceSize(const aclScalar *element, const aclTensor *testElements, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsFiniteGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(577, WORDS(POINTER(element), POINTER(testElements), UNSIGNED(assumeUnique), UNSIGNED(invert), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(577, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnIsInScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsFinite(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(577, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsInTensorScalarGetWorkspaceSize(const aclTensor *element, const aclScalar *testElement, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsInScalarTensorGetWorkspaceSize(const aclScalar *element, const aclTensor *testElements, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(578, WORDS(POINTER(element), POINTER(testElement), UNSIGNED(assumeUnique), UNSIGNED(invert), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(578, WORDS(POINTER(element), POINTER(testElements), UNSIGNED(assumeUnique), UNSIGNED(invert), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIsInTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsInScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(578, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsInfGetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsInTensorScalarGetWorkspaceSize(const aclTensor *element, const aclScalar *testElement, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(579, WORDS(POINTER(x), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(579, WORDS(POINTER(element), POINTER(testElement), UNSIGNED(assumeUnique), UNSIGNED(invert), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnIsInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsInTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(579, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsNegInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsInfGetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(580, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(580, WORDS(POINTER(x), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnIsNegInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(580, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnIsPosInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsNegInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(581, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnIsPosInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsNegInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(581, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnKdaGateCumsumGetWorkspaceSize(const aclTensor *g, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclIntArray *cuSeqlensOptional, int64_t chunkSize, bool useGateInKernel, bool safeGate, double lowerBound, const aclTensor *gkOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnIsPosInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(582, WORDS(POINTER(g), POINTER(aLogOptional), POINTER(dtBiasOptional), POINTER(cuSeqlensOptional), SIGNED(chunkSize), UNSIGNED(useGateInKernel), UNSIGNED(safeGate), DOUBLE(lowerBound), POINTER(gkOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(582, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnKdaGateCumsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnIsPosInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(582, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnKlDivGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnKdaGateCumsumGetWorkspaceSize(const aclTensor *g, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclIntArray *cuSeqlensOptional, int64_t chunkSize, bool useGateInKernel, bool safeGate, double lowerBound, const aclTensor *gkOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(583, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(583, WORDS(POINTER(g), POINTER(aLogOptional), POINTER(dtBiasOptional), POINTER(cuSeqlensOptional), SIGNED(chunkSize), UNSIGNED(useGateInKernel), UNSIGNED(safeGate), DOUBLE(lowerBound), POINTER(gkOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnKlDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnKdaGateCumsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(583, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnKlDivBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnKlDivGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(584, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(584, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnKlDivBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnKlDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(584, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnKlDivTargetBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *gradTarget, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnKlDivBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(585, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(gradTarget), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(585, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnKlDivTargetBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnKlDivBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(585, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnKthvalueGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool keepdim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnKlDivTargetBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *gradTarget, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(586, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(keepdim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(586, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), UNSIGNED(logTarget), POINTER(gradTarget), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnKthvalue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnKlDivTargetBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(586, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnKthvalueGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool keepdim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(587, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(587, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(keepdim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnKthvalue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(587, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnL1LossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(588, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(588, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(588, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLSTMGetWorkspaceSize(const aclTensor *input, const aclTensorList *params, const aclTensorList *hx, const aclTensor *batchSizes, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, aclTensor *output, aclTensor *hy, aclTensor *cy, aclTensorList *iOut, aclTensorList *jOut, aclTensorList *fOut, aclTensorList *oOut, aclTensorList *hOut, aclTensorList *cOut, aclTensorList *tanhCOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnL1LossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(589, WORDS(POINTER(input), POINTER(params), POINTER(hx), POINTER(batchSizes), UNSIGNED(hasBias), SIGNED(numLayers), DOUBLE(dropout), UNSIGNED(train), UNSIGNED(bidirectional), UNSIGNED(batchFirst), POINTER(output), POINTER(hy), POINTER(cy), POINTER(iOut), POINTER(jOut), POINTER(fOut), POINTER(oOut), POINTER(hOut), POINTER(cOut), POINTER(tanhCOut), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(589, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnLSTM(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(589, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLSTMGetWorkspaceSize(const aclTensor *input, const aclTensorList *params, const aclTensorList *hx, const aclTensor *batchSizes, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, aclTensor *output, aclTensor *hy, aclTensor *cy, aclTensorList *iOut, aclTensorList *jOut, aclTensorList *fOut, aclTensorList *oOut, aclTensorList *hOut, aclTensorList *cOut, aclTensorList *tanhCOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(590, WORDS(POINTER(input), POINTER(normalizedShape), POINTER(weightOptional), POINTER(biasOptional), DOUBLE(eps), POINTER(out), POINTER(meanOutOptional), POINTER(rstdOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(590, WORDS(POINTER(input), POINTER(params), POINTER(hx), POINTER(batchSizes), UNSIGNED(hasBias), SIGNED(numLayers), DOUBLE(dropout), UNSIGNED(train), UNSIGNED(bidirectional), UNSIGNED(batchFirst), POINTER(output), POINTER(hy), POINTER(cy), POINTER(iOut), POINTER(jOut), POINTER(fOut), POINTER(oOut), POINTER(hOut), POINTER(cOut), POINTER(tanhCOut), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLSTM(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(590, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLayerNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *mean, const aclTensor *rstd, const aclTensor *weightOptional, const aclTensor *biasOptional, const aclBoolArray *outputMask, aclTensor *gradInputOut, aclTensor *gradWeightOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(591, WORDS(POINTER(gradOut), POINTER(input), POINTER(normalizedShape), POINTER(mean), POINTER(rstd), POINTER(weightOptional), POINTER(biasOptional), POINTER(outputMask), POINTER(gradInputOut), POINTER(gradWeightOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(591, WORDS(POINTER(input), POINTER(normalizedShape), POINTER(weightOptional), POINTER(biasOptional), DOUBLE(eps), POINTER(out), POINTER(meanOutOptional), POINTER(rstdOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnLayerNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(591, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLayerNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gammma, const aclTensor *beta, const aclTensor *scale, const aclTensor *zeroPointsOptional, int quantMode, double epsilon, aclTensor *res, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLayerNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *mean, const aclTensor *rstd, const aclTensor *weightOptional, const aclTensor *biasOptional, const aclBoolArray *outputMask, aclTensor *gradInputOut, aclTensor *gradWeightOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(592, WORDS(POINTER(x), POINTER(gammma), POINTER(beta), POINTER(scale), POINTER(zeroPointsOptional), SIGNED(quantMode), DOUBLE(epsilon), POINTER(res), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(592, WORDS(POINTER(gradOut), POINTER(input), POINTER(normalizedShape), POINTER(mean), POINTER(rstd), POINTER(weightOptional), POINTER(biasOptional), POINTER(outputMask), POINTER(gradInputOut), POINTER(gradWeightOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnLayerNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLayerNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(592, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLayerNormWithImplModeGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, int32_t implMode, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLayerNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gammma, const aclTensor *beta, const aclTensor *scale, const aclTensor *zeroPointsOptional, int quantMode, double epsilon, aclTensor *res, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(593, WORDS(POINTER(input), POINTER(normalizedShape), POINTER(weightOptional), POINTER(biasOptional), DOUBLE(eps), POINTER(out), POINTER(meanOutOptional), POINTER(rstdOutOptional), SIGNED(implMode), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(593, WORDS(POINTER(x), POINTER(gammma), POINTER(beta), POINTER(scale), POINTER(zeroPointsOptional), SIGNED(quantMode), DOUBLE(epsilon), POINTER(res), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnLayerNormWithImplMode(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLayerNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(593, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLayerNormWithImplModeGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, int32_t implMode, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(594, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(594, WORDS(POINTER(input), POINTER(normalizedShape), POINTER(weightOptional), POINTER(biasOptional), DOUBLE(eps), POINTER(out), POINTER(meanOutOptional), POINTER(rstdOutOptional), SIGNED(implMode), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLayerNormWithImplMode(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(594, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(595, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(595, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeakyReluGetWorkspaceSize(const aclTensor *self, const aclScalar *negativeSlope, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(596, WORDS(POINTER(self), POINTER(negativeSlope), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(596, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(596, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeakyReluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *negativeSlope, bool selfIsResult, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeakyReluGetWorkspaceSize(const aclTensor *self, const aclScalar *negativeSlope, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(597, WORDS(POINTER(gradOutput), POINTER(self), POINTER(negativeSlope), UNSIGNED(selfIsResult), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(597, WORDS(POINTER(self), POINTER(negativeSlope), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLeakyReluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(597, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeftShiftGetWorkspaceSize(const aclTensor *self, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeakyReluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *negativeSlope, bool selfIsResult, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(598, WORDS(POINTER(self), POINTER(shiftBits), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(598, WORDS(POINTER(gradOutput), POINTER(self), POINTER(negativeSlope), UNSIGNED(selfIsResult), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnLeftShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeakyReluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(598, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLeftShiftsGetWorkspaceSize(const aclTensor *self, const aclScalar *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeftShiftGetWorkspaceSize(const aclTensor *self, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(599, WORDS(POINTER(self), POINTER(shiftBits), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLeftShifts(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeftShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(599, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLerpGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLeftShiftsGetWorkspaceSize(const aclTensor *self, const aclScalar *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(600, WORDS(POINTER(self), POINTER(end), POINTER(weight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(600, WORDS(POINTER(self), POINTER(shiftBits), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLeftShifts(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(600, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLerpsGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclScalar *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLerpGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(601, WORDS(POINTER(self), POINTER(end), POINTER(weight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(601, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLgammaGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLerpsGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclScalar *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(602, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(602, WORDS(POINTER(self), POINTER(end), POINTER(weight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLgamma(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(602, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLinalgCholeskyGetWorkspaceSize(const aclTensor *self, bool upper, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLgammaGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(603, WORDS(POINTER(self), UNSIGNED(upper), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(603, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLinalgCholesky(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLgamma(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(603, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLinalgCrossGetWorkspaceSize(const aclTensor *self, const aclTensor *other, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLinalgCholeskyGetWorkspaceSize(const aclTensor *self, bool upper, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(604, WORDS(POINTER(self), POINTER(other), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(604, WORDS(POINTER(self), UNSIGNED(upper), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLinalgCross(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLinalgCholesky(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(604, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLinalgQrGetWorkspaceSize(const aclTensor *self, int64_t mode, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLinalgCrossGetWorkspaceSize(const aclTensor *self, const aclTensor *other, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(605, WORDS(POINTER(self), SIGNED(mode), POINTER(Q), POINTER(R), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(605, WORDS(POINTER(self), POINTER(other), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLinalgQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLinalgCross(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(605, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLinalgVectorNormGetWorkspaceSize(const aclTensor *self, const aclScalar *ord, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLinalgQrGetWorkspaceSize(const aclTensor *self, int64_t mode, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(606, WORDS(POINTER(self), POINTER(ord), POINTER(dims), UNSIGNED(keepDims), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(606, WORDS(POINTER(self), SIGNED(mode), POINTER(Q), POINTER(R), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLinalgVectorNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLinalgQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(606, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLinspaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLinalgVectorNormGetWorkspaceSize(const aclTensor *self, const aclScalar *ord, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(607, WORDS(POINTER(start), POINTER(end), SIGNED(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(607, WORDS(POINTER(self), POINTER(ord), POINTER(dims), UNSIGNED(keepDims), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnLinspace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLinalgVectorNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(607, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLinspaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(608, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(608, WORDS(POINTER(start), POINTER(end), SIGNED(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLinspace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(608, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLog10GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(609, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(609, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLog1pGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLog10GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(610, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(610, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLog2GetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLog1pGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(611, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(611, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogAddExpGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLog2GetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(612, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(612, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLogAddExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(612, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogAddExp2GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogAddExpGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(613, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogAddExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogAddExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(613, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogAddExp2GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(614, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(614, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogAddExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(614, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *buffer, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(615, WORDS(POINTER(gradOutput), POINTER(self), POINTER(buffer), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(615, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLogSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(615, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(const aclTensor *self, aclTensor *out, aclTensor *buffer, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *buffer, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(616, WORDS(POINTER(self), POINTER(out), POINTER(buffer), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(616, WORDS(POINTER(gradOutput), POINTER(self), POINTER(buffer), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLogSigmoidForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(616, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(const aclTensor *self, aclTensor *out, aclTensor *buffer, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(617, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(617, WORDS(POINTER(self), POINTER(out), POINTER(buffer), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSigmoidForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(617, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(618, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(618, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(618, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSpaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, double base, const aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(619, WORDS(POINTER(start), POINTER(end), SIGNED(steps), DOUBLE(base), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(619, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLogSpace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(619, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogSumExpGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSpaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, double base, const aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(620, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(620, WORDS(POINTER(start), POINTER(end), SIGNED(steps), DOUBLE(base), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnLogSumExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSpace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(620, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogdetGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogSumExpGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(621, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(621, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogSumExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(621, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogicalAndGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogdetGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(622, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(622, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(622, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogicalNotGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogicalAndGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(623, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(623, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(623, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogicalOrGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogicalNotGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(624, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(624, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(624, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogicalXorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogicalOrGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(625, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogicalXor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(625, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogitGetWorkspaceSize(const aclTensor *input, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogicalXorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(626, WORDS(POINTER(input), DOUBLE(eps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(626, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogicalXor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(626, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLogitGradGetWorkspaceSize(const aclTensor *x, const aclTensor *dy, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogitGetWorkspaceSize(const aclTensor *input, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(627, WORDS(POINTER(x), POINTER(dy), DOUBLE(eps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(627, WORDS(POINTER(input), DOUBLE(eps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLogitGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(627, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLstmBackwardGetWorkspaceSize(const aclTensor *input, const aclTensorList *hx, const aclTensorList *params, const aclTensor *dy, const aclTensor *dh, const aclTensor *dc, const aclTensorList *i, const aclTensorList *g, const aclTensorList *f, const aclTensorList *o, const aclTensorList *h, const aclTensorList *c, const aclTensorList *tanhc, const aclTensor *batchSizesOptional, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, const aclBoolArray *outputMask, aclTensor *dxOut, aclTensor *dhPrevOut, aclTensor *dcPrevOut, aclTensorList *dparamsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLogitGradGetWorkspaceSize(const aclTensor *x, const aclTensor *dy, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(628, WORDS(POINTER(input), POINTER(hx), POINTER(params), POINTER(dy), POINTER(dh), POINTER(dc), POINTER(i), POINTER(g), POINTER(f), POINTER(o), POINTER(h), POINTER(c), POINTER(tanhc), POINTER(batchSizesOptional), UNSIGNED(hasBias), SIGNED(numLayers), DOUBLE(dropout), UNSIGNED(train), UNSIGNED(bidirectional), UNSIGNED(batchFirst), POINTER(outputMask), POINTER(dxOut), POINTER(dhPrevOut), POINTER(dcPrevOut), POINTER(dparamsOut), POINTER(workspaceSize), POINTER(executor)), 27);
+	return emu_prepare(628, WORDS(POINTER(x), POINTER(dy), DOUBLE(eps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnLstmBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLogitGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(628, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLstmBackwardGetWorkspaceSize(const aclTensor *input, const aclTensorList *hx, const aclTensorList *params, const aclTensor *dy, const aclTensor *dh, const aclTensor *dc, const aclTensorList *i, const aclTensorList *g, const aclTensorList *f, const aclTensorList *o, const aclTensorList *h, const aclTensorList *c, const aclTensorList *tanhc, const aclTensor *batchSizesOptional, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, const aclBoolArray *outputMask, aclTensor *dxOut, aclTensor *dhPrevOut, aclTensor *dcPrevOut, aclTensorList *dparamsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(629, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(629, WORDS(POINTER(input), POINTER(hx), POINTER(params), POINTER(dy), POINTER(dh), POINTER(dc), POINTER(i), POINTER(g), POINTER(f), POINTER(o), POINTER(h), POINTER(c), POINTER(tanhc), POINTER(batchSizesOptional), UNSIGNED(hasBias), SIGNED(numLayers), DOUBLE(dropout), UNSIGNED(train), UNSIGNED(bidirectional), UNSIGNED(batchFirst), POINTER(outputMask), POINTER(dxOut), POINTER(dhPrevOut), POINTER(dcPrevOut), POINTER(dparamsOut), POINTER(workspaceSize), POINTER(executor)), 27);
 }
 
-aclnnStatus aclnnLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLstmBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(629, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnLtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(630, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(630, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaskedScaleGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, float scale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnLtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(631, WORDS(POINTER(self), POINTER(mask), FLOAT(scale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(631, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMaskedScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(631, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaskedSelectGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaskedScaleGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, float scale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(632, WORDS(POINTER(self), POINTER(mask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(632, WORDS(POINTER(self), POINTER(mask), FLOAT(scale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMaskedSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaskedScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(632, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize(const aclTensor *x, const aclTensor *attenMaskOptional, const aclTensor *relativePosBias, double scaleValue, int64_t innerPrecisionMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaskedSelectGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(633, WORDS(POINTER(x), POINTER(attenMaskOptional), POINTER(relativePosBias), DOUBLE(scaleValue), SIGNED(innerPrecisionMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(633, WORDS(POINTER(self), POINTER(mask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMaskedSoftmaxWithRelPosBias(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaskedSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(633, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize(const aclTensor *x, const aclTensor *attenMaskOptional, const aclTensor *relativePosBias, double scaleValue, int64_t innerPrecisionMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(634, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(634, WORDS(POINTER(x), POINTER(attenMaskOptional), POINTER(relativePosBias), DOUBLE(scaleValue), SIGNED(innerPrecisionMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaskedSoftmaxWithRelPosBias(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(634, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(635, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(635, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(635, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(636, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(636, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(636, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(637, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(637, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(637, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulCompressGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *compressIndex, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(638, WORDS(POINTER(x), POINTER(weight), POINTER(bias), POINTER(compressIndex), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(638, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMatmulCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(638, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulCompressDequantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *compressIndex, const aclTensor *bias, const aclTensor *deqScale, const aclTensor *offsetW, int offsetX, const aclIntArray *compressInfo, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulCompressGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *compressIndex, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(639, WORDS(POINTER(x1), POINTER(x2), POINTER(compressIndex), POINTER(bias), POINTER(deqScale), POINTER(offsetW), SIGNED(offsetX), POINTER(compressInfo), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(639, WORDS(POINTER(x), POINTER(weight), POINTER(bias), POINTER(compressIndex), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMatmulCompressDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(639, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulEmuSplitWeightGetWorkspaceSize(const aclTensor *x, const aclTensor *wHigh, const aclTensor *wLow, const aclTensor *y, float wLowScale, int8_t yDtype, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulCompressDequantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *compressIndex, const aclTensor *bias, const aclTensor *deqScale, const aclTensor *offsetW, int offsetX, const aclIntArray *compressInfo, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(640, WORDS(POINTER(x), POINTER(wHigh), POINTER(wLow), POINTER(y), FLOAT(wLowScale), SIGNED(yDtype), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(640, WORDS(POINTER(x1), POINTER(x2), POINTER(compressIndex), POINTER(bias), POINTER(deqScale), POINTER(offsetW), SIGNED(offsetX), POINTER(compressInfo), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMatmulEmuSplitWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulCompressDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(640, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulReduceScatterGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulEmuSplitWeightGetWorkspaceSize(const aclTensor *x, const aclTensor *wHigh, const aclTensor *wLow, const aclTensor *y, float wLowScale, int8_t yDtype, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(641, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(641, WORDS(POINTER(x), POINTER(wHigh), POINTER(wLow), POINTER(y), FLOAT(wLowScale), SIGNED(yDtype), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMatmulReduceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulEmuSplitWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(641, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulReduceScatterGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(642, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(642, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulReduceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(642, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(643, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(643, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(643, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(644, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepdim), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(644, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMaxDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(644, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(645, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(645, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepdim), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMaxN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(645, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPoolGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelShape, const aclIntArray *strides, int64_t autoPad, const aclIntArray *pads, const aclIntArray *dilations, int64_t ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(646, WORDS(POINTER(self), POINTER(kernelShape), POINTER(strides), SIGNED(autoPad), POINTER(pads), POINTER(dilations), SIGNED(ceilMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(646, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMaxPool(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(646, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool2dWithIndicesGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPoolGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelShape, const aclIntArray *strides, int64_t autoPad, const aclIntArray *pads, const aclIntArray *dilations, int64_t ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(647, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(647, WORDS(POINTER(self), POINTER(kernelShape), POINTER(strides), SIGNED(autoPad), POINTER(pads), POINTER(dilations), SIGNED(ceilMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMaxPool2dWithIndices(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(647, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool2dWithIndicesGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(648, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(648, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMaxPool2dWithIndicesBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool2dWithIndices(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(648, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool2dWithMaskGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(649, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(649, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMaxPool2dWithMask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool2dWithIndicesBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(649, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool2dWithMaskGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(650, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(650, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMaxPool2dWithMaskBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool2dWithMask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(650, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool3DGetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const char *padding, const aclIntArray *padsOptional, const aclIntArray *dilationOptional, int64_t ceilMode, const char *dataFormatOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(651, WORDS(POINTER(x), POINTER(ksize), POINTER(strides), POINTER(padding), POINTER(padsOptional), POINTER(dilationOptional), SIGNED(ceilMode), POINTER(dataFormatOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(651, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMaxPool3D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool2dWithMaskBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(651, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool3dWithArgmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool3DGetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const char *padding, const aclIntArray *padsOptional, const aclIntArray *dilationOptional, int64_t ceilMode, const char *dataFormatOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(652, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(652, WORDS(POINTER(x), POINTER(ksize), POINTER(strides), POINTER(padding), POINTER(padsOptional), POINTER(dilationOptional), SIGNED(ceilMode), POINTER(dataFormatOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMaxPool3dWithArgmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool3D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(652, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool3dWithArgmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(653, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(653, WORDS(POINTER(self), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMaxPool3dWithArgmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool3dWithArgmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(653, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxPoolV3GetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const aclIntArray *pads, const aclScalar *ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(654, WORDS(POINTER(x), POINTER(ksize), POINTER(strides), POINTER(pads), POINTER(ceilMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(654, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(kernelSize), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(ceilMode), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMaxPoolV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPool3dWithArgmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(654, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxUnpool2dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxPoolV3GetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const aclIntArray *pads, const aclScalar *ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(655, WORDS(POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(655, WORDS(POINTER(x), POINTER(ksize), POINTER(strides), POINTER(pads), POINTER(ceilMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMaxUnpool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxPoolV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(655, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxUnpool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxUnpool2dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(656, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(656, WORDS(POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMaxUnpool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxUnpool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(656, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxUnpool3dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxUnpool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(657, WORDS(POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(stride), POINTER(padding), POINTER(outRef), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(657, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMaxUnpool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxUnpool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(657, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxUnpool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxUnpool3dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(658, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(stride), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(658, WORDS(POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(stride), POINTER(padding), POINTER(outRef), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMaxUnpool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxUnpool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(658, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaxV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, bool noopWithEmptyDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxUnpool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(659, WORDS(POINTER(self), POINTER(dims), UNSIGNED(keepDims), UNSIGNED(noopWithEmptyDims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(659, WORDS(POINTER(gradOutput), POINTER(self), POINTER(indices), POINTER(outputSize), POINTER(stride), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnMaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxUnpool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(659, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMaximumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaxV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, bool noopWithEmptyDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(660, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(660, WORDS(POINTER(self), POINTER(dims), UNSIGNED(keepDims), UNSIGNED(noopWithEmptyDims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMaximum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(660, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMaximumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(661, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(661, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMaximum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(661, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMeanV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, bool noopWithEmptyAxes, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(662, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), UNSIGNED(noopWithEmptyAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(662, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMeanV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(662, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMedianGetWorkspaceSize(const aclTensor *self, aclTensor *valuesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMeanV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, bool noopWithEmptyAxes, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(663, WORDS(POINTER(self), POINTER(valuesOut), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(663, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), UNSIGNED(noopWithEmptyAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMeanV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(663, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMedianGetWorkspaceSize(const aclTensor *self, aclTensor *valuesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(664, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(664, WORDS(POINTER(self), POINTER(valuesOut), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(664, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(665, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(665, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(665, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMinDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(666, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepdim), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(666, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMinDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(666, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMinNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMinDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(667, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(667, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepdim), POINTER(out), POINTER(indices), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMinN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMinDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(667, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMinimumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMinNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(668, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(668, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMinimum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMinN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(668, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMishGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMinimumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(669, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(669, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMinimum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(669, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMishGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(670, WORDS(POINTER(gradOutput), POINTER(self), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(670, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnMishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(670, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMlaPrologGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(671, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(cacheIndex), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), POINTER(queryOut), POINTER(queryRopeOut), POINTER(workspaceSize), POINTER(executor)), 26);
+	return emu_prepare(671, WORDS(POINTER(gradOutput), POINTER(self), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMlaProlog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(671, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMlaPrologV2GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMlaPrologGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(672, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(cacheIndex), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOutOptional), POINTER(workspaceSize), POINTER(executor)), 27);
+	return emu_prepare(672, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(cacheIndex), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), POINTER(queryOut), POINTER(queryRopeOut), POINTER(workspaceSize), POINTER(executor)), 26);
 }
 
-aclnnStatus aclnnMlaPrologV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMlaProlog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(672, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMlaPrologV2WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMlaPrologV2GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(673, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(cacheIndex), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOutOptional), POINTER(workspaceSize), POINTER(executor)), 27);
 }
 
-aclnnStatus aclnnMlaPrologV2WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMlaPrologV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(673, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMlaPrologV3GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOut, const aclTensor *queryNormOut, const aclTensor *dequantScaleQNormOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMlaPrologV2WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(674, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(cacheIndexOptional), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), POINTER(actualSeqLenOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), UNSIGNED(queryNormFlag), SIGNED(weightQuantMode), SIGNED(kvCacheQuantMode), SIGNED(queryQuantMode), SIGNED(ckvkrRepoMode), SIGNED(quantScaleRepoMode), SIGNED(tileSize), DOUBLE(kNopeClipAlpha), DOUBLE(qcQrScale), DOUBLE(kcScale), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOut), POINTER(queryNormOut), POINTER(dequantScaleQNormOut), POINTER(workspaceSize), POINTER(executor)), 40);
+	return emu_prepare(674, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(cacheIndex), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOutOptional), POINTER(workspaceSize), POINTER(executor)), 27);
 }
 
-aclnnStatus aclnnMlaPrologV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMlaPrologV2WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(674, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMlaPrologV3WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, const aclTensor *queryNormOutOptional, const aclTensor *dequantScaleQNormOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMlaPrologV3GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOut, const aclTensor *queryNormOut, const aclTensor *dequantScaleQNormOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(675, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(cacheIndexOptional), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), POINTER(actualSeqLenOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), UNSIGNED(queryNormFlag), SIGNED(weightQuantMode), SIGNED(kvCacheQuantMode), SIGNED(queryQuantMode), SIGNED(ckvkrRepoMode), SIGNED(quantScaleRepoMode), SIGNED(tileSize), DOUBLE(kNopeClipAlpha), DOUBLE(qcQrScale), DOUBLE(kcScale), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOutOptional), POINTER(queryNormOutOptional), POINTER(dequantScaleQNormOutOptional), POINTER(workspaceSize), POINTER(executor)), 40);
+	return emu_prepare(675, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(cacheIndexOptional), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), POINTER(actualSeqLenOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), UNSIGNED(queryNormFlag), SIGNED(weightQuantMode), SIGNED(kvCacheQuantMode), SIGNED(queryQuantMode), SIGNED(ckvkrRepoMode), SIGNED(quantScaleRepoMode), SIGNED(tileSize), DOUBLE(kNopeClipAlpha), DOUBLE(qcQrScale), DOUBLE(kcScale), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOut), POINTER(queryNormOut), POINTER(dequantScaleQNormOut), POINTER(workspaceSize), POINTER(executor)), 40);
 }
 
-aclnnStatus aclnnMlaPrologV3WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMlaPrologV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(675, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMlaPrologV3WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, const aclTensor *queryNormOutOptional, const aclTensor *dequantScaleQNormOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(676, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(676, WORDS(POINTER(tokenX), POINTER(weightDq), POINTER(weightUqQr), POINTER(weightUk), POINTER(weightDkvKr), POINTER(rmsnormGammaCq), POINTER(rmsnormGammaCkv), POINTER(ropeSin), POINTER(ropeCos), POINTER(kvCacheRef), POINTER(krCacheRef), POINTER(cacheIndexOptional), POINTER(dequantScaleXOptional), POINTER(dequantScaleWDqOptional), POINTER(dequantScaleWUqQrOptional), POINTER(dequantScaleWDkvKrOptional), POINTER(quantScaleCkvOptional), POINTER(quantScaleCkrOptional), POINTER(smoothScalesCqOptional), POINTER(actualSeqLenOptional), DOUBLE(rmsnormEpsilonCq), DOUBLE(rmsnormEpsilonCkv), POINTER(cacheModeOptional), UNSIGNED(queryNormFlag), SIGNED(weightQuantMode), SIGNED(kvCacheQuantMode), SIGNED(queryQuantMode), SIGNED(ckvkrRepoMode), SIGNED(quantScaleRepoMode), SIGNED(tileSize), DOUBLE(kNopeClipAlpha), DOUBLE(qcQrScale), DOUBLE(kcScale), POINTER(queryOut), POINTER(queryRopeOut), POINTER(dequantScaleQNopeOutOptional), POINTER(queryNormOutOptional), POINTER(dequantScaleQNormOutOptional), POINTER(workspaceSize), POINTER(executor)), 40);
 }
 
-aclnnStatus aclnnMm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMlaPrologV3WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(676, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnModulateGetWorkspaceSize(const aclTensor *self, const aclTensor *scaleOptional, const aclTensor *shiftOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(677, WORDS(POINTER(self), POINTER(scaleOptional), POINTER(shiftOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(677, WORDS(POINTER(self), POINTER(mat2), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnModulate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(677, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnModulateBackwardGetWorkspaceSize(const aclTensor *grad_output, const aclTensor *input, const aclTensor *scale, const aclTensor *shift, const aclTensor *grad_input, const aclTensor *grad_scale, const aclTensor *grad_shift, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnModulateGetWorkspaceSize(const aclTensor *self, const aclTensor *scaleOptional, const aclTensor *shiftOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(678, WORDS(POINTER(grad_output), POINTER(input), POINTER(scale), POINTER(shift), POINTER(grad_input), POINTER(grad_scale), POINTER(grad_shift), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(678, WORDS(POINTER(self), POINTER(scaleOptional), POINTER(shiftOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnModulateBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnModulate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(678, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeComputeExpertTokensGetWorkspaceSize(const aclTensor *sortedExperts, int64_t numExperts, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnModulateBackwardGetWorkspaceSize(const aclTensor *grad_output, const aclTensor *input, const aclTensor *scale, const aclTensor *shift, const aclTensor *grad_input, const aclTensor *grad_scale, const aclTensor *grad_shift, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(679, WORDS(POINTER(sortedExperts), SIGNED(numExperts), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(679, WORDS(POINTER(grad_output), POINTER(input), POINTER(scale), POINTER(shift), POINTER(grad_input), POINTER(grad_scale), POINTER(grad_shift), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnMoeComputeExpertTokens(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnModulateBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(679, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor *elasticInfo, const char *groupEp, int64_t epWorldSize, int64_t needSync, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeComputeExpertTokensGetWorkspaceSize(const aclTensor *sortedExperts, int64_t numExperts, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(680, WORDS(POINTER(elasticInfo), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(needSync), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(680, WORDS(POINTER(sortedExperts), SIGNED(numExperts), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMoeDistributeBufferReset(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeComputeExpertTokens(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(680, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeCombineGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *expandIdx, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCounts, const aclTensor *xActiveMask, const aclTensor *activationScale, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *expandScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, aclTensor *x, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor *elasticInfo, const char *groupEp, int64_t epWorldSize, int64_t needSync, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(681, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(expandIdx), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCounts), POINTER(xActiveMask), POINTER(activationScale), POINTER(weightScale), POINTER(groupList), POINTER(expandScales), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(x), POINTER(workspaceSize), POINTER(executor)), 28);
+	return emu_prepare(681, WORDS(POINTER(elasticInfo), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(needSync), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMoeDistributeCombine(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeBufferReset(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(681, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeCombineGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *expandIdx, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCounts, const aclTensor *xActiveMask, const aclTensor *activationScale, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *expandScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, aclTensor *x, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(682, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(residualX), POINTER(gamma), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), FLOAT(normEps), POINTER(yOut), POINTER(rstdOut), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 35);
+	return emu_prepare(682, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(expandIdx), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCounts), POINTER(xActiveMask), POINTER(activationScale), POINTER(weightScale), POINTER(groupList), POINTER(expandScales), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(x), POINTER(workspaceSize), POINTER(executor)), 28);
 }
 
-aclnnStatus aclnnMoeDistributeCombineAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeCombine(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(682, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(683, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(residualX), POINTER(gamma), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(elasticInfoOptional), POINTER(oriXOptional), POINTER(constExpertAlpha1Optional), POINTER(constExpertAlpha2Optional), POINTER(constExpertVOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), FLOAT(normEps), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(yOut), POINTER(rstdOut), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 43);
+	return emu_prepare(683, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(residualX), POINTER(gamma), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), FLOAT(normEps), POINTER(yOut), POINTER(rstdOut), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 35);
 }
 
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeCombineAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(683, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeCombineV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(684, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 30);
+	return emu_prepare(684, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(residualX), POINTER(gamma), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(elasticInfoOptional), POINTER(oriXOptional), POINTER(constExpertAlpha1Optional), POINTER(constExpertAlpha2Optional), POINTER(constExpertVOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), FLOAT(normEps), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(yOut), POINTER(rstdOut), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 43);
 }
 
-aclnnStatus aclnnMoeDistributeCombineV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(684, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeCombineV3GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeCombineV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(685, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(elasticInfoOptional), POINTER(oriXOptional), POINTER(constExpertAlpha1Optional), POINTER(constExpertAlpha2Optional), POINTER(constExpertVOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 38);
+	return emu_prepare(685, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 30);
 }
 
-aclnnStatus aclnnMoeDistributeCombineV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeCombineV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(685, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeDispatchGetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scales, const aclTensor *xActiveMask, const aclTensor *expertScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, aclTensor *expandX, aclTensor *dynamicScales, aclTensor *expandIdx, aclTensor *expertTokenNums, aclTensor *epRecvCounts, aclTensor *tpRecvCounts, aclTensor *expandScales, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeCombineV3GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(686, WORDS(POINTER(x), POINTER(expertIds), POINTER(scales), POINTER(xActiveMask), POINTER(expertScales), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(expandX), POINTER(dynamicScales), POINTER(expandIdx), POINTER(expertTokenNums), POINTER(epRecvCounts), POINTER(tpRecvCounts), POINTER(expandScales), POINTER(workspaceSize), POINTER(executor)), 27);
+	return emu_prepare(686, WORDS(POINTER(expandX), POINTER(expertIds), POINTER(assistInfoForCombine), POINTER(epSendCounts), POINTER(expertScales), POINTER(tpSendCountsOptional), POINTER(xActiveMaskOptional), POINTER(activationScaleOptional), POINTER(weightScaleOptional), POINTER(groupListOptional), POINTER(expandScalesOptional), POINTER(sharedExpertXOptional), POINTER(elasticInfoOptional), POINTER(oriXOptional), POINTER(constExpertAlpha1Optional), POINTER(constExpertAlpha2Optional), POINTER(constExpertVOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(globalBs), SIGNED(outDtype), SIGNED(commQuantMode), SIGNED(groupListType), POINTER(commAlg), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(xOut), POINTER(workspaceSize), POINTER(executor)), 38);
 }
 
-aclnnStatus aclnnMoeDistributeDispatch(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeCombineV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(686, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeDispatchV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeDispatchGetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scales, const aclTensor *xActiveMask, const aclTensor *expertScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, aclTensor *expandX, aclTensor *dynamicScales, aclTensor *expandIdx, aclTensor *expertTokenNums, aclTensor *epRecvCounts, aclTensor *tpRecvCounts, aclTensor *expandScales, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(687, WORDS(POINTER(x), POINTER(expertIds), POINTER(scalesOptional), POINTER(xActiveMaskOptional), POINTER(expertScalesOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(commAlg), POINTER(expandXOut), POINTER(dynamicScalesOut), POINTER(assistInfoForCombineOut), POINTER(expertTokenNumsOut), POINTER(epRecvCountsOut), POINTER(tpRecvCountsOut), POINTER(expandScalesOut), POINTER(workspaceSize), POINTER(executor)), 28);
+	return emu_prepare(687, WORDS(POINTER(x), POINTER(expertIds), POINTER(scales), POINTER(xActiveMask), POINTER(expertScales), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(expandX), POINTER(dynamicScales), POINTER(expandIdx), POINTER(expertTokenNums), POINTER(epRecvCounts), POINTER(tpRecvCounts), POINTER(expandScales), POINTER(workspaceSize), POINTER(executor)), 27);
 }
 
-aclnnStatus aclnnMoeDistributeDispatchV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeDispatch(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(687, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeDistributeDispatchV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const aclTensor *elasticInfoOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeDispatchV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(688, WORDS(POINTER(x), POINTER(expertIds), POINTER(scalesOptional), POINTER(xActiveMaskOptional), POINTER(expertScalesOptional), POINTER(elasticInfoOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(commAlg), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(expandXOut), POINTER(dynamicScalesOut), POINTER(assistInfoForCombineOut), POINTER(expertTokenNumsOut), POINTER(epRecvCountsOut), POINTER(tpRecvCountsOut), POINTER(expandScalesOut), POINTER(workspaceSize), POINTER(executor)), 32);
+	return emu_prepare(688, WORDS(POINTER(x), POINTER(expertIds), POINTER(scalesOptional), POINTER(xActiveMaskOptional), POINTER(expertScalesOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(commAlg), POINTER(expandXOut), POINTER(dynamicScalesOut), POINTER(assistInfoForCombineOut), POINTER(expertTokenNumsOut), POINTER(epRecvCountsOut), POINTER(tpRecvCountsOut), POINTER(expandScalesOut), POINTER(workspaceSize), POINTER(executor)), 28);
 }
 
-aclnnStatus aclnnMoeDistributeDispatchV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeDispatchV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(688, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeFinalizeRoutingGetWorkspaceSize(const aclTensor *expandedX, const aclTensor *x1, const aclTensor *x2Optional, const aclTensor *bias, const aclTensor *scales, const aclTensor *expandedRowIdx, const aclTensor *expandedExpertIdx, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeDistributeDispatchV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const aclTensor *elasticInfoOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(689, WORDS(POINTER(expandedX), POINTER(x1), POINTER(x2Optional), POINTER(bias), POINTER(scales), POINTER(expandedRowIdx), POINTER(expandedExpertIdx), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(689, WORDS(POINTER(x), POINTER(expertIds), POINTER(scalesOptional), POINTER(xActiveMaskOptional), POINTER(expertScalesOptional), POINTER(elasticInfoOptional), POINTER(groupEp), SIGNED(epWorldSize), SIGNED(epRankId), SIGNED(moeExpertNum), POINTER(groupTp), SIGNED(tpWorldSize), SIGNED(tpRankId), SIGNED(expertShardType), SIGNED(sharedExpertNum), SIGNED(sharedExpertRankNum), SIGNED(quantMode), SIGNED(globalBs), SIGNED(expertTokenNumsType), POINTER(commAlg), SIGNED(zeroExpertNum), SIGNED(copyExpertNum), SIGNED(constExpertNum), POINTER(expandXOut), POINTER(dynamicScalesOut), POINTER(assistInfoForCombineOut), POINTER(expertTokenNumsOut), POINTER(epRecvCountsOut), POINTER(tpRecvCountsOut), POINTER(expandScalesOut), POINTER(workspaceSize), POINTER(executor)), 32);
 }
 
-aclnnStatus aclnnMoeFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeDistributeDispatchV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(689, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor *expandedX, const aclTensor *expandedRowIdx, const aclTensor *x1Optional, const aclTensor *x2Optional, const aclTensor *biasOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, int64_t dropPadMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeFinalizeRoutingGetWorkspaceSize(const aclTensor *expandedX, const aclTensor *x1, const aclTensor *x2Optional, const aclTensor *bias, const aclTensor *scales, const aclTensor *expandedRowIdx, const aclTensor *expandedExpertIdx, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(690, WORDS(POINTER(expandedX), POINTER(expandedRowIdx), POINTER(x1Optional), POINTER(x2Optional), POINTER(biasOptional), POINTER(scalesOptional), POINTER(expertIdxOptional), SIGNED(dropPadMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(690, WORDS(POINTER(expandedX), POINTER(x1), POINTER(x2Optional), POINTER(bias), POINTER(scales), POINTER(expandedRowIdx), POINTER(expandedExpertIdx), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMoeFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(690, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *expandedRowIdx, const aclTensor *expandedXOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, const aclTensor *biasOptional, int64_t dropPadMode, int64_t activeNum, int64_t expertNum, int64_t expertCapacity, const aclTensor *gradExpandedXOut, const aclTensor *gradScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor *expandedX, const aclTensor *expandedRowIdx, const aclTensor *x1Optional, const aclTensor *x2Optional, const aclTensor *biasOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, int64_t dropPadMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(691, WORDS(POINTER(gradY), POINTER(expandedRowIdx), POINTER(expandedXOptional), POINTER(scalesOptional), POINTER(expertIdxOptional), POINTER(biasOptional), SIGNED(dropPadMode), SIGNED(activeNum), SIGNED(expertNum), SIGNED(expertCapacity), POINTER(gradExpandedXOut), POINTER(gradScalesOut), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(691, WORDS(POINTER(expandedX), POINTER(expandedRowIdx), POINTER(x1Optional), POINTER(x2Optional), POINTER(biasOptional), POINTER(scalesOptional), POINTER(expertIdxOptional), SIGNED(dropPadMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMoeFinalizeRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(691, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *rowIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *expandedRowIdx, const aclTensor *expandedXOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, const aclTensor *biasOptional, int64_t dropPadMode, int64_t activeNum, int64_t expertNum, int64_t expertCapacity, const aclTensor *gradExpandedXOut, const aclTensor *gradScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(692, WORDS(POINTER(x), POINTER(finishedOptional), SIGNED(k), POINTER(yOut), POINTER(expertIdxOut), POINTER(rowIdxOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(692, WORDS(POINTER(gradY), POINTER(expandedRowIdx), POINTER(expandedXOptional), POINTER(scalesOptional), POINTER(expertIdxOptional), POINTER(biasOptional), SIGNED(dropPadMode), SIGNED(activeNum), SIGNED(expertNum), SIGNED(expertCapacity), POINTER(gradExpandedXOut), POINTER(gradScalesOut), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnMoeGatingTopKSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeFinalizeRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(692, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, int64_t renorm, bool outputSoftmaxResultFlag, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *softmaxResultOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *rowIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(693, WORDS(POINTER(x), POINTER(finishedOptional), SIGNED(k), SIGNED(renorm), UNSIGNED(outputSoftmaxResultFlag), POINTER(yOut), POINTER(expertIdxOut), POINTER(softmaxResultOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(693, WORDS(POINTER(x), POINTER(finishedOptional), SIGNED(k), POINTER(yOut), POINTER(expertIdxOut), POINTER(rowIdxOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMoeGatingTopKSoftmaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeGatingTopKSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(693, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, int64_t renorm, bool outputSoftmaxResultFlag, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *softmaxResultOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(694, WORDS(POINTER(x), POINTER(rowIdx), POINTER(expertIdx), SIGNED(activeNum), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expandedExpertIdxOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(694, WORDS(POINTER(x), POINTER(finishedOptional), SIGNED(k), SIGNED(renorm), UNSIGNED(outputSoftmaxResultFlag), POINTER(yOut), POINTER(expertIdxOut), POINTER(softmaxResultOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMoeInitRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeGatingTopKSoftmaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(694, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, double scale, double offset, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(695, WORDS(POINTER(x), POINTER(rowIdx), POINTER(expertIdx), SIGNED(activeNum), DOUBLE(scale), DOUBLE(offset), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expandedExpertIdxOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(695, WORDS(POINTER(x), POINTER(rowIdx), POINTER(expertIdx), SIGNED(activeNum), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expandedExpertIdxOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnMoeInitRoutingQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(695, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensCountOrCumsumFlag, bool expertTokensBeforeCapacityFlag, int64_t quantMode, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, const aclTensor *dynamicQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, double scale, double offset, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(696, WORDS(POINTER(x), POINTER(expertIdx), POINTER(scaleOptional), POINTER(offsetOptional), SIGNED(activeNum), SIGNED(expertCapacity), SIGNED(expertNum), SIGNED(dropPadMode), SIGNED(expertTokensCountOrCumsumFlag), UNSIGNED(expertTokensBeforeCapacityFlag), SIGNED(quantMode), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOutOptional), POINTER(expertTokensBeforeCapacityOutOptional), POINTER(dynamicQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(696, WORDS(POINTER(x), POINTER(rowIdx), POINTER(expertIdx), SIGNED(activeNum), DOUBLE(scale), DOUBLE(offset), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expandedExpertIdxOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMoeInitRoutingQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRoutingQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(696, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, int64_t activeNumOptional, int64_t expertCapacityOptional, int64_t expertNumOptional, int64_t dropPadModeOptional, int64_t expertTokensCountOrCumsumFlagOptional, bool expertTokensBeforeCapacityFlagOptional, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensCountOrCumsumFlag, bool expertTokensBeforeCapacityFlag, int64_t quantMode, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, const aclTensor *dynamicQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(697, WORDS(POINTER(x), POINTER(expertIdx), SIGNED(activeNumOptional), SIGNED(expertCapacityOptional), SIGNED(expertNumOptional), SIGNED(dropPadModeOptional), SIGNED(expertTokensCountOrCumsumFlagOptional), UNSIGNED(expertTokensBeforeCapacityFlagOptional), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOutOptional), POINTER(expertTokensBeforeCapacityOutOptional), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(697, WORDS(POINTER(x), POINTER(expertIdx), POINTER(scaleOptional), POINTER(offsetOptional), SIGNED(activeNum), SIGNED(expertCapacity), SIGNED(expertNum), SIGNED(dropPadMode), SIGNED(expertTokensCountOrCumsumFlag), UNSIGNED(expertTokensBeforeCapacityFlag), SIGNED(quantMode), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOutOptional), POINTER(expertTokensBeforeCapacityOutOptional), POINTER(dynamicQuantScaleOutOptional), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnMoeInitRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRoutingQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(697, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingV2GradGetWorkspaceSize(const aclTensor *gradExpandedX, const aclTensor *expandedRowIdx, int64_t topK, int64_t dropPadMode, int64_t activeNum, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, int64_t activeNumOptional, int64_t expertCapacityOptional, int64_t expertNumOptional, int64_t dropPadModeOptional, int64_t expertTokensCountOrCumsumFlagOptional, bool expertTokensBeforeCapacityFlagOptional, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(698, WORDS(POINTER(gradExpandedX), POINTER(expandedRowIdx), SIGNED(topK), SIGNED(dropPadMode), SIGNED(activeNum), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(698, WORDS(POINTER(x), POINTER(expertIdx), SIGNED(activeNumOptional), SIGNED(expertCapacityOptional), SIGNED(expertNumOptional), SIGNED(dropPadModeOptional), SIGNED(expertTokensCountOrCumsumFlagOptional), UNSIGNED(expertTokensBeforeCapacityFlagOptional), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOutOptional), POINTER(expertTokensBeforeCapacityOutOptional), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnMoeInitRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(698, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeInitRoutingV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensNumType, bool expertTokensNumFlag, int64_t quantMode, const aclIntArray *activeExpertRangeOptional, int64_t rowIdxType, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOut, const aclTensor *expandedScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingV2GradGetWorkspaceSize(const aclTensor *gradExpandedX, const aclTensor *expandedRowIdx, int64_t topK, int64_t dropPadMode, int64_t activeNum, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(699, WORDS(POINTER(x), POINTER(expertIdx), POINTER(scaleOptional), POINTER(offsetOptional), SIGNED(activeNum), SIGNED(expertCapacity), SIGNED(expertNum), SIGNED(dropPadMode), SIGNED(expertTokensNumType), UNSIGNED(expertTokensNumFlag), SIGNED(quantMode), POINTER(activeExpertRangeOptional), SIGNED(rowIdxType), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOut), POINTER(expandedScaleOut), POINTER(workspaceSize), POINTER(executor)), 19);
+	return emu_prepare(699, WORDS(POINTER(gradExpandedX), POINTER(expandedRowIdx), SIGNED(topK), SIGNED(dropPadMode), SIGNED(activeNum), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMoeInitRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(699, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenPermuteGetWorkspaceSize(const aclTensor *tokens, const aclTensor *indices, int64_t numOutTokens, bool paddedMode, const aclTensor *permuteTokensOut, const aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeInitRoutingV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensNumType, bool expertTokensNumFlag, int64_t quantMode, const aclIntArray *activeExpertRangeOptional, int64_t rowIdxType, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOut, const aclTensor *expandedScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(700, WORDS(POINTER(tokens), POINTER(indices), SIGNED(numOutTokens), UNSIGNED(paddedMode), POINTER(permuteTokensOut), POINTER(sortedIndicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(700, WORDS(POINTER(x), POINTER(expertIdx), POINTER(scaleOptional), POINTER(offsetOptional), SIGNED(activeNum), SIGNED(expertCapacity), SIGNED(expertNum), SIGNED(dropPadMode), SIGNED(expertTokensNumType), UNSIGNED(expertTokensNumFlag), SIGNED(quantMode), POINTER(activeExpertRangeOptional), SIGNED(rowIdxType), POINTER(expandedXOut), POINTER(expandedRowIdxOut), POINTER(expertTokensCountOrCumsumOut), POINTER(expandedScaleOut), POINTER(workspaceSize), POINTER(executor)), 19);
 }
 
-aclnnStatus aclnnMoeTokenPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeInitRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(700, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenPermuteGradGetWorkspaceSize(const aclTensor *permutedOutputGrad, const aclTensor *sortedIndices, int64_t numTopk, bool paddedMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenPermuteGetWorkspaceSize(const aclTensor *tokens, const aclTensor *indices, int64_t numOutTokens, bool paddedMode, const aclTensor *permuteTokensOut, const aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(701, WORDS(POINTER(permutedOutputGrad), POINTER(sortedIndices), SIGNED(numTopk), UNSIGNED(paddedMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(701, WORDS(POINTER(tokens), POINTER(indices), SIGNED(numOutTokens), UNSIGNED(paddedMode), POINTER(permuteTokensOut), POINTER(sortedIndicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMoeTokenPermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(701, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize(const aclTensor *tokens, const aclTensor *routingMap, const aclTensor *probsOptional, int64_t numOutTokens, bool dropAndPad, aclTensor *permuteTokensOut, aclTensor *permuteProbsOutOptional, aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenPermuteGradGetWorkspaceSize(const aclTensor *permutedOutputGrad, const aclTensor *sortedIndices, int64_t numTopk, bool paddedMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(702, WORDS(POINTER(tokens), POINTER(routingMap), POINTER(probsOptional), SIGNED(numOutTokens), UNSIGNED(dropAndPad), POINTER(permuteTokensOut), POINTER(permuteProbsOutOptional), POINTER(sortedIndicesOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(702, WORDS(POINTER(permutedOutputGrad), POINTER(sortedIndices), SIGNED(numTopk), UNSIGNED(paddedMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenPermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(702, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize(const aclTensor *permutedTokenOutputGrad, const aclTensor *permutedProbsOutputGradOptional, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, int64_t numExperts, int64_t tokensNum, bool dropAndPad, aclTensor *tokensGradOut, aclTensor *probsGradOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize(const aclTensor *tokens, const aclTensor *routingMap, const aclTensor *probsOptional, int64_t numOutTokens, bool dropAndPad, aclTensor *permuteTokensOut, aclTensor *permuteProbsOutOptional, aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(703, WORDS(POINTER(permutedTokenOutputGrad), POINTER(permutedProbsOutputGradOptional), POINTER(sortedIndices), POINTER(routingMapOptional), SIGNED(numExperts), SIGNED(tokensNum), UNSIGNED(dropAndPad), POINTER(tokensGradOut), POINTER(probsGradOutOptional), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(703, WORDS(POINTER(tokens), POINTER(routingMap), POINTER(probsOptional), SIGNED(numOutTokens), UNSIGNED(dropAndPad), POINTER(permuteTokensOut), POINTER(permuteProbsOutOptional), POINTER(sortedIndicesOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenPermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(703, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenUnpermuteGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize(const aclTensor *permutedTokenOutputGrad, const aclTensor *permutedProbsOutputGradOptional, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, int64_t numExperts, int64_t tokensNum, bool dropAndPad, aclTensor *tokensGradOut, aclTensor *probsGradOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(704, WORDS(POINTER(permutedTokens), POINTER(sortedIndices), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(704, WORDS(POINTER(permutedTokenOutputGrad), POINTER(permutedProbsOutputGradOptional), POINTER(sortedIndices), POINTER(routingMapOptional), SIGNED(numExperts), SIGNED(tokensNum), UNSIGNED(dropAndPad), POINTER(tokensGradOut), POINTER(probsGradOutOptional), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMoeTokenUnpermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(704, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenUnpermuteGradGetWorkspaceSize(const aclTensor *permuteTokens, const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *permutedTokensGradOut, aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenUnpermuteGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(705, WORDS(POINTER(permuteTokens), POINTER(unpermutedTokensGrad), POINTER(sortedIndices), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(permutedTokensGradOut), POINTER(probsGradOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(705, WORDS(POINTER(permutedTokens), POINTER(sortedIndices), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMoeTokenUnpermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenUnpermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(705, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *unpermutedTokens, aclTensor *outIndex, aclTensor *permuteTokenId, aclTensor *permuteProbs, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenUnpermuteGradGetWorkspaceSize(const aclTensor *permuteTokens, const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *permutedTokensGradOut, aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(706, WORDS(POINTER(permutedTokens), POINTER(sortedIndices), POINTER(routingMapOptional), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(unpermutedTokens), POINTER(outIndex), POINTER(permuteTokenId), POINTER(permuteProbs), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(706, WORDS(POINTER(permuteTokens), POINTER(unpermutedTokensGrad), POINTER(sortedIndices), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(permutedTokensGradOut), POINTER(probsGradOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenUnpermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(706, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMoeUpdateExpertGetWorkspaceSize(const aclTensor *expertIds, const aclTensor *eplbTable, const aclTensor *expertScalesOptional, const aclTensor *pruningThresholdOptional, const aclTensor *activeMaskOptional, int64_t localRankId, int64_t worldSize, int64_t balanceMode, aclTensor *balancedExpertIds, aclTensor *balancedActiveMask, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *unpermutedTokens, aclTensor *outIndex, aclTensor *permuteTokenId, aclTensor *permuteProbs, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(707, WORDS(POINTER(expertIds), POINTER(eplbTable), POINTER(expertScalesOptional), POINTER(pruningThresholdOptional), POINTER(activeMaskOptional), SIGNED(localRankId), SIGNED(worldSize), SIGNED(balanceMode), POINTER(balancedExpertIds), POINTER(balancedActiveMask), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(707, WORDS(POINTER(permutedTokens), POINTER(sortedIndices), POINTER(routingMapOptional), POINTER(probsOptional), UNSIGNED(paddedMode), POINTER(restoreShapeOptional), POINTER(unpermutedTokens), POINTER(outIndex), POINTER(permuteTokenId), POINTER(permuteProbs), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnMoeUpdateExpert(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(707, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMrgbaCustomGetWorkspaceSize(const aclTensor *rgb, const aclTensor *alpha, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMoeUpdateExpertGetWorkspaceSize(const aclTensor *expertIds, const aclTensor *eplbTable, const aclTensor *expertScalesOptional, const aclTensor *pruningThresholdOptional, const aclTensor *activeMaskOptional, int64_t localRankId, int64_t worldSize, int64_t balanceMode, aclTensor *balancedExpertIds, aclTensor *balancedActiveMask, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(708, WORDS(POINTER(rgb), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(708, WORDS(POINTER(expertIds), POINTER(eplbTable), POINTER(expertScalesOptional), POINTER(pruningThresholdOptional), POINTER(activeMaskOptional), SIGNED(localRankId), SIGNED(worldSize), SIGNED(balanceMode), POINTER(balancedExpertIds), POINTER(balancedActiveMask), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnMrgbaCustom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMoeUpdateExpert(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(708, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMrgbaCustomGetWorkspaceSize(const aclTensor *rgb, const aclTensor *alpha, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(709, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(709, WORDS(POINTER(rgb), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMseLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMrgbaCustom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(709, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(710, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(710, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMseLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(710, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMseLossOutGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(711, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(711, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMseLossOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(711, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMulGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMseLossOutGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(712, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(712, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMseLossOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(712, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMulNoNanGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMulGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(713, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(713, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMulNoNan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(713, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMulsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMulNoNanGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(714, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(714, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMulNoNan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(714, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, const aclTensor *gradOutput, aclTensor *gradValue, aclTensor *gradLocation, aclTensor *gradAttnWeight, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMulsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(715, WORDS(POINTER(value), POINTER(spatialShape), POINTER(levelStartIndex), POINTER(location), POINTER(attnWeight), POINTER(gradOutput), POINTER(gradValue), POINTER(gradLocation), POINTER(gradAttnWeight), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(715, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(715, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, const aclTensor *gradOutput, aclTensor *gradValue, aclTensor *gradLocation, aclTensor *gradAttnWeight, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(716, WORDS(POINTER(value), POINTER(spatialShape), POINTER(levelStartIndex), POINTER(location), POINTER(attnWeight), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(716, WORDS(POINTER(value), POINTER(spatialShape), POINTER(levelStartIndex), POINTER(location), POINTER(attnWeight), POINTER(gradOutput), POINTER(gradValue), POINTER(gradLocation), POINTER(gradAttnWeight), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnMultiScaleDeformableAttnFunction(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(716, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMultilabelMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, aclTensor *isTarget, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(717, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(isTarget), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(717, WORDS(POINTER(value), POINTER(spatialShape), POINTER(levelStartIndex), POINTER(location), POINTER(attnWeight), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMultilabelMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMultiScaleDeformableAttnFunction(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(717, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMultinomialGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMultilabelMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, aclTensor *isTarget, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(718, WORDS(POINTER(self), SIGNED(numsamples), UNSIGNED(replacement), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(718, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(isTarget), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnMultinomial(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMultilabelMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(718, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMultinomialTensorGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMultinomialGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(719, WORDS(POINTER(self), SIGNED(numsamples), UNSIGNED(replacement), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(719, WORDS(POINTER(self), SIGNED(numsamples), UNSIGNED(replacement), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnMultinomialTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMultinomial(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(719, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMultinomialTensorGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(720, WORDS(POINTER(self), POINTER(vec), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(720, WORDS(POINTER(self), SIGNED(numsamples), UNSIGNED(replacement), POINTER(seedTensor), POINTER(offsetTensor), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnMv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMultinomialTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(720, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNLLLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(721, WORDS(POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(out), POINTER(totalWeightOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(721, WORDS(POINTER(self), POINTER(vec), POINTER(out), SIGNED(cubeMathType), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnNLLLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnMv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(721, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNLLLoss2dGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNLLLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(722, WORDS(POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(out), POINTER(totalWeightOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnNLLLoss2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNLLLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(722, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNLLLoss2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNLLLoss2dGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(723, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(totalWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(723, WORDS(POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(out), POINTER(totalWeightOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnNLLLoss2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNLLLoss2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(723, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNLLLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, const aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNLLLoss2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(724, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(totalWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnNLLLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNLLLoss2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(724, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNanMedianGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNLLLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, const aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(725, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(725, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), POINTER(weight), SIGNED(reduction), SIGNED(ignoreIndex), POINTER(totalWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnNanMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNLLLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(725, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNanMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNanMedianGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(726, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(726, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNanMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNanMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(726, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNanToNumGetWorkspaceSize(const aclTensor *self, float nan, float posinf, float neginf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNanMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(727, WORDS(POINTER(self), FLOAT(nan), FLOAT(posinf), FLOAT(neginf), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(727, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNanMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(727, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNdtriGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNanToNumGetWorkspaceSize(const aclTensor *self, float nan, float posinf, float neginf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(728, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(728, WORDS(POINTER(self), FLOAT(nan), FLOAT(posinf), FLOAT(neginf), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNdtri(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(728, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNdtriGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(729, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(729, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNdtri(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(729, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(730, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(730, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNegGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(731, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(731, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(731, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNonMaxSuppressionGetWorkspaceSize(const aclTensor *boxes, const aclTensor *scores, aclIntArray *maxOutputBoxesPerClass, aclFloatArray *iouThreshold, aclFloatArray *scoreThreshold, int32_t centerPointBox, aclTensor *selectedIndices, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNegGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(732, WORDS(POINTER(boxes), POINTER(scores), POINTER(maxOutputBoxesPerClass), POINTER(iouThreshold), POINTER(scoreThreshold), SIGNED(centerPointBox), POINTER(selectedIndices), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(732, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNonMaxSuppression(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(732, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNonzeroGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNonMaxSuppressionGetWorkspaceSize(const aclTensor *boxes, const aclTensor *scores, aclIntArray *maxOutputBoxesPerClass, aclFloatArray *iouThreshold, aclFloatArray *scoreThreshold, int32_t centerPointBox, aclTensor *selectedIndices, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(733, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(733, WORDS(POINTER(boxes), POINTER(scores), POINTER(maxOutputBoxesPerClass), POINTER(iouThreshold), POINTER(scoreThreshold), SIGNED(centerPointBox), POINTER(selectedIndices), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnNonzero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNonMaxSuppression(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(733, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNonzeroV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNonzeroGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(734, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNonzeroV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNonzero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(734, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNonzeroV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(735, WORDS(POINTER(self), POINTER(pScalar), POINTER(dim), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(735, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNonzeroV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(735, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNormalFloatFloatGetWorkspaceSize(float mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(736, WORDS(FLOAT(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(736, WORDS(POINTER(self), POINTER(pScalar), POINTER(dim), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNormalFloatFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(736, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNormalFloatTensorGetWorkspaceSize(float mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNormalFloatFloatGetWorkspaceSize(float mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(737, WORDS(FLOAT(mean), POINTER(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(737, WORDS(FLOAT(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNormalFloatTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNormalFloatFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(737, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNormalTensorFloatGetWorkspaceSize(const aclTensor *mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNormalFloatTensorGetWorkspaceSize(float mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(738, WORDS(POINTER(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(738, WORDS(FLOAT(mean), POINTER(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNormalTensorFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNormalFloatTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(738, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNormalTensorTensorGetWorkspaceSize(const aclTensor *mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNormalTensorFloatGetWorkspaceSize(const aclTensor *mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(739, WORDS(POINTER(mean), POINTER(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(739, WORDS(POINTER(mean), FLOAT(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNormalTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNormalTensorFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(739, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor *srcTensor, aclTensor *dstTensor, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNormalTensorTensorGetWorkspaceSize(const aclTensor *mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(740, WORDS(POINTER(srcTensor), POINTER(dstTensor), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(740, WORDS(POINTER(mean), POINTER(std), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnNpuFormatCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNormalTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(740, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaCompressGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclIntArray *actSeqLenOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor *srcTensor, aclTensor *dstTensor, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(741, WORDS(POINTER(input), POINTER(weight), POINTER(actSeqLenOptional), POINTER(layoutOptional), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(actSeqLenType), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(741, WORDS(POINTER(srcTensor), POINTER(dstTensor), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnNsaCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNpuFormatCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(741, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaCompressAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attenMaskOptional, const aclTensor *topkMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualCmpSeqKvLenOptional, const aclIntArray *actualSelSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t compressBlockSize, int64_t compressStride, int64_t selectBlockSize, int64_t selectBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOutOut, const aclTensor *topkIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaCompressGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclIntArray *actSeqLenOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(742, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attenMaskOptional), POINTER(topkMaskOptional), POINTER(actualSeqQLenOptional), POINTER(actualCmpSeqKvLenOptional), POINTER(actualSelSeqKvLenOptional), DOUBLE(scaleValue), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(selectBlockSize), SIGNED(selectBlockCount), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(attentionOutOut), POINTER(topkIndicesOut), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(742, WORDS(POINTER(input), POINTER(weight), POINTER(actSeqLenOptional), POINTER(layoutOptional), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(actSeqLenType), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnNsaCompressAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(742, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaCompressAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualCmpKvSeqLenOptional, const aclIntArray *actualSelKvSeqLenOptional, const aclTensor *topKMaskOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t compressBlockSize, int64_t compressBlockStride, double scaleValue, char *layoutOptional, int64_t pageBlockSize, int64_t sparseMode, const aclTensor *output, const aclTensor *topKOutput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaCompressAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attenMaskOptional, const aclTensor *topkMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualCmpSeqKvLenOptional, const aclIntArray *actualSelSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t compressBlockSize, int64_t compressStride, int64_t selectBlockSize, int64_t selectBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOutOut, const aclTensor *topkIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(743, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attentionMaskOptional), POINTER(blockTableOptional), POINTER(actualQSeqLenOptional), POINTER(actualCmpKvSeqLenOptional), POINTER(actualSelKvSeqLenOptional), POINTER(topKMaskOptional), SIGNED(numHeads), SIGNED(numKeyValueHeads), SIGNED(selectBlockSize), SIGNED(selectBlockCount), SIGNED(compressBlockSize), SIGNED(compressBlockStride), DOUBLE(scaleValue), POINTER(layoutOptional), SIGNED(pageBlockSize), SIGNED(sparseMode), POINTER(output), POINTER(topKOutput), POINTER(workspaceSize), POINTER(executor)), 23);
+	return emu_prepare(743, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attenMaskOptional), POINTER(topkMaskOptional), POINTER(actualSeqQLenOptional), POINTER(actualCmpSeqKvLenOptional), POINTER(actualSelSeqKvLenOptional), DOUBLE(scaleValue), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(selectBlockSize), SIGNED(selectBlockCount), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(attentionOutOut), POINTER(topkIndicesOut), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnNsaCompressAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaCompressAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(743, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaCompressWithCacheGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *slotMapping, const aclIntArray *actSeqLenOptional, const aclTensor *blockTableOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, int64_t pageBlockSize, aclTensor *outputCache, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaCompressAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualCmpKvSeqLenOptional, const aclIntArray *actualSelKvSeqLenOptional, const aclTensor *topKMaskOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t compressBlockSize, int64_t compressBlockStride, double scaleValue, char *layoutOptional, int64_t pageBlockSize, int64_t sparseMode, const aclTensor *output, const aclTensor *topKOutput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(744, WORDS(POINTER(input), POINTER(weight), POINTER(slotMapping), POINTER(actSeqLenOptional), POINTER(blockTableOptional), POINTER(layoutOptional), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(actSeqLenType), SIGNED(pageBlockSize), POINTER(outputCache), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(744, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attentionMaskOptional), POINTER(blockTableOptional), POINTER(actualQSeqLenOptional), POINTER(actualCmpKvSeqLenOptional), POINTER(actualSelKvSeqLenOptional), POINTER(topKMaskOptional), SIGNED(numHeads), SIGNED(numKeyValueHeads), SIGNED(selectBlockSize), SIGNED(selectBlockCount), SIGNED(compressBlockSize), SIGNED(compressBlockStride), DOUBLE(scaleValue), POINTER(layoutOptional), SIGNED(pageBlockSize), SIGNED(sparseMode), POINTER(output), POINTER(topKOutput), POINTER(workspaceSize), POINTER(executor)), 23);
 }
 
-aclnnStatus aclnnNsaCompressWithCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaCompressAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(744, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaSelectedAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t selectedBlockSize, int64_t selectedBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaCompressWithCacheGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *slotMapping, const aclIntArray *actSeqLenOptional, const aclTensor *blockTableOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, int64_t pageBlockSize, aclTensor *outputCache, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(745, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(topkIndices), POINTER(attenMaskOptional), POINTER(actualSeqQLenOptional), POINTER(actualSeqKvLenOptional), DOUBLE(scaleValue), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), SIGNED(selectedBlockSize), SIGNED(selectedBlockCount), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(745, WORDS(POINTER(input), POINTER(weight), POINTER(slotMapping), POINTER(actSeqLenOptional), POINTER(blockTableOptional), POINTER(layoutOptional), SIGNED(compressBlockSize), SIGNED(compressStride), SIGNED(actSeqLenType), SIGNED(pageBlockSize), POINTER(outputCache), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnNsaSelectedAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaCompressWithCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(745, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaSelectedAttentionGradGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionOut, const aclTensor *attentionOutGrad, const aclTensor *softmaxMax, const aclTensor *softmaxSum, const aclTensor *topkIndices, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclTensor *attenMaskOptional, double scaleValue, int64_t selectedBlockSize, int64_t selectedBlockCount, int64_t headNum, char *inputLayout, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaSelectedAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t selectedBlockSize, int64_t selectedBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(746, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attentionOut), POINTER(attentionOutGrad), POINTER(softmaxMax), POINTER(softmaxSum), POINTER(topkIndices), POINTER(actualSeqQLenOptional), POINTER(actualSeqKvLenOptional), POINTER(attenMaskOptional), DOUBLE(scaleValue), SIGNED(selectedBlockSize), SIGNED(selectedBlockCount), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), POINTER(dqOut), POINTER(dkOut), POINTER(dvOut), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(746, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(topkIndices), POINTER(attenMaskOptional), POINTER(actualSeqQLenOptional), POINTER(actualSeqKvLenOptional), DOUBLE(scaleValue), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), SIGNED(selectedBlockSize), SIGNED(selectedBlockCount), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnNsaSelectedAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaSelectedAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(746, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnNsaSelectedAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualKvSeqLenOptional, char *layoutOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t pageBlockSize, double scaleValue, int64_t sparseMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaSelectedAttentionGradGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionOut, const aclTensor *attentionOutGrad, const aclTensor *softmaxMax, const aclTensor *softmaxSum, const aclTensor *topkIndices, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclTensor *attenMaskOptional, double scaleValue, int64_t selectedBlockSize, int64_t selectedBlockCount, int64_t headNum, char *inputLayout, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(747, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(topkIndices), POINTER(attenMaskOptional), POINTER(blockTableOptional), POINTER(actualQSeqLenOptional), POINTER(actualKvSeqLenOptional), POINTER(layoutOptional), SIGNED(numHeads), SIGNED(numKeyValueHeads), SIGNED(selectBlockSize), SIGNED(selectBlockCount), SIGNED(pageBlockSize), DOUBLE(scaleValue), SIGNED(sparseMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 19);
+	return emu_prepare(747, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(attentionOut), POINTER(attentionOutGrad), POINTER(softmaxMax), POINTER(softmaxSum), POINTER(topkIndices), POINTER(actualSeqQLenOptional), POINTER(actualSeqKvLenOptional), POINTER(attenMaskOptional), DOUBLE(scaleValue), SIGNED(selectedBlockSize), SIGNED(selectedBlockCount), SIGNED(headNum), POINTER(inputLayout), SIGNED(sparseMode), POINTER(dqOut), POINTER(dkOut), POINTER(dvOut), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnNsaSelectedAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaSelectedAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(747, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnOneHotGetWorkspaceSize(const aclTensor *self, int numClasses, const aclTensor *onValue, const aclTensor *offValue, int64_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnNsaSelectedAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualKvSeqLenOptional, char *layoutOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t pageBlockSize, double scaleValue, int64_t sparseMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(748, WORDS(POINTER(self), SIGNED(numClasses), POINTER(onValue), POINTER(offValue), SIGNED(axis), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(748, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(topkIndices), POINTER(attenMaskOptional), POINTER(blockTableOptional), POINTER(actualQSeqLenOptional), POINTER(actualKvSeqLenOptional), POINTER(layoutOptional), SIGNED(numHeads), SIGNED(numKeyValueHeads), SIGNED(selectBlockSize), SIGNED(selectBlockCount), SIGNED(pageBlockSize), DOUBLE(scaleValue), SIGNED(sparseMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 19);
 }
 
-aclnnStatus aclnnOneHot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnNsaSelectedAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(748, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPdistGetWorkspaceSize(const aclTensor *self, float p, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnOneHotGetWorkspaceSize(const aclTensor *self, int numClasses, const aclTensor *onValue, const aclTensor *offValue, int64_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(749, WORDS(POINTER(self), FLOAT(p), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(749, WORDS(POINTER(self), SIGNED(numClasses), POINTER(onValue), POINTER(offValue), SIGNED(axis), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnPdist(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnOneHot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(749, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPdistForwardGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPdistGetWorkspaceSize(const aclTensor *self, float p, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(750, WORDS(POINTER(self), POINTER(pScalar), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(750, WORDS(POINTER(self), FLOAT(p), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPdistForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPdist(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(750, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPdistForwardGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(751, WORDS(POINTER(self), POINTER(dims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(751, WORDS(POINTER(self), POINTER(pScalar), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPdistForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(751, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPolarGetWorkspaceSize(const aclTensor *input, const aclTensor *angle, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(752, WORDS(POINTER(input), POINTER(angle), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(752, WORDS(POINTER(self), POINTER(dims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPolar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(752, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPolarGetWorkspaceSize(const aclTensor *input, const aclTensor *angle, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(753, WORDS(POINTER(self), POINTER(exponent), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(753, WORDS(POINTER(input), POINTER(angle), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPowScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPolar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(753, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(754, WORDS(POINTER(self), POINTER(exponent), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPowScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(754, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(755, WORDS(POINTER(self), POINTER(exponent), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(755, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPrecisionCompareGetWorkspaceSize(const aclTensor *golden, const aclTensor *realdata, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(756, WORDS(POINTER(golden), POINTER(realdata), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(756, WORDS(POINTER(self), POINTER(exponent), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPrecisionCompare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(756, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPreluGetWorkspaceSize(const aclTensor *self, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPrecisionCompareGetWorkspaceSize(const aclTensor *golden, const aclTensor *realdata, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(757, WORDS(POINTER(self), POINTER(weight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(757, WORDS(POINTER(golden), POINTER(realdata), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPrelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPrecisionCompare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(757, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPreluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *weight, aclTensor *gradInput, aclTensor *gradWeight, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPreluGetWorkspaceSize(const aclTensor *self, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(758, WORDS(POINTER(gradOutput), POINTER(self), POINTER(weight), POINTER(gradInput), POINTER(gradWeight), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(758, WORDS(POINTER(self), POINTER(weight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnPreluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPrelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(758, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPrepareWyReprBwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPreluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *weight, aclTensor *gradInput, aclTensor *gradWeight, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(759, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dkOut), POINTER(dvOut), POINTER(dbetaOut), POINTER(dgOut), POINTER(workspaceSize), POINTER(executor)), 16);
+	return emu_prepare(759, WORDS(POINTER(gradOutput), POINTER(self), POINTER(weight), POINTER(gradInput), POINTER(gradWeight), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnPrepareWyReprBwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPreluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(759, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPrepareWyReprBwdDaGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dAOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPrepareWyReprBwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(760, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dAOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(760, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dkOut), POINTER(dvOut), POINTER(dbetaOut), POINTER(dgOut), POINTER(workspaceSize), POINTER(executor)), 16);
 }
 
-aclnnStatus aclnnPrepareWyReprBwdDa(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPrepareWyReprBwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(760, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPrepareWyReprBwdFullGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dA, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPrepareWyReprBwdDaGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dAOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(761, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dA), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dkOut), POINTER(dvOut), POINTER(dbetaOut), POINTER(dgOut), POINTER(workspaceSize), POINTER(executor)), 17);
+	return emu_prepare(761, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dAOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnPrepareWyReprBwdFull(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPrepareWyReprBwdDa(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(761, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnProdGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPrepareWyReprBwdFullGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dA, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(762, WORDS(POINTER(self), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(762, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(dA), POINTER(dw), POINTER(du), POINTER(g), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(dkOut), POINTER(dvOut), POINTER(dbetaOut), POINTER(dgOut), POINTER(workspaceSize), POINTER(executor)), 17);
 }
 
-aclnnStatus aclnnProd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPrepareWyReprBwdFull(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(762, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnProdDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnProdGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(763, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(763, WORDS(POINTER(self), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnProdDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnProd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(763, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPromptFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnProdDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(764, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(764, WORDS(POINTER(self), SIGNED(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnPromptFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnProdDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(764, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPromptFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPromptFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(765, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 22);
+	return emu_prepare(765, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnPromptFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPromptFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(765, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPromptFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(766, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 23);
+	return emu_prepare(766, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 22);
 }
 
-aclnnStatus aclnnPromptFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPromptFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(766, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQrGetWorkspaceSize(const aclTensor *self, bool some, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(767, WORDS(POINTER(self), UNSIGNED(some), POINTER(Q), POINTER(R), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(767, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), POINTER(attentionOut), POINTER(workspaceSize), POINTER(executor)), 23);
 }
 
-aclnnStatus aclnnQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnPromptFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(767, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, aclTensor *yRef, bool transposeX1, bool transposeX2, int64_t groupSize, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQrGetWorkspaceSize(const aclTensor *self, bool some, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(768, WORDS(POINTER(x1), POINTER(x2), POINTER(x1ScaleOptional), POINTER(x2Scale), POINTER(yRef), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(768, WORDS(POINTER(self), UNSIGNED(some), POINTER(Q), POINTER(R), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnQuantBatchMatmulInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(768, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantConvolutionGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, aclTensor *yRef, bool transposeX1, bool transposeX2, int64_t groupSize, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(769, WORDS(POINTER(input), POINTER(weight), POINTER(bias), POINTER(scale), POINTER(offset), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(transposed), POINTER(outputPadding), SIGNED(groups), SIGNED(offsetx), POINTER(roundMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 16);
+	return emu_prepare(769, WORDS(POINTER(x1), POINTER(x2), POINTER(x1ScaleOptional), POINTER(x2Scale), POINTER(yRef), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnQuantConvolution(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantBatchMatmulInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(769, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantConvolutionWeightNzGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantConvolutionGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(770, WORDS(POINTER(input), POINTER(weight), POINTER(bias), POINTER(scale), POINTER(offset), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(transposed), POINTER(outputPadding), SIGNED(groups), SIGNED(offsetx), POINTER(roundMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 16);
 }
 
-aclnnStatus aclnnQuantConvolutionWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantConvolution(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(770, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantGroupedMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantConvolutionWeightNzGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(771, WORDS(POINTER(x), POINTER(weight), POINTER(weightScale), POINTER(groupList), POINTER(biasOptional), POINTER(xScaleOptional), POINTER(xOffsetOptional), POINTER(smoothScaleOptional), POINTER(xQuantMode), UNSIGNED(transposeWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(771, WORDS(POINTER(input), POINTER(weight), POINTER(bias), POINTER(scale), POINTER(offset), POINTER(stride), POINTER(padding), POINTER(dilation), UNSIGNED(transposed), POINTER(outputPadding), SIGNED(groups), SIGNED(offsetx), POINTER(roundMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 16);
 }
 
-aclnnStatus aclnnQuantGroupedMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantConvolutionWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(771, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, float deqScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantGroupedMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(772, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), FLOAT(deqScale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(772, WORDS(POINTER(x), POINTER(weight), POINTER(weightScale), POINTER(groupList), POINTER(biasOptional), POINTER(xScaleOptional), POINTER(xOffsetOptional), POINTER(smoothScaleOptional), POINTER(xQuantMode), UNSIGNED(transposeWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnQuantMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantGroupedMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(772, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, const aclTensor *biasOptional, bool transposeX1, bool transposeX2, int64_t groupSize, const char *activationType, const char *quantMode, const char *roundMode, int64_t scaleAlg, double dstTypeMax, aclTensor *yOut, aclTensor *yScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, float deqScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(773, WORDS(POINTER(x1), POINTER(x2), POINTER(x1ScaleOptional), POINTER(x2Scale), POINTER(biasOptional), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(activationType), POINTER(quantMode), POINTER(roundMode), SIGNED(scaleAlg), DOUBLE(dstTypeMax), POINTER(yOut), POINTER(yScaleOut), POINTER(workspaceSize), POINTER(executor)), 17);
+	return emu_prepare(773, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), FLOAT(deqScale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnQuantMatmulActivationQuantWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(773, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const aclTensor *dequantScale, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, const aclTensor *biasOptional, bool transposeX1, bool transposeX2, int64_t groupSize, const char *activationType, const char *quantMode, const char *roundMode, int64_t scaleAlg, double dstTypeMax, aclTensor *yOut, aclTensor *yScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(774, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x3), POINTER(dequantScale), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(774, WORDS(POINTER(x1), POINTER(x2), POINTER(x1ScaleOptional), POINTER(x2Scale), POINTER(biasOptional), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(activationType), POINTER(quantMode), POINTER(roundMode), SIGNED(scaleAlg), DOUBLE(dstTypeMax), POINTER(yOut), POINTER(yScaleOut), POINTER(workspaceSize), POINTER(executor)), 17);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulActivationQuantWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(774, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const aclTensor *dequantScale, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(775, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(dequantScale), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(775, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x3), POINTER(dequantScale), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(775, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(776, WORDS(POINTER(x1), POINTER(x2), POINTER(biasOptional), POINTER(x3Optional), POINTER(dequantScale), POINTER(pertokenScaleOptional), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(776, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(dequantScale), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(776, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const aclTensor *commQuantScale1Optional, const aclTensor *commQuantScale2Optional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(777, WORDS(POINTER(x1), POINTER(x2), POINTER(biasOptional), POINTER(x3Optional), POINTER(dequantScale), POINTER(pertokenScaleOptional), POINTER(commQuantScale1Optional), POINTER(commQuantScale2Optional), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(777, WORDS(POINTER(x1), POINTER(x2), POINTER(biasOptional), POINTER(x3Optional), POINTER(dequantScale), POINTER(pertokenScaleOptional), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnQuantMatmulAllReduceV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(777, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulAllReduceV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const aclTensor *commQuantScale1Optional, const aclTensor *commQuantScale2Optional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(778, WORDS(POINTER(x), POINTER(weight), POINTER(weightScale), POINTER(biasOptional), POINTER(xScaleOptional), POINTER(xOffsetOptional), POINTER(smoothScaleOptional), POINTER(xQuantMode), UNSIGNED(transposeWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(778, WORDS(POINTER(x1), POINTER(x2), POINTER(biasOptional), POINTER(x3Optional), POINTER(dequantScale), POINTER(pertokenScaleOptional), POINTER(commQuantScale1Optional), POINTER(commQuantScale2Optional), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnQuantMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulAllReduceV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(778, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, const aclIntArray *dims, bool keepDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(779, WORDS(POINTER(x1), POINTER(x2), POINTER(x1Scale), POINTER(x2Scale), POINTER(yScale), POINTER(x1Offset), POINTER(x2Offset), POINTER(yOffset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(dims), UNSIGNED(keepDims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 17);
+	return emu_prepare(779, WORDS(POINTER(x), POINTER(weight), POINTER(weightScale), POINTER(biasOptional), POINTER(xScaleOptional), POINTER(xOffsetOptional), POINTER(smoothScaleOptional), POINTER(xQuantMode), UNSIGNED(transposeWeight), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnQuantMatmulReduceSumWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(779, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *deqScale, bool adjX1, bool adjX2, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, const aclIntArray *dims, bool keepDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(780, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(deqScale), UNSIGNED(adjX1), UNSIGNED(adjX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(780, WORDS(POINTER(x1), POINTER(x2), POINTER(x1Scale), POINTER(x2Scale), POINTER(yScale), POINTER(x1Offset), POINTER(x2Offset), POINTER(yOffset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(dims), UNSIGNED(keepDims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 17);
 }
 
-aclnnStatus aclnnQuantMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulReduceSumWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(780, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *deqScale, bool adjX1, bool adjX2, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(781, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(offset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(781, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(deqScale), UNSIGNED(adjX1), UNSIGNED(adjX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnQuantMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(781, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *pertokenScaleOptional, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(782, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(offset), POINTER(pertokenScaleOptional), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(782, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(offset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnQuantMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(782, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *pertokenScaleOptional, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(783, WORDS(POINTER(x1), POINTER(x2), POINTER(x1Scale), POINTER(x2Scale), POINTER(yScale), POINTER(x1Offset), POINTER(x2Offset), POINTER(yOffset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(783, WORDS(POINTER(x1), POINTER(x2), POINTER(scale), POINTER(offset), POINTER(pertokenScaleOptional), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnQuantMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(783, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(784, WORDS(POINTER(x1), POINTER(x2), POINTER(x1Scale), POINTER(x2Scale), POINTER(yScale), POINTER(x1Offset), POINTER(x2Offset), POINTER(yOffset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(784, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(785, WORDS(POINTER(x), POINTER(scale), POINTER(roundMode), SIGNED(dstType), POINTER(y), POINTER(amax), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(785, WORDS(POINTER(x1), POINTER(x2), POINTER(x1Scale), POINTER(x2Scale), POINTER(yScale), POINTER(x1Offset), POINTER(x2Offset), POINTER(yOffset), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), SIGNED(groupSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(785, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor *x, const aclTensor *scales, const aclTensor *zeroPoints, aclDataType dtype, int32_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(786, WORDS(POINTER(x), POINTER(scales), POINTER(zeroPoints), SIGNED(dtype), SIGNED(axis), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(786, WORDS(POINTER(x), POINTER(scale), POINTER(roundMode), SIGNED(dstType), POINTER(y), POINTER(amax), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnQuantize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(786, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnQuantizedBatchNormGetWorkspaceSize(const aclTensor *input, const aclTensor *mean, const aclTensor *var, const aclScalar *inputScale, const aclScalar *inputZeroPoint, const aclScalar *outputScale, const aclScalar *outputZeroPoint, aclTensor *weight, aclTensor *bias, float epsilon, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor *x, const aclTensor *scales, const aclTensor *zeroPoints, aclDataType dtype, int32_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(787, WORDS(POINTER(input), POINTER(mean), POINTER(var), POINTER(inputScale), POINTER(inputZeroPoint), POINTER(outputScale), POINTER(outputZeroPoint), POINTER(weight), POINTER(bias), FLOAT(epsilon), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(787, WORDS(POINTER(x), POINTER(scales), POINTER(zeroPoints), SIGNED(dtype), SIGNED(axis), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnQuantizedBatchNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(787, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnQuantizedBatchNormGetWorkspaceSize(const aclTensor *input, const aclTensor *mean, const aclTensor *var, const aclScalar *inputScale, const aclScalar *inputZeroPoint, const aclScalar *outputScale, const aclScalar *outputZeroPoint, aclTensor *weight, aclTensor *bias, float epsilon, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(788, WORDS(POINTER(self), POINTER(noise), POINTER(lower), POINTER(upper), UNSIGNED(training), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(788, WORDS(POINTER(input), POINTER(mean), POINTER(var), POINTER(inputScale), POINTER(inputZeroPoint), POINTER(outputScale), POINTER(outputZeroPoint), POINTER(weight), POINTER(bias), FLOAT(epsilon), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnQuantizedBatchNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(788, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRandpermGetWorkspaceSize(int64_t n, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(789, WORDS(SIGNED(n), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(789, WORDS(POINTER(self), POINTER(noise), POINTER(lower), POINTER(upper), UNSIGNED(training), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnRandperm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(789, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRandpermGetWorkspaceSize(int64_t n, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(790, WORDS(POINTER(start), POINTER(end), POINTER(step), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(790, WORDS(SIGNED(n), SIGNED(seed), SIGNED(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRange(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRandperm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(790, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRealGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(791, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(791, WORDS(POINTER(start), POINTER(end), POINTER(step), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnReal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRange(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(791, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReciprocalGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRealGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(792, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(792, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRecomputeWUFwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *g, const aclTensor *gk, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *wOut, const aclTensor *uOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReciprocalGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(793, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(g), POINTER(gk), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(wOut), POINTER(uOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(793, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnRecomputeWUFwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(793, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRecurrentGatedDeltaRuleGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *beta, aclTensor *stateRef, const aclTensor *actualSeqLengths, const aclTensor *ssmStateIndices, const aclTensor *g, const aclTensor *gk, const aclTensor *numAcceptedTokens, float scaleValue, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRecomputeWUFwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *g, const aclTensor *gk, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *wOut, const aclTensor *uOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(794, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(beta), POINTER(stateRef), POINTER(actualSeqLengths), POINTER(ssmStateIndices), POINTER(g), POINTER(gk), POINTER(numAcceptedTokens), FLOAT(scaleValue), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(794, WORDS(POINTER(k), POINTER(v), POINTER(beta), POINTER(a), POINTER(g), POINTER(gk), POINTER(cuSeqlensOptional), POINTER(chunkIndicesOptional), SIGNED(chunkSize), POINTER(wOut), POINTER(uOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnRecurrentGatedDeltaRule(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRecomputeWUFwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(794, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRecurrentKdaGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *gate, const aclTensor *beta, const aclTensor *initialStateRef, const aclTensor *cuSeqlensOptional, const aclTensor *ssmStateIndicesOptional, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclTensor *numAcceptedTokensOptional, const char *layout, double scale, bool outputFinalState, bool inplaceFinalState, bool useQkL2normInKernel, bool useGateInKernel, bool useBetaSigmoidInKernel, bool allowNegEigval, bool safeGate, double lowerBound, bool stateVFirst, const aclTensor *attnOut, const aclTensor *finalState, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRecurrentGatedDeltaRuleGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *beta, aclTensor *stateRef, const aclTensor *actualSeqLengths, const aclTensor *ssmStateIndices, const aclTensor *g, const aclTensor *gk, const aclTensor *numAcceptedTokens, float scaleValue, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(795, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(gate), POINTER(beta), POINTER(initialStateRef), POINTER(cuSeqlensOptional), POINTER(ssmStateIndicesOptional), POINTER(aLogOptional), POINTER(dtBiasOptional), POINTER(numAcceptedTokensOptional), POINTER(layout), DOUBLE(scale), UNSIGNED(outputFinalState), UNSIGNED(inplaceFinalState), UNSIGNED(useQkL2normInKernel), UNSIGNED(useGateInKernel), UNSIGNED(useBetaSigmoidInKernel), UNSIGNED(allowNegEigval), UNSIGNED(safeGate), DOUBLE(lowerBound), UNSIGNED(stateVFirst), POINTER(attnOut), POINTER(finalState), POINTER(workspaceSize), POINTER(executor)), 26);
+	return emu_prepare(795, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(beta), POINTER(stateRef), POINTER(actualSeqLengths), POINTER(ssmStateIndices), POINTER(g), POINTER(gk), POINTER(numAcceptedTokens), FLOAT(scaleValue), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnRecurrentKda(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRecurrentGatedDeltaRule(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(795, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReduceLogSumGetWorkspaceSize(const aclTensor *data, const aclIntArray *axes, bool keepDims, bool noopWithEmptyAxes, aclTensor *reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRecurrentKdaGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *gate, const aclTensor *beta, const aclTensor *initialStateRef, const aclTensor *cuSeqlensOptional, const aclTensor *ssmStateIndicesOptional, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclTensor *numAcceptedTokensOptional, const char *layout, double scale, bool outputFinalState, bool inplaceFinalState, bool useQkL2normInKernel, bool useGateInKernel, bool useBetaSigmoidInKernel, bool allowNegEigval, bool safeGate, double lowerBound, bool stateVFirst, const aclTensor *attnOut, const aclTensor *finalState, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(796, WORDS(POINTER(data), POINTER(axes), UNSIGNED(keepDims), UNSIGNED(noopWithEmptyAxes), POINTER(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(796, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(gate), POINTER(beta), POINTER(initialStateRef), POINTER(cuSeqlensOptional), POINTER(ssmStateIndicesOptional), POINTER(aLogOptional), POINTER(dtBiasOptional), POINTER(numAcceptedTokensOptional), POINTER(layout), DOUBLE(scale), UNSIGNED(outputFinalState), UNSIGNED(inplaceFinalState), UNSIGNED(useQkL2normInKernel), UNSIGNED(useGateInKernel), UNSIGNED(useBetaSigmoidInKernel), UNSIGNED(allowNegEigval), UNSIGNED(safeGate), DOUBLE(lowerBound), UNSIGNED(stateVFirst), POINTER(attnOut), POINTER(finalState), POINTER(workspaceSize), POINTER(executor)), 26);
 }
 
-aclnnStatus aclnnReduceLogSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRecurrentKda(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(796, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReduceNansumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReduceLogSumGetWorkspaceSize(const aclTensor *data, const aclIntArray *axes, bool keepDims, bool noopWithEmptyAxes, aclTensor *reduce, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(797, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(797, WORDS(POINTER(data), POINTER(axes), UNSIGNED(keepDims), UNSIGNED(noopWithEmptyAxes), POINTER(reduce), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnReduceNansum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReduceLogSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(797, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReduceNansumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(798, WORDS(POINTER(self), POINTER(dims), UNSIGNED(keepDims), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(798, WORDS(POINTER(self), POINTER(dim), UNSIGNED(keepDim), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnReduceSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReduceNansum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(798, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(799, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(799, WORDS(POINTER(self), POINTER(dims), UNSIGNED(keepDims), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnReflectionPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReduceSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(799, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(800, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(800, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReflectionPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(800, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(801, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(801, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnReflectionPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(801, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(802, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(802, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReflectionPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(802, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(803, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(803, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnReflectionPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(803, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReflectionPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(804, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(804, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReflectionPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(804, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReluGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReflectionPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(805, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(805, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReflectionPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(805, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReluGradV4GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReluGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(806, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(806, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnReluGradV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(806, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRemainderScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReluGradV4GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(807, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(807, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRemainderScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReluGradV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(807, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRemainderTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRemainderScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(808, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRemainderScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(808, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRemainderTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRemainderTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(809, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(809, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRenormGetWorkspaceSize(const aclTensor *self, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRemainderTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(810, WORDS(POINTER(self), POINTER(p), SIGNED(dim), POINTER(maxNorm), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(810, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(810, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray *repeats, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRenormGetWorkspaceSize(const aclTensor *self, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(811, WORDS(POINTER(self), POINTER(repeats), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(811, WORDS(POINTER(self), POINTER(p), SIGNED(dim), POINTER(maxNorm), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnRepeat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(811, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatInterleaveGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray *repeats, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(812, WORDS(POINTER(self), POINTER(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(812, WORDS(POINTER(self), POINTER(repeats), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRepeatInterleave(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(812, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatInterleaveIntGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatInterleaveGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(813, WORDS(POINTER(self), SIGNED(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(813, WORDS(POINTER(self), POINTER(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRepeatInterleaveInt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeatInterleave(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(813, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatInterleaveIntGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(814, WORDS(POINTER(self), SIGNED(repeats), SIGNED(dim), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(814, WORDS(POINTER(self), SIGNED(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRepeatInterleaveIntWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeatInterleaveInt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(814, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatInterleaveTensorGetWorkspaceSize(const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(815, WORDS(POINTER(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(815, WORDS(POINTER(self), SIGNED(repeats), SIGNED(dim), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnRepeatInterleaveTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeatInterleaveIntWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(815, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRepeatInterleaveWithDimGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatInterleaveTensorGetWorkspaceSize(const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(816, WORDS(POINTER(self), POINTER(repeats), SIGNED(dim), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(816, WORDS(POINTER(repeats), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRepeatInterleaveWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeatInterleaveTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(816, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRepeatInterleaveWithDimGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(817, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(817, WORDS(POINTER(self), POINTER(repeats), SIGNED(dim), SIGNED(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnReplicationPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRepeatInterleaveWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(817, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(818, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(818, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReplicationPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(818, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(819, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(819, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnReplicationPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(819, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(820, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(820, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReplicationPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(820, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(821, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(821, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnReplicationPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(821, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnReplicationPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(822, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(822, WORDS(POINTER(self), POINTER(padding), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnReplicationPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(822, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnResizeGetWorkspaceSize(const aclTensor *self, const aclFloatArray *scales, const char *mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnReplicationPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(823, WORDS(POINTER(self), POINTER(scales), POINTER(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(823, WORDS(POINTER(gradOutput), POINTER(self), POINTER(padding), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnResize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnReplicationPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(823, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclRfft1DGetWorkspaceSize(const aclTensor *self, int64_t n, int64_t dim, int64_t norm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnResizeGetWorkspaceSize(const aclTensor *self, const aclFloatArray *scales, const char *mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(824, WORDS(POINTER(self), SIGNED(n), SIGNED(dim), SIGNED(norm), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(824, WORDS(POINTER(self), POINTER(scales), POINTER(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclRfft1D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnResize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(824, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRightShiftGetWorkspaceSize(const aclTensor *input, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclRfft1DGetWorkspaceSize(const aclTensor *self, int64_t n, int64_t dim, int64_t norm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(825, WORDS(POINTER(input), POINTER(shiftBits), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(825, WORDS(POINTER(self), SIGNED(n), SIGNED(dim), SIGNED(norm), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnRightShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclRfft1D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(825, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(const aclTensor *prevAttnOut, const aclTensor *prevSoftmaxMax, const aclTensor *prevSoftmaxSum, const aclTensor *curAttnOut, const aclTensor *curSoftmaxMax, const aclTensor *curSoftmaxSum, const aclTensor *actualSeqQlenOptional, char *inputLayoutOptional, const aclTensor *attnOutOut, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRightShiftGetWorkspaceSize(const aclTensor *input, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(826, WORDS(POINTER(prevAttnOut), POINTER(prevSoftmaxMax), POINTER(prevSoftmaxSum), POINTER(curAttnOut), POINTER(curSoftmaxMax), POINTER(curSoftmaxSum), POINTER(actualSeqQlenOptional), POINTER(inputLayoutOptional), POINTER(attnOutOut), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(826, WORDS(POINTER(input), POINTER(shiftBits), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRingAttentionUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRightShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(826, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon, const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(const aclTensor *prevAttnOut, const aclTensor *prevSoftmaxMax, const aclTensor *prevSoftmaxSum, const aclTensor *curAttnOut, const aclTensor *curSoftmaxMax, const aclTensor *curSoftmaxSum, const aclTensor *actualSeqQlenOptional, char *inputLayoutOptional, const aclTensor *attnOutOut, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(827, WORDS(POINTER(x), POINTER(gamma), DOUBLE(epsilon), POINTER(yOut), POINTER(rstdOut), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(827, WORDS(POINTER(prevAttnOut), POINTER(prevSoftmaxMax), POINTER(prevSoftmaxSum), POINTER(curAttnOut), POINTER(curSoftmaxMax), POINTER(curSoftmaxSum), POINTER(actualSeqQlenOptional), POINTER(inputLayoutOptional), POINTER(attnOutOut), POINTER(softmaxMaxOut), POINTER(softmaxSumOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRingAttentionUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(827, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormDynamicMxQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, double epsilon, int64_t scaleAlg, char *roundMode, int64_t dstType, bool outputRstd, aclTensor *yOut, aclTensor *mxscaleOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon, const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(828, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), DOUBLE(epsilon), SIGNED(scaleAlg), POINTER(roundMode), SIGNED(dstType), UNSIGNED(outputRstd), POINTER(yOut), POINTER(mxscaleOut), POINTER(rstdOut), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(828, WORDS(POINTER(x), POINTER(gamma), DOUBLE(epsilon), POINTER(yOut), POINTER(rstdOut), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnRmsNormDynamicMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(828, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *dxOut, const aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormDynamicMxQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, double epsilon, int64_t scaleAlg, char *roundMode, int64_t dstType, bool outputRstd, aclTensor *yOut, aclTensor *mxscaleOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(829, WORDS(POINTER(dy), POINTER(x), POINTER(rstd), POINTER(gamma), POINTER(dxOut), POINTER(dgammaOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(829, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), DOUBLE(epsilon), SIGNED(scaleAlg), POINTER(roundMode), SIGNED(dstType), UNSIGNED(outputRstd), POINTER(yOut), POINTER(mxscaleOut), POINTER(rstdOut), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnRmsNormGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNormDynamicMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(829, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormGradQuantGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *scalesX, const aclTensor *offsetXOptional, const char *quantMode, bool divMode, aclTensor *dxOut, aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *dxOut, const aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(830, WORDS(POINTER(dy), POINTER(x), POINTER(rstd), POINTER(gamma), POINTER(scalesX), POINTER(offsetXOptional), POINTER(quantMode), UNSIGNED(divMode), POINTER(dxOut), POINTER(dgammaOut), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(830, WORDS(POINTER(dy), POINTER(x), POINTER(rstd), POINTER(gamma), POINTER(dxOut), POINTER(dgammaOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnRmsNormGradQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNormGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(830, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *scale, const aclTensor *offset, double epsilon, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormGradQuantGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *scalesX, const aclTensor *offsetXOptional, const char *quantMode, bool divMode, aclTensor *dxOut, aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(831, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(scale), POINTER(offset), DOUBLE(epsilon), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(831, WORDS(POINTER(dy), POINTER(x), POINTER(rstd), POINTER(gamma), POINTER(scalesX), POINTER(offsetXOptional), POINTER(quantMode), UNSIGNED(divMode), POINTER(dxOut), POINTER(dgammaOut), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnRmsNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNormGradQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(831, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRmsNormQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *scale, const aclTensor *offset, const aclTensor *beta, double epsilon, bool divMode, bool outputRstd, aclTensor *y, aclTensor *rstd, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *scale, const aclTensor *offset, double epsilon, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(832, WORDS(POINTER(x), POINTER(gamma), POINTER(scale), POINTER(offset), POINTER(beta), DOUBLE(epsilon), UNSIGNED(divMode), UNSIGNED(outputRstd), POINTER(y), POINTER(rstd), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(832, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(scale), POINTER(offset), DOUBLE(epsilon), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnRmsNormQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(832, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRoiAlignGetWorkspaceSize(const aclTensor *self, const aclTensor *rois, const aclTensor *batchIndices, const char *mode, int outputHeight, int outputWidth, int samplingRatio, float spatialScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRmsNormQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *scale, const aclTensor *offset, const aclTensor *beta, double epsilon, bool divMode, bool outputRstd, aclTensor *y, aclTensor *rstd, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(833, WORDS(POINTER(self), POINTER(rois), POINTER(batchIndices), POINTER(mode), SIGNED(outputHeight), SIGNED(outputWidth), SIGNED(samplingRatio), FLOAT(spatialScale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(833, WORDS(POINTER(x), POINTER(gamma), POINTER(scale), POINTER(offset), POINTER(beta), DOUBLE(epsilon), UNSIGNED(divMode), UNSIGNED(outputRstd), POINTER(y), POINTER(rstd), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnRoiAlign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRmsNormQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(833, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRoiAlignV2GetWorkspaceSize(const aclTensor *self, const aclTensor *boxes, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRoiAlignGetWorkspaceSize(const aclTensor *self, const aclTensor *rois, const aclTensor *batchIndices, const char *mode, int outputHeight, int outputWidth, int samplingRatio, float spatialScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(834, WORDS(POINTER(self), POINTER(boxes), SIGNED(pooledHeight), SIGNED(pooledWidth), FLOAT(spatialScale), SIGNED(samplingRatio), UNSIGNED(aligned), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(834, WORDS(POINTER(self), POINTER(rois), POINTER(batchIndices), POINTER(mode), SIGNED(outputHeight), SIGNED(outputWidth), SIGNED(samplingRatio), FLOAT(spatialScale), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnRoiAlignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRoiAlign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(834, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRoiAlignV2BackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *boxes, const aclIntArray *inputShape, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRoiAlignV2GetWorkspaceSize(const aclTensor *self, const aclTensor *boxes, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(835, WORDS(POINTER(gradOutput), POINTER(boxes), POINTER(inputShape), SIGNED(pooledHeight), SIGNED(pooledWidth), FLOAT(spatialScale), SIGNED(samplingRatio), UNSIGNED(aligned), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(835, WORDS(POINTER(self), POINTER(boxes), SIGNED(pooledHeight), SIGNED(pooledWidth), FLOAT(spatialScale), SIGNED(samplingRatio), UNSIGNED(aligned), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnRoiAlignV2Backward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRoiAlignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(835, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shifts, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRoiAlignV2BackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *boxes, const aclIntArray *inputShape, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(836, WORDS(POINTER(x), POINTER(shifts), POINTER(dims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(836, WORDS(POINTER(gradOutput), POINTER(boxes), POINTER(inputShape), SIGNED(pooledHeight), SIGNED(pooledWidth), FLOAT(spatialScale), SIGNED(samplingRatio), UNSIGNED(aligned), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnRoll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRoiAlignV2Backward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(836, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor *positions, const aclTensor *queryIn, const aclTensor *keyIn, const aclTensor *cosSinCache, const aclIntArray *mropeSection, int64_t headSize, bool isNeoxStyle, aclTensor *queryOut, aclTensor *keyOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shifts, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(837, WORDS(POINTER(positions), POINTER(queryIn), POINTER(keyIn), POINTER(cosSinCache), POINTER(mropeSection), SIGNED(headSize), UNSIGNED(isNeoxStyle), POINTER(queryOut), POINTER(keyOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(837, WORDS(POINTER(x), POINTER(shifts), POINTER(dims), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRopeWithSinCosCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRoll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(837, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor *positions, const aclTensor *queryIn, const aclTensor *keyIn, const aclTensor *cosSinCache, const aclIntArray *mropeSection, int64_t headSize, bool isNeoxStyle, aclTensor *queryOut, aclTensor *keyOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(838, WORDS(POINTER(x), POINTER(cos), POINTER(sin), SIGNED(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(838, WORDS(POINTER(positions), POINTER(queryIn), POINTER(keyIn), POINTER(cosSinCache), POINTER(mropeSection), SIGNED(headSize), UNSIGNED(isNeoxStyle), POINTER(queryOut), POINTER(keyOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnRotaryPositionEmbedding(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRopeWithSinCosCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(838, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRotateQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rotation, const aclTensor *alpha, int64_t axis, char *roundMode, int64_t scaleAlg, double dstTypeMax, bool trans, aclTensor *yOut, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(839, WORDS(POINTER(x), POINTER(rotation), POINTER(alpha), SIGNED(axis), POINTER(roundMode), SIGNED(scaleAlg), DOUBLE(dstTypeMax), UNSIGNED(trans), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(839, WORDS(POINTER(x), POINTER(cos), POINTER(sin), SIGNED(mode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnRotateQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRotaryPositionEmbedding(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(839, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRoundGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRotateQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rotation, const aclTensor *alpha, int64_t axis, char *roundMode, int64_t scaleAlg, double dstTypeMax, bool trans, aclTensor *yOut, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(840, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(840, WORDS(POINTER(x), POINTER(rotation), POINTER(alpha), SIGNED(axis), POINTER(roundMode), SIGNED(scaleAlg), DOUBLE(dstTypeMax), UNSIGNED(trans), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRotateQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(840, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRoundDecimalsGetWorkspaceSize(const aclTensor *self, int64_t decimals, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRoundGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(841, WORDS(POINTER(self), SIGNED(decimals), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(841, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(841, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRsqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRoundDecimalsGetWorkspaceSize(const aclTensor *self, int64_t decimals, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(842, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(842, WORDS(POINTER(self), SIGNED(decimals), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(842, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRsubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRsqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(843, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(843, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnRsub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(843, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnRsubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRsubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(844, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnRsubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRsub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(844, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSWhereGetWorkspaceSize(const aclTensor *condition, const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnRsubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(845, WORDS(POINTER(condition), POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(845, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSWhere(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnRsubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(845, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *bias, int64_t axis, int64_t numAxes, bool scaleFromBlob, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSWhereGetWorkspaceSize(const aclTensor *condition, const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(846, WORDS(POINTER(x), POINTER(scale), POINTER(bias), SIGNED(axis), SIGNED(numAxes), UNSIGNED(scaleFromBlob), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(846, WORDS(POINTER(condition), POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSWhere(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(846, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScaledMaskedSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *mask, double scale, bool fixedTriuMask, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *bias, int64_t axis, int64_t numAxes, bool scaleFromBlob, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(847, WORDS(POINTER(x), POINTER(mask), DOUBLE(scale), UNSIGNED(fixedTriuMask), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(847, WORDS(POINTER(x), POINTER(scale), POINTER(bias), SIGNED(axis), SIGNED(numAxes), UNSIGNED(scaleFromBlob), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnScaledMaskedSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(847, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *y, const aclTensor *mask, double scale, bool fixTriuMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScaledMaskedSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *mask, double scale, bool fixedTriuMask, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(848, WORDS(POINTER(gradOutput), POINTER(y), POINTER(mask), DOUBLE(scale), UNSIGNED(fixTriuMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(848, WORDS(POINTER(x), POINTER(mask), DOUBLE(scale), UNSIGNED(fixedTriuMask), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnScaledMaskedSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScaledMaskedSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(848, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *y, const aclTensor *mask, double scale, bool fixTriuMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(849, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(849, WORDS(POINTER(gradOutput), POINTER(y), POINTER(mask), DOUBLE(scale), UNSIGNED(fixTriuMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScaledMaskedSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(849, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(850, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(850, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(850, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterNdGetWorkspaceSize(const aclTensor *data, const aclTensor *indices, const aclTensor *updates, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(851, WORDS(POINTER(data), POINTER(indices), POINTER(updates), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(851, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnScatterNd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(851, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterNdUpdateGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterNdGetWorkspaceSize(const aclTensor *data, const aclTensor *indices, const aclTensor *updates, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(852, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(852, WORDS(POINTER(data), POINTER(indices), POINTER(updates), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnScatterNdUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatterNd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(852, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterReduceGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterNdUpdateGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(853, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), UNSIGNED(includeSelf), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(853, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatterNdUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(853, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnScatterValueGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterReduceGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(854, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(value), SIGNED(reduce), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(854, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(src), SIGNED(reduce), UNSIGNED(includeSelf), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(854, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSearchSortedGetWorkspaceSize(const aclTensor *sortedSequence, const aclTensor *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnScatterValueGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(855, WORDS(POINTER(sortedSequence), POINTER(self), UNSIGNED(outInt32), UNSIGNED(right), POINTER(sorter), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(855, WORDS(POINTER(self), SIGNED(dim), POINTER(index), POINTER(value), SIGNED(reduce), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSearchSorted(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(855, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSearchSortedsGetWorkspaceSize(const aclTensor *sortedSequence, const aclScalar *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSearchSortedGetWorkspaceSize(const aclTensor *sortedSequence, const aclTensor *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(856, WORDS(POINTER(sortedSequence), POINTER(self), UNSIGNED(outInt32), UNSIGNED(right), POINTER(sorter), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSearchSorteds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSearchSorted(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(856, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSeluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSearchSortedsGetWorkspaceSize(const aclTensor *sortedSequence, const aclScalar *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(857, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(857, WORDS(POINTER(sortedSequence), POINTER(self), UNSIGNED(outInt32), UNSIGNED(right), POINTER(sorter), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSearchSorteds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(857, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSeluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *result, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSeluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(858, WORDS(POINTER(gradOutput), POINTER(result), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(858, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSeluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(858, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnShrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, const aclScalar *bias, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSeluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *result, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(859, WORDS(POINTER(self), POINTER(lambd), POINTER(bias), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(859, WORDS(POINTER(gradOutput), POINTER(result), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnShrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSeluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(859, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnShrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, const aclScalar *bias, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(860, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(860, WORDS(POINTER(self), POINTER(lambd), POINTER(bias), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnShrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(860, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(861, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(861, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(861, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSignGetWorkspaceSize(const aclTensor *self, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(862, WORDS(POINTER(self), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(862, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(862, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSignBitsPackGetWorkspaceSize(const aclTensor *self, int64_t size, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSignGetWorkspaceSize(const aclTensor *self, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(863, WORDS(POINTER(self), SIGNED(size), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(863, WORDS(POINTER(self), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSignBitsPack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(863, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSignBitsUnpackGetWorkspaceSize(const aclTensor *self, int64_t size, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSignBitsPackGetWorkspaceSize(const aclTensor *self, int64_t size, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(864, WORDS(POINTER(self), SIGNED(size), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(864, WORDS(POINTER(self), SIGNED(size), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSignBitsUnpack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSignBitsPack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(864, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSignbitGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSignBitsUnpackGetWorkspaceSize(const aclTensor *self, int64_t size, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(865, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(865, WORDS(POINTER(self), SIGNED(size), SIGNED(dtype), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSignbit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSignBitsUnpack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(865, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSilentCheckGetWorkspaceSize(const aclTensor *val, aclTensor *inputGradRef, aclTensor *sfdaRef, aclTensor *stepRef, int32_t cMinSteps, float cThreshL1, float cCoeffL1, float cThreshL2, float cCoeffL2, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSignbitGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(866, WORDS(POINTER(val), POINTER(inputGradRef), POINTER(sfdaRef), POINTER(stepRef), SIGNED(cMinSteps), FLOAT(cThreshL1), FLOAT(cCoeffL1), FLOAT(cThreshL2), FLOAT(cCoeffL2), SIGNED(npuAsdDetect), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(866, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSilentCheck(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSignbit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(866, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSilentCheckV2GetWorkspaceSize(const aclTensor *val, const aclTensor *max, aclTensor *avgRef, aclTensor *inputGradRef, aclTensor *stepRef, aclIntArray *dstSize, aclIntArray *dstStride, aclIntArray *dstOffset, float cThreshL1, float cThreshL2, float beta1, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSilentCheckGetWorkspaceSize(const aclTensor *val, aclTensor *inputGradRef, aclTensor *sfdaRef, aclTensor *stepRef, int32_t cMinSteps, float cThreshL1, float cCoeffL1, float cThreshL2, float cCoeffL2, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(867, WORDS(POINTER(val), POINTER(max), POINTER(avgRef), POINTER(inputGradRef), POINTER(stepRef), POINTER(dstSize), POINTER(dstStride), POINTER(dstOffset), FLOAT(cThreshL1), FLOAT(cThreshL2), FLOAT(beta1), SIGNED(npuAsdDetect), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(867, WORDS(POINTER(val), POINTER(inputGradRef), POINTER(sfdaRef), POINTER(stepRef), SIGNED(cMinSteps), FLOAT(cThreshL1), FLOAT(cCoeffL1), FLOAT(cThreshL2), FLOAT(cCoeffL2), SIGNED(npuAsdDetect), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnSilentCheckV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSilentCheck(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(867, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSiluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSilentCheckV2GetWorkspaceSize(const aclTensor *val, const aclTensor *max, aclTensor *avgRef, aclTensor *inputGradRef, aclTensor *stepRef, aclIntArray *dstSize, aclIntArray *dstStride, aclIntArray *dstOffset, float cThreshL1, float cThreshL2, float beta1, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(868, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(868, WORDS(POINTER(val), POINTER(max), POINTER(avgRef), POINTER(inputGradRef), POINTER(stepRef), POINTER(dstSize), POINTER(dstStride), POINTER(dstOffset), FLOAT(cThreshL1), FLOAT(cThreshL2), FLOAT(beta1), SIGNED(npuAsdDetect), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnSilu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSilentCheckV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(868, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSiluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSiluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(869, WORDS(POINTER(gradOutput), POINTER(self), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(869, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSiluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSilu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(869, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSiluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(870, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(870, WORDS(POINTER(gradOutput), POINTER(self), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSiluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(870, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSincGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(871, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(871, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSinhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSincGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(872, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(872, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSinkhornGetWorkspaceSize(const aclTensor *cost, const aclScalar *tol, aclTensor *p, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSinhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(873, WORDS(POINTER(cost), POINTER(tol), POINTER(p), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(873, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSinkhorn(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(873, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSinkhornGetWorkspaceSize(const aclTensor *cost, const aclScalar *tol, aclTensor *p, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(874, WORDS(POINTER(self), SIGNED(dim), SIGNED(start), SIGNED(end), SIGNED(step), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(874, WORDS(POINTER(cost), POINTER(tol), POINTER(p), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSinkhorn(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(874, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSliceNzGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(875, WORDS(POINTER(self), SIGNED(dim), SIGNED(start), SIGNED(end), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(875, WORDS(POINTER(self), SIGNED(dim), SIGNED(start), SIGNED(end), SIGNED(step), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSliceNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(875, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSliceV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *starts, const aclIntArray *ends, const aclIntArray *axes, const aclIntArray *steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSliceNzGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(876, WORDS(POINTER(self), POINTER(starts), POINTER(ends), POINTER(axes), POINTER(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(876, WORDS(POINTER(self), SIGNED(dim), SIGNED(start), SIGNED(end), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSliceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSliceNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(876, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSlogdetGetWorkspaceSize(const aclTensor *self, aclTensor *signOut, aclTensor *logOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSliceV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *starts, const aclIntArray *ends, const aclIntArray *axes, const aclIntArray *steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(877, WORDS(POINTER(self), POINTER(signOut), POINTER(logOut), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(877, WORDS(POINTER(self), POINTER(starts), POINTER(ends), POINTER(axes), POINTER(steps), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSlogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSliceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(877, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSmoothL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSlogdetGetWorkspaceSize(const aclTensor *self, aclTensor *signOut, aclTensor *logOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(878, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(878, WORDS(POINTER(self), POINTER(signOut), POINTER(logOut), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSmoothL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSlogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(878, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSmoothL1LossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSmoothL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(879, WORDS(POINTER(gradOut), POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(879, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(result), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSmoothL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSmoothL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(879, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSmoothL1LossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(880, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(880, WORDS(POINTER(gradOut), POINTER(self), POINTER(target), SIGNED(reduction), FLOAT(beta), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSoftMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSmoothL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(880, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftMarginLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(881, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(881, WORDS(POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftMarginLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(881, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftMarginLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(882, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(882, WORDS(POINTER(gradOutput), POINTER(self), POINTER(target), SIGNED(reduction), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftMarginLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(882, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(883, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(883, WORDS(POINTER(self), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(883, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *features, aclTensor *labels, aclTensor *loss, aclTensor *backprop, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(884, WORDS(POINTER(features), POINTER(labels), POINTER(loss), POINTER(backprop), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(884, WORDS(POINTER(gradOutput), POINTER(output), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(884, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *features, aclTensor *labels, aclTensor *loss, aclTensor *backprop, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(885, WORDS(POINTER(self), POINTER(beta), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(885, WORDS(POINTER(features), POINTER(labels), POINTER(loss), POINTER(backprop), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftplus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftmaxCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(885, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(886, WORDS(POINTER(gradOutput), POINTER(self), POINTER(beta), POINTER(threshold), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(886, WORDS(POINTER(self), POINTER(beta), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftplusBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftplus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(886, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(887, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(887, WORDS(POINTER(gradOutput), POINTER(self), POINTER(beta), POINTER(threshold), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnSoftshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftplusBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(887, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(888, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(888, WORDS(POINTER(self), POINTER(lambd), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSoftshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(888, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftsignGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(889, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(889, WORDS(POINTER(gradOutput), POINTER(self), POINTER(lambd), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSoftsign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(889, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSoftsignBackwardGetWorkspaceSize(const aclTensor *gradients, const aclTensor *features, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftsignGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(890, WORDS(POINTER(gradients), POINTER(features), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(890, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSoftsignBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftsign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(890, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSoftsignBackwardGetWorkspaceSize(const aclTensor *gradients, const aclTensor *features, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(891, WORDS(POINTER(self), UNSIGNED(stable), SIGNED(dim), UNSIGNED(descending), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(891, WORDS(POINTER(gradients), POINTER(features), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSoftsignBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(891, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSortWithIndexGetWorkspaceSize(const aclTensor *x, const aclTensor *index, int64_t axis, bool descending, bool stable, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(892, WORDS(POINTER(x), POINTER(index), SIGNED(axis), UNSIGNED(descending), UNSIGNED(stable), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(892, WORDS(POINTER(self), UNSIGNED(stable), SIGNED(dim), UNSIGNED(descending), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSortWithIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(892, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x, const aclTensor *sparseWeight, const aclTensor *index, const aclTensor *xScale, const aclTensor *sparseWeightScale, const aclTensor *biasOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSortWithIndexGetWorkspaceSize(const aclTensor *x, const aclTensor *index, int64_t axis, bool descending, bool stable, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(893, WORDS(POINTER(x), POINTER(sparseWeight), POINTER(index), POINTER(xScale), POINTER(sparseWeightScale), POINTER(biasOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(893, WORDS(POINTER(x), POINTER(index), SIGNED(axis), UNSIGNED(descending), UNSIGNED(stable), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSortWithIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(893, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSplitTensorGetWorkspaceSize(const aclTensor *self, uint64_t splitSections, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x, const aclTensor *sparseWeight, const aclTensor *index, const aclTensor *xScale, const aclTensor *sparseWeightScale, const aclTensor *biasOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(894, WORDS(POINTER(self), UNSIGNED(splitSections), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(894, WORDS(POINTER(x), POINTER(sparseWeight), POINTER(index), POINTER(xScale), POINTER(sparseWeightScale), POINTER(biasOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnSplitTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSparse4to2QuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(894, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSplitWithSizeGetWorkspaceSize(const aclTensor *self, const aclIntArray *splitSize, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSplitTensorGetWorkspaceSize(const aclTensor *self, uint64_t splitSections, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(895, WORDS(POINTER(self), POINTER(splitSize), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(895, WORDS(POINTER(self), UNSIGNED(splitSections), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSplitWithSize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSplitTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(895, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSplitWithSizeGetWorkspaceSize(const aclTensor *self, const aclIntArray *splitSize, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(896, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(896, WORDS(POINTER(self), POINTER(splitSize), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSplitWithSize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(896, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSqrtBackwardGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(897, WORDS(POINTER(y), POINTER(dy), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(897, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSqrtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(897, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSquareGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSqrtBackwardGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(898, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(898, WORDS(POINTER(y), POINTER(dy), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSquare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSqrtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(898, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStackGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSquareGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(899, WORDS(POINTER(tensors), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(899, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnStack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSquare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(899, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStdGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStackGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(900, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(900, WORDS(POINTER(tensors), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnStd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(900, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *stdOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStdGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(901, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(stdOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(901, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnStdMeanCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(901, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *stdOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(902, WORDS(POINTER(self), POINTER(windowOptional), POINTER(out), SIGNED(nFft), SIGNED(hopLength), SIGNED(winLength), UNSIGNED(normalized), UNSIGNED(onesided), UNSIGNED(returnComplex), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(902, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(stdOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStdMeanCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(902, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStridedSliceGetWorkspaceSize(const aclTensor *self, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, int64_t beginMask, int64_t endMask, int64_t ellipsisMask, int64_t newAxisMask, int64_t shrinkAxisMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(903, WORDS(POINTER(self), POINTER(begin), POINTER(end), POINTER(strides), SIGNED(beginMask), SIGNED(endMask), SIGNED(ellipsisMask), SIGNED(newAxisMask), SIGNED(shrinkAxisMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(903, WORDS(POINTER(self), POINTER(windowOptional), POINTER(out), SIGNED(nFft), SIGNED(hopLength), SIGNED(winLength), UNSIGNED(normalized), UNSIGNED(onesided), UNSIGNED(returnComplex), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnStridedSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(903, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnStridedSliceAssignV2GetWorkspaceSize(aclTensor *varRef, const aclTensor *inputValue, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, const aclIntArray *axesOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStridedSliceGetWorkspaceSize(const aclTensor *self, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, int64_t beginMask, int64_t endMask, int64_t ellipsisMask, int64_t newAxisMask, int64_t shrinkAxisMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(904, WORDS(POINTER(varRef), POINTER(inputValue), POINTER(begin), POINTER(end), POINTER(strides), POINTER(axesOptional), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(904, WORDS(POINTER(self), POINTER(begin), POINTER(end), POINTER(strides), SIGNED(beginMask), SIGNED(endMask), SIGNED(ellipsisMask), SIGNED(newAxisMask), SIGNED(shrinkAxisMask), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnStridedSliceAssignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStridedSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(904, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnStridedSliceAssignV2GetWorkspaceSize(aclTensor *varRef, const aclTensor *inputValue, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, const aclIntArray *axesOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(905, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(905, WORDS(POINTER(varRef), POINTER(inputValue), POINTER(begin), POINTER(end), POINTER(strides), POINTER(axesOptional), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnStridedSliceAssignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(905, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(906, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(906, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSumGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(907, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(907, WORDS(POINTER(self), POINTER(other), POINTER(alpha), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(907, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSumV2GetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSumGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(908, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(908, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSvdGetWorkspaceSize(const aclTensor *input, bool fullMatrices, bool computeUV, aclTensor *sigma, aclTensor *u, aclTensor *v, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSumV2GetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(909, WORDS(POINTER(input), UNSIGNED(fullMatrices), UNSIGNED(computeUV), POINTER(sigma), POINTER(u), POINTER(v), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(909, WORDS(POINTER(tensors), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnSvd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(909, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSvdGetWorkspaceSize(const aclTensor *input, bool fullMatrices, bool computeUV, aclTensor *sigma, aclTensor *u, aclTensor *v, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(910, WORDS(POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(910, WORDS(POINTER(input), UNSIGNED(fullMatrices), UNSIGNED(computeUV), POINTER(sigma), POINTER(u), POINTER(v), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnSwiGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSvd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(910, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(911, WORDS(POINTER(yGrad), POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(911, WORDS(POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwiGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(911, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(912, WORDS(POINTER(x), POINTER(smoothScalesOptional), POINTER(offsetsOptional), POINTER(groupIndexOptional), UNSIGNED(activateLeft), POINTER(quantModeOptional), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(912, WORDS(POINTER(yGrad), POINTER(x), SIGNED(dim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSwiGluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(912, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwigluClampGetWorkspaceSize(const aclTensor *x, double limit, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(913, WORDS(POINTER(x), DOUBLE(limit), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(913, WORDS(POINTER(x), POINTER(smoothScalesOptional), POINTER(offsetsOptional), POINTER(groupIndexOptional), UNSIGNED(activateLeft), POINTER(quantModeOptional), POINTER(yOut), POINTER(scaleOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnSwigluClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwiGluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(913, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwigluGroupGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *weightOptional, const aclTensor *yOriginOptional, const aclTensor *groupIndexOptional, float clampLimit, aclTensor *gradXOut, aclTensor *gradWeightOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwigluClampGetWorkspaceSize(const aclTensor *x, double limit, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(914, WORDS(POINTER(gradY), POINTER(x), POINTER(weightOptional), POINTER(yOriginOptional), POINTER(groupIndexOptional), FLOAT(clampLimit), POINTER(gradXOut), POINTER(gradWeightOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(914, WORDS(POINTER(x), DOUBLE(limit), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwigluGroupGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwigluClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(914, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwinAttentionScoreQuantGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *scaleQuant, const aclTensor *scaleDequant1, const aclTensor *scaleDequant2, const aclTensor *biasQuantOptional, const aclTensor *biasDequant1Optional, const aclTensor *biasDequant2Optional, const aclTensor *paddingMask1Optional, const aclTensor *paddingMask2Optional, bool queryTranspose, bool keyTranspose, bool valueTranspose, int64_t softmaxAxes, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwigluGroupGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *weightOptional, const aclTensor *yOriginOptional, const aclTensor *groupIndexOptional, float clampLimit, aclTensor *gradXOut, aclTensor *gradWeightOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(915, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(scaleQuant), POINTER(scaleDequant1), POINTER(scaleDequant2), POINTER(biasQuantOptional), POINTER(biasDequant1Optional), POINTER(biasDequant2Optional), POINTER(paddingMask1Optional), POINTER(paddingMask2Optional), UNSIGNED(queryTranspose), UNSIGNED(keyTranspose), UNSIGNED(valueTranspose), SIGNED(softmaxAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
+	return emu_prepare(915, WORDS(POINTER(gradY), POINTER(x), POINTER(weightOptional), POINTER(yOriginOptional), POINTER(groupIndexOptional), FLOAT(clampLimit), POINTER(gradXOut), POINTER(gradWeightOutOptional), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnSwinAttentionScoreQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwigluGroupGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(915, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwinTransformerLnQkvQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *weight, const aclTensor *bias, const aclTensor *quantScale, const aclTensor *quantOffset, const aclTensor *dequantScale, int64_t headNum, int64_t seqLength, double epsilon, int64_t oriHeight, int64_t oriWeight, int64_t hWinSize, int64_t wWinSize, bool weightTranspose, const aclTensor *queryOutputOut, const aclTensor *keyOutputOut, const aclTensor *valueOutputOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwinAttentionScoreQuantGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *scaleQuant, const aclTensor *scaleDequant1, const aclTensor *scaleDequant2, const aclTensor *biasQuantOptional, const aclTensor *biasDequant1Optional, const aclTensor *biasDequant2Optional, const aclTensor *paddingMask1Optional, const aclTensor *paddingMask2Optional, bool queryTranspose, bool keyTranspose, bool valueTranspose, int64_t softmaxAxes, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(916, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(weight), POINTER(bias), POINTER(quantScale), POINTER(quantOffset), POINTER(dequantScale), SIGNED(headNum), SIGNED(seqLength), DOUBLE(epsilon), SIGNED(oriHeight), SIGNED(oriWeight), SIGNED(hWinSize), SIGNED(wWinSize), UNSIGNED(weightTranspose), POINTER(queryOutputOut), POINTER(keyOutputOut), POINTER(valueOutputOut), POINTER(workspaceSize), POINTER(executor)), 21);
+	return emu_prepare(916, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(scaleQuant), POINTER(scaleDequant1), POINTER(scaleDequant2), POINTER(biasQuantOptional), POINTER(biasDequant1Optional), POINTER(biasDequant2Optional), POINTER(paddingMask1Optional), POINTER(paddingMask2Optional), UNSIGNED(queryTranspose), UNSIGNED(keyTranspose), UNSIGNED(valueTranspose), SIGNED(softmaxAxes), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 18);
 }
 
-aclnnStatus aclnnSwinTransformerLnQkvQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwinAttentionScoreQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(916, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwinTransformerLnQkvQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *weight, const aclTensor *bias, const aclTensor *quantScale, const aclTensor *quantOffset, const aclTensor *dequantScale, int64_t headNum, int64_t seqLength, double epsilon, int64_t oriHeight, int64_t oriWeight, int64_t hWinSize, int64_t wWinSize, bool weightTranspose, const aclTensor *queryOutputOut, const aclTensor *keyOutputOut, const aclTensor *valueOutputOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(917, WORDS(POINTER(self), POINTER(betaOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(917, WORDS(POINTER(x), POINTER(gamma), POINTER(beta), POINTER(weight), POINTER(bias), POINTER(quantScale), POINTER(quantOffset), POINTER(dequantScale), SIGNED(headNum), SIGNED(seqLength), DOUBLE(epsilon), SIGNED(oriHeight), SIGNED(oriWeight), SIGNED(hWinSize), SIGNED(wWinSize), UNSIGNED(weightTranspose), POINTER(queryOutputOut), POINTER(keyOutputOut), POINTER(valueOutputOut), POINTER(workspaceSize), POINTER(executor)), 21);
 }
 
-aclnnStatus aclnnSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwinTransformerLnQkvQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(917, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSwishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *betaOptional, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(918, WORDS(POINTER(gradOutput), POINTER(self), POINTER(betaOptional), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(918, WORDS(POINTER(self), POINTER(betaOptional), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnSwishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(918, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnSyncBatchNormGatherStatsGetWorkspaceSize(const aclTensor *totalSum, const aclTensor *totalSquareSum, const aclTensor *sampleCount, aclTensor *mean, aclTensor *variance, float momentum, float eps, aclTensor *batchMean, aclTensor *batchInvstd, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSwishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *betaOptional, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(919, WORDS(POINTER(totalSum), POINTER(totalSquareSum), POINTER(sampleCount), POINTER(mean), POINTER(variance), FLOAT(momentum), FLOAT(eps), POINTER(batchMean), POINTER(batchInvstd), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(919, WORDS(POINTER(gradOutput), POINTER(self), POINTER(betaOptional), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnSyncBatchNormGatherStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSwishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(919, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTakeGetWorkspaceSize(const aclTensor *self, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnSyncBatchNormGatherStatsGetWorkspaceSize(const aclTensor *totalSum, const aclTensor *totalSquareSum, const aclTensor *sampleCount, aclTensor *mean, aclTensor *variance, float momentum, float eps, aclTensor *batchMean, aclTensor *batchInvstd, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(920, WORDS(POINTER(self), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(920, WORDS(POINTER(totalSum), POINTER(totalSquareSum), POINTER(sampleCount), POINTER(mean), POINTER(variance), FLOAT(momentum), FLOAT(eps), POINTER(batchMean), POINTER(batchInvstd), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnTake(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnSyncBatchNormGatherStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(920, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTakeGetWorkspaceSize(const aclTensor *self, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(921, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(921, WORDS(POINTER(self), POINTER(index), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTake(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(921, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(922, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(922, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(923, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(923, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(923, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTfScatterAddGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(924, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(924, WORDS(POINTER(gradOutput), POINTER(output), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTfScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(924, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellGetWorkspaceSize(const aclTensor *inputGates, const aclTensor *hiddenGates, const aclTensor *cx, const aclTensor *inputBiasOptional, const aclTensor *hiddenBiasOptional, aclTensor *hyOut, aclTensor *cyOut, aclTensor *storageOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTfScatterAddGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(925, WORDS(POINTER(inputGates), POINTER(hiddenGates), POINTER(cx), POINTER(inputBiasOptional), POINTER(hiddenBiasOptional), POINTER(hyOut), POINTER(cyOut), POINTER(storageOut), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(925, WORDS(POINTER(varRef), POINTER(indices), POINTER(updates), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnThnnFusedLstmCell(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTfScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(925, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellBackwardGetWorkspaceSize(const aclTensor *gradHyOptional, const aclTensor *gradCOptional, const aclTensor *cx, const aclTensor *cy, const aclTensor *storage, bool hasBias, aclTensor *gradGatesOut, aclTensor *gradCxOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThnnFusedLstmCellGetWorkspaceSize(const aclTensor *inputGates, const aclTensor *hiddenGates, const aclTensor *cx, const aclTensor *inputBiasOptional, const aclTensor *hiddenBiasOptional, aclTensor *hyOut, aclTensor *cyOut, aclTensor *storageOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(926, WORDS(POINTER(gradHyOptional), POINTER(gradCOptional), POINTER(cx), POINTER(cy), POINTER(storage), UNSIGNED(hasBias), POINTER(gradGatesOut), POINTER(gradCxOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(926, WORDS(POINTER(inputGates), POINTER(hiddenGates), POINTER(cx), POINTER(inputBiasOptional), POINTER(hiddenBiasOptional), POINTER(hyOut), POINTER(cyOut), POINTER(storageOut), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnThnnFusedLstmCellBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThnnFusedLstmCell(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(926, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdGetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThnnFusedLstmCellBackwardGetWorkspaceSize(const aclTensor *gradHyOptional, const aclTensor *gradCOptional, const aclTensor *cx, const aclTensor *cy, const aclTensor *storage, bool hasBias, aclTensor *gradGatesOut, aclTensor *gradCxOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(927, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(927, WORDS(POINTER(gradHyOptional), POINTER(gradCOptional), POINTER(cx), POINTER(cy), POINTER(storage), UNSIGNED(hasBias), POINTER(gradGatesOut), POINTER(gradCxOut), POINTER(gradBiasOut), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThnnFusedLstmCellBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(927, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdGetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(928, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(928, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnThresholdBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(928, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnThresholdV2GetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(929, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(929, WORDS(POINTER(gradOutput), POINTER(self), POINTER(threshold), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnThresholdV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThresholdBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(929, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnThresholdV2GetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(930, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(largest), UNSIGNED(sorted), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(930, WORDS(POINTER(self), POINTER(threshold), POINTER(value), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTopk(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnThresholdV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(930, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTraceGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(931, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(931, WORDS(POINTER(self), SIGNED(k), SIGNED(dim), UNSIGNED(largest), UNSIGNED(sorted), POINTER(valuesOut), POINTER(indicesOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnTrace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTopk(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(931, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransConvolutionWeightGetWorkspaceSize(const aclTensor *weightIn, bool transposed, int64_t groups, aclTensor *weightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTraceGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(932, WORDS(POINTER(weightIn), UNSIGNED(transposed), SIGNED(groups), POINTER(weightOut), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(932, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnTransConvolutionWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTrace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(932, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransConvolutionWeightGetWorkspaceSize(const aclTensor *weightIn, bool transposed, int64_t groups, aclTensor *weightOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(933, WORDS(POINTER(mmWeightRef), POINTER(workspaceSize), POINTER(executor)), 3);
+	return emu_prepare(933, WORDS(POINTER(weightIn), UNSIGNED(transposed), SIGNED(groups), POINTER(weightOut), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransConvolutionWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(933, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransQuantParamV2GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(934, WORDS(POINTER(scale), POINTER(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(934, WORDS(POINTER(mmWeightRef), POINTER(workspaceSize), POINTER(executor)), 3);
 }
 
-aclnnStatus aclnnTransQuantParamV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(934, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransQuantParamV3GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, int64_t roundMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransQuantParamV2GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(935, WORDS(POINTER(scale), POINTER(offset), SIGNED(roundMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(935, WORDS(POINTER(scale), POINTER(offset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTransQuantParamV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransQuantParamV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(935, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransQuantParamV3GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, int64_t roundMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(936, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(936, WORDS(POINTER(scale), POINTER(offset), SIGNED(roundMode), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnTransposeBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransQuantParamV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(936, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(937, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnTransposeBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(937, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(938, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(938, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(scale), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(cubeMathType), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(938, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeQuantBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(939, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeQuantBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(939, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTriangularSolveGetWorkspaceSize(const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool unitriangular, aclTensor *xOut, aclTensor *mOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(940, WORDS(POINTER(self), POINTER(A), UNSIGNED(upper), UNSIGNED(transpose), UNSIGNED(unitriangular), POINTER(xOut), POINTER(mOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(940, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(x1Scale), POINTER(x2Scale), SIGNED(dtype), SIGNED(groupSize), POINTER(permX1), POINTER(permX2), POINTER(permY), SIGNED(batchSplitFactor), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnTriangularSolve(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTransposeQuantBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(940, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTrilGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTriangularSolveGetWorkspaceSize(const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool unitriangular, aclTensor *xOut, aclTensor *mOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(941, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(941, WORDS(POINTER(self), POINTER(A), UNSIGNED(upper), UNSIGNED(transpose), UNSIGNED(unitriangular), POINTER(xOut), POINTER(mOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTriangularSolve(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(941, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTriuGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTrilGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(942, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(942, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnTruncGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTriuGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(943, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
+	return emu_prepare(943, WORDS(POINTER(self), SIGNED(diagonal), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(943, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUnfoldGradGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *inputSizes, int64_t dim, int64_t size, int64_t step, const aclTensor *gradIn, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnTruncGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(944, WORDS(POINTER(gradOut), POINTER(inputSizes), SIGNED(dim), SIGNED(size), SIGNED(step), POINTER(gradIn), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(944, WORDS(POINTER(self), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 4);
 }
 
-aclnnStatus aclnnUnfoldGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(944, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, aclTensor *valueOut, aclTensor *inverseOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUnfoldGradGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *inputSizes, int64_t dim, int64_t size, int64_t step, const aclTensor *gradIn, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(945, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), POINTER(valueOut), POINTER(inverseOut), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(945, WORDS(POINTER(gradOut), POINTER(inputSizes), SIGNED(dim), SIGNED(size), SIGNED(step), POINTER(gradIn), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUnique(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnfoldGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(945, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUnique2GetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, bool returnCounts, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, aclTensor *valueOut, aclTensor *inverseOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(946, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), UNSIGNED(returnCounts), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(946, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), POINTER(valueOut), POINTER(inverseOut), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUnique2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnique(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(946, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(const aclTensor *self, bool returnInverse, bool returnCounts, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUnique2GetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, bool returnCounts, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(947, WORDS(POINTER(self), UNSIGNED(returnInverse), UNSIGNED(returnCounts), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(947, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), UNSIGNED(returnCounts), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUniqueConsecutive(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUnique2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(947, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUniqueDimGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(const aclTensor *self, bool returnInverse, bool returnCounts, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(948, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(948, WORDS(POINTER(self), UNSIGNED(returnInverse), UNSIGNED(returnCounts), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUniqueDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUniqueConsecutive(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(948, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUniqueDimGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(949, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(949, WORDS(POINTER(self), UNSIGNED(sorted), UNSIGNED(returnInverse), SIGNED(dim), POINTER(valueOut), POINTER(inverseOut), POINTER(countsOut), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBicubic2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUniqueDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(949, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGetWorkspaceSize(const aclTensor *x, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(950, WORDS(POINTER(x), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(950, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(950, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGradGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dAAGetWorkspaceSize(const aclTensor *x, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(951, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(951, WORDS(POINTER(x), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dAAGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(951, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dAAGradGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(952, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(952, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBicubic2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dAAGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(952, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBicubic2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(953, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(953, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBicubic2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(953, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAAGetWorkspaceSize(const aclTensor *input, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(954, WORDS(POINTER(input), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(954, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(954, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dAAGetWorkspaceSize(const aclTensor *input, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(955, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(955, WORDS(POINTER(input), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dAABackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(955, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(956, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(956, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dAABackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(956, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(957, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(957, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleLinear1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(958, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(958, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleLinear1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleBilinear2dBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(958, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleLinear1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleLinear1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(959, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(959, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleLinear1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleLinear1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(959, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleLinear1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(960, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(960, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleLinear1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(960, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(961, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(961, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnUpsampleNearest1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(961, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest1dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scaleL, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(962, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scaleL), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(962, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearest1dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(962, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest1dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scaleL, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(963, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(963, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scaleL), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnUpsampleNearest2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest1dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(963, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(964, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(964, WORDS(POINTER(self), POINTER(outputSize), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnUpsampleNearest2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(964, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scalesH, float scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(965, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scalesH), FLOAT(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(965, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest2dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(965, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scalesH, float scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(966, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(966, WORDS(POINTER(self), POINTER(outputSize), FLOAT(scalesH), FLOAT(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearest3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest2dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(966, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearest3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(967, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(967, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearest3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(967, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearest3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(968, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
+	return emu_prepare(968, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearest3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(968, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(969, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(969, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 6);
 }
 
-aclnnStatus aclnnUpsampleNearestExact1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(969, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(970, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(970, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scales), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(970, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(971, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(971, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnUpsampleNearestExact2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(971, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(972, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(972, WORDS(POINTER(gradOutput), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(972, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(973, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(973, WORDS(POINTER(self), POINTER(outputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnUpsampleNearestExact3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(973, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(974, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
+	return emu_prepare(974, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleNearestExact3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(974, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleTrilinear3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(975, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 10);
+	return emu_prepare(975, WORDS(POINTER(self), POINTER(outputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 9);
 }
 
-aclnnStatus aclnnUpsampleTrilinear3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleTrilinear3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(975, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool unbiased, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(976, WORDS(POINTER(self), POINTER(dim), UNSIGNED(unbiased), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(976, WORDS(POINTER(gradOut), POINTER(outputSize), POINTER(inputSize), UNSIGNED(alignCorners), DOUBLE(scalesD), DOUBLE(scalesH), DOUBLE(scalesW), POINTER(gradInput), POINTER(workspaceSize), POINTER(executor)), 10);
 }
 
-aclnnStatus aclnnVar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnUpsampleTrilinear3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(976, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool unbiased, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(977, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
+	return emu_prepare(977, WORDS(POINTER(self), POINTER(dim), UNSIGNED(unbiased), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnVarCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(977, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnVarMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *varOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(978, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(varOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
+	return emu_prepare(978, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 7);
 }
 
-aclnnStatus aclnnVarMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVarCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(978, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnViewCopyGetWorkspaceSize(const aclTensor *dst, const aclTensor *dst_size, const aclTensor *dst_stride, const aclTensor *dst_storage_offset, const aclTensor *src, const aclTensor *src_size, const aclTensor *src_stride, const aclTensor *src_storage_offset, const aclTensor *dst_out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnVarMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *varOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(979, WORDS(POINTER(dst), POINTER(dst_size), POINTER(dst_stride), POINTER(dst_storage_offset), POINTER(src), POINTER(src_size), POINTER(src_stride), POINTER(src_storage_offset), POINTER(dst_out), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(979, WORDS(POINTER(self), POINTER(dim), SIGNED(correction), UNSIGNED(keepdim), POINTER(varOut), POINTER(meanOut), POINTER(workspaceSize), POINTER(executor)), 8);
 }
 
-aclnnStatus aclnnViewCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnVarMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(979, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *diagonalMatrix, const aclTensor *deqOffset, const aclTensor *deqScale, const aclTensor *addOffset, const aclTensor *mulScale, const aclTensor *bias, bool transposeX1, bool transposeX2, float antiquantScale, float antiquantOffset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnViewCopyGetWorkspaceSize(const aclTensor *dst, const aclTensor *dst_size, const aclTensor *dst_stride, const aclTensor *dst_storage_offset, const aclTensor *src, const aclTensor *src_size, const aclTensor *src_stride, const aclTensor *src_storage_offset, const aclTensor *dst_out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(980, WORDS(POINTER(x1), POINTER(x2), POINTER(diagonalMatrix), POINTER(deqOffset), POINTER(deqScale), POINTER(addOffset), POINTER(mulScale), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), FLOAT(antiquantScale), FLOAT(antiquantOffset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
+	return emu_prepare(980, WORDS(POINTER(dst), POINTER(dst_size), POINTER(dst_stride), POINTER(dst_storage_offset), POINTER(src), POINTER(src_size), POINTER(src_stride), POINTER(src_storage_offset), POINTER(dst_out), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnViewCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(980, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulNzGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *diagonalMatrix, const aclTensor *deqOffset, const aclTensor *deqScale, const aclTensor *addOffset, const aclTensor *mulScale, const aclTensor *bias, bool transposeX1, bool transposeX2, float antiquantScale, float antiquantOffset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(981, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
+	return emu_prepare(981, WORDS(POINTER(x1), POINTER(x2), POINTER(diagonalMatrix), POINTER(deqOffset), POINTER(deqScale), POINTER(addOffset), POINTER(mulScale), POINTER(bias), UNSIGNED(transposeX1), UNSIGNED(transposeX2), FLOAT(antiquantScale), FLOAT(antiquantOffset), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 15);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(981, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulNzGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(982, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(982, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, int innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(983, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), SIGNED(innerPrecise), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 12);
+	return emu_prepare(983, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 11);
 }
 
-aclnnStatus aclnnWeightQuantBatchMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(983, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantBatchMatmulV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, int innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(984, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 14);
+	return emu_prepare(984, WORDS(POINTER(x), POINTER(weight), POINTER(antiquantScale), POINTER(antiquantOffsetOptional), POINTER(quantScaleOptional), POINTER(quantOffsetOptional), POINTER(biasOptional), SIGNED(antiquantGroupSize), SIGNED(innerPrecise), POINTER(y), POINTER(workspaceSize), POINTER(executor)), 12);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantBatchMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(984, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(985, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 17);
+	return emu_prepare(985, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(x3), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(output), POINTER(workspaceSize), POINTER(executor)), 14);
 }
 
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(985, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnWeightQuantPreprocessGetWorkspaceSize(const aclTensor *weight, const aclTensor *weightScale, const aclTensor *weightOffsetOptional, const aclTensor *biasOptional, aclDataType xDtype, aclDataType xScaleDtype, int64_t kGroupSize, aclTensor *outWeight, aclTensor *outWeightScale, aclTensor *outWeightOffsetOptional, aclTensor *outBiasOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(986, WORDS(POINTER(weight), POINTER(weightScale), POINTER(weightOffsetOptional), POINTER(biasOptional), SIGNED(xDtype), SIGNED(xScaleDtype), SIGNED(kGroupSize), POINTER(outWeight), POINTER(outWeightScale), POINTER(outWeightOffsetOptional), POINTER(outBiasOptional), POINTER(workspaceSize), POINTER(executor)), 13);
+	return emu_prepare(986, WORDS(POINTER(x1), POINTER(x2), POINTER(bias), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(residual), POINTER(gamma), DOUBLE(epsilon), POINTER(group), POINTER(reduceOp), SIGNED(commTurn), SIGNED(streamMode), SIGNED(antiquantGroupSize), POINTER(y), POINTER(normOut), POINTER(workspaceSize), POINTER(executor)), 17);
 }
 
-aclnnStatus aclnnWeightQuantPreprocess(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(986, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYScalarOtherGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnWeightQuantPreprocessGetWorkspaceSize(const aclTensor *weight, const aclTensor *weightScale, const aclTensor *weightOffsetOptional, const aclTensor *biasOptional, aclDataType xDtype, aclDataType xScaleDtype, int64_t kGroupSize, aclTensor *outWeight, aclTensor *outWeightScale, aclTensor *outWeightOffsetOptional, aclTensor *outBiasOptional, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(987, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(987, WORDS(POINTER(weight), POINTER(weightScale), POINTER(weightOffsetOptional), POINTER(biasOptional), SIGNED(xDtype), SIGNED(xScaleDtype), SIGNED(kGroupSize), POINTER(outWeight), POINTER(outWeightScale), POINTER(outWeightOffsetOptional), POINTER(outBiasOptional), POINTER(workspaceSize), POINTER(executor)), 13);
 }
 
-aclnnStatus aclnnXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnWeightQuantPreprocess(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(987, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYScalarSelfGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnXLogYScalarOtherGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(988, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnXLogYScalarSelf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(988, workspace, workspaceSize, executor, stream);
 }
 
-aclnnStatus aclnnXLogYTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+aclnnStatus aclnnXLogYScalarSelfGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
 	return emu_prepare(989, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
-aclnnStatus aclnnXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnXLogYScalarSelf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
 	return emu_execute(989, workspace, workspaceSize, executor, stream);
 }
 
+aclnnStatus aclnnXLogYTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+	return emu_prepare(990, WORDS(POINTER(self), POINTER(other), POINTER(out), POINTER(workspaceSize), POINTER(executor)), 5);
+}
+
+aclnnStatus aclnnXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+{
+	return emu_execute(990, workspace, workspaceSize, executor, stream);
+}
+
 aclnnStatus aclnnXlog1pyGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return emu_prepare(990, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
+	return emu_prepare(991, WORDS(POINTER(x), POINTER(y), POINTER(z), POINTER(workspaceSize), POINTER(executor)), 5);
 }
 
 aclnnStatus aclnnXlog1py(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
 {
-	return emu_execute(990, workspace, workspaceSize, executor, stream);
+	return emu_execute(991, workspace, workspaceSize, executor, stream);
 }

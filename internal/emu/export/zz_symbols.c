@@ -1043,6 +1043,8 @@ const struct emu_symbol emu_symbols[] = {
 	{"aclnnGroupedMatmul", (void *)aclnnGroupedMatmul},
 	{"aclnnGroupedMatmulAdd", (void *)aclnnGroupedMatmulAdd},
 	{"aclnnGroupedMatmulAddGetWorkspaceSize", (void *)aclnnGroupedMatmulAddGetWorkspaceSize},
+	{"aclnnGroupedMatmulAddV2", (void *)aclnnGroupedMatmulAddV2},
+	{"aclnnGroupedMatmulAddV2GetWorkspaceSize", (void *)aclnnGroupedMatmulAddV2GetWorkspaceSize},
 	{"aclnnGroupedMatmulFinalizeRouting", (void *)aclnnGroupedMatmulFinalizeRouting},
 	{"aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize},
 	{"aclnnGroupedMatmulFinalizeRoutingV2", (void *)aclnnGroupedMatmulFinalizeRoutingV2},
@@ -2683,4 +2685,4 @@ const struct emu_symbol emu_symbols[] = {
 	{"acltdtStopChannel", (void *)acltdtStopChannel},
 };
 
-const int emu_symbol_count = 2678;
+const int emu_symbol_count = 2680;
