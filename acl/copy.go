@@ -82,6 +82,9 @@ func (sc *scope) rows(op string, dst Memory, dpitch int, src Memory, spitch, wid
 		return nil, nil, sc.refuse(op, ErrInvalidArgument, "%d rows of %d bytes, %d and %d bytes apart, are not possible", height, width, dpitch, spitch)
 	}
 	to, from = dst.where(), src.where()
+	if to != nil && from != nil && to.mem.host && from.mem.host {
+		return nil, nil, sc.refuse(op, ErrNotSupported, "rows are not copied from host to host")
+	}
 	for _, e := range []struct {
 		r     *region
 		pitch int

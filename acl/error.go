@@ -39,6 +39,7 @@ var groupHints = map[error]string{
 	ErrTimeout:         "wait longer, or look for a task that hangs",
 	ErrAborted:         "launch the work again",
 	ErrKernel:          "run again with ASCEND_LAUNCH_BLOCKING=1 to find the operator; a buffer freed or overwritten too early is a frequent cause",
+	ErrOverflow:        "results hold Inf or NaN; scale the loss or use bfloat16",
 	ErrDeviceLost:      "look at npu-smi info and dmesg; reset the device or restart the process",
 	ErrCapture:         "make the call before or after the capture",
 }

@@ -1,0 +1,129 @@
+package acl_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+)
+
+func TestCacheFollowsTheStream(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st, other := newStream(t, dev), newStream(t, dev)
+	a := dev.Allocator()
+	buf, err := st.Malloc(1000)
+	require.NoError(t, err)
+	at := buf.Address()
+	assert.EqualValues(t, 1000, a.Stats().Allocated)
+	assert.Equal(t, dev.ID(), buf.Device())
+
+	release := hold(t, st)
+	require.NoError(t, st.Memset(buf, 1, 1000))
+	require.NoError(t, buf.Close(), "memory is closed while work is queued")
+	next := malloc(t, st, 1000)
+	assert.Equal(t, at, next.Address(), "the same stream gets it at once")
+	elsewhere := malloc(t, other, 1000)
+	assert.NotEqual(t, at, elsewhere.Address())
+	release()
+}
+
+// TestCacheWaitsForUsers: memory that a second stream uses comes back when that has passed,
+// whether it was noted by a copy or by RecordStream.
+func TestCacheWaitsForUsers(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	owner := newStream(t, dev)
+	for name, use := range map[string]func(*acl.Stream, *acl.Buffer) error{
+		"memset": func(st *acl.Stream, b *acl.Buffer) error { return st.Memset(b, 1, b.Size()) },
+		"record": func(st *acl.Stream, b *acl.Buffer) error { return b.RecordStream(st) },
+		"view": func(st *acl.Stream, b *acl.Buffer) error {
+			v, err := b.View(4, 4)
+			require.NoError(t, err)
+			return st.Memset(v, 1, 4)
+		},
+	} {
+		for from, alloc := range map[string]func(int) (*acl.Buffer, error){"stream": owner.Malloc, "device": dev.Malloc} {
+			t.Run(name+" "+from, func(t *testing.T) {
+				user := newStream(t, dev)
+				release := hold(t, user)
+				buf, err := alloc(24 << 20)
+				require.NoError(t, err)
+				require.NoError(t, use(user, buf))
+				require.NoError(t, buf.Close())
+				assert.NotZero(t, dev.Allocator().Stats().Waiting)
+				release()
+				require.NoError(t, dev.Allocator().EmptyCache(background))
+				s := dev.Allocator().Stats()
+				assert.Zero(t, s.Waiting)
+				assert.Zero(t, s.Reserved)
+			})
+		}
+	}
+}
+
+func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st := newStream(t, dev)
+	release := hold(t, st)
+	buf, err := st.Malloc(1 << 20)
+	require.NoError(t, err)
+	require.NoError(t, buf.Close())
+	ctx, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, dev.Allocator().EmptyCache(ctx), context.DeadlineExceeded)
+	assert.NotZero(t, dev.Allocator().Stats().Cached())
+	release()
+	require.NoError(t, dev.Allocator().EmptyCache(background))
+	assert.Zero(t, dev.Allocator().Stats().Reserved)
+	assert.NotZero(t, dev.Allocator().Stats().PeakReserved)
+	dev.Allocator().ResetPeaks()
+	assert.Zero(t, dev.Allocator().Stats().PeakReserved)
+}
+
+// TestOutOfMemory: the cache is given back before the device is said to be full, and the
+// error tells what is held.
+func TestOutOfMemory(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st, other := newStream(t, dev), newStream(t, dev)
+	free, _, err := dev.MemInfo()
+	require.NoError(t, err)
+	if free > 1<<30 {
+		t.Skip("the device is too large to be filled")
+	}
+	most := int(free/4*3) &^ (2<<20 - 1)
+	buf, err := st.Malloc(most)
+	require.NoError(t, err)
+	for name, alloc := range map[string]func(int) (*acl.Buffer, error){"stream": other.Malloc, "device": dev.Malloc} {
+		_, err = alloc(most)
+		e := requireError(t, err, acl.ErrOutOfMemory, 207001)
+		assert.Contains(t, e.Message, "this process holds", name)
+		assert.Equal(t, acl.DamageNone, e.Damage())
+	}
+	// The block is in use by a busy stream: it comes after a wait.
+	release := hold(t, st)
+	require.NoError(t, st.Memset(buf, 1, 10))
+	require.NoError(t, buf.Close())
+	got := make(chan *acl.Buffer)
+	go func() {
+		b, err := other.Malloc(most)
+		assert.NoError(t, err)
+		got <- b
+	}()
+	release()
+	b := <-got
+	require.NotNil(t, b)
+	assert.NotZero(t, dev.Allocator().Stats().Retries)
+	require.NoError(t, b.Close())
+}
+
+func TestClosedAllocator(t *testing.T) {
+	dev, err := openRuntime(t).Device(0)
+	require.NoError(t, err)
+	require.NoError(t, dev.Close())
+	requireError(t, dev.Allocator().EmptyCache(background), acl.ErrClosed, 0)
+	_, err = dev.Malloc(1)
+	requireError(t, err, acl.ErrClosed, 0)
+}

@@ -1,0 +1,138 @@
+package acl_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+)
+
+func TestEventOrdersStreams(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	first, second := newStream(t, dev), newStream(t, dev)
+	release := hold(t, first)
+	var order []string
+	require.NoError(t, first.HostFunc(func() { order = append(order, "first") }))
+	ev, err := first.Record()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ev.Close()) }()
+	require.NoError(t, second.Wait(ev))
+	require.NoError(t, second.HostFunc(func() { order = append(order, "second") }))
+	done, err := ev.Query()
+	require.NoError(t, err)
+	assert.False(t, done)
+	release()
+	require.NoError(t, second.Synchronize(background))
+	assert.Equal(t, []string{"first", "second"}, order)
+	done, err = ev.Query()
+	require.NoError(t, err)
+	assert.True(t, done)
+}
+
+// TestEventIsRecordedAgain: a wait is for the record before it, not for later ones.
+func TestEventIsRecordedAgain(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	free, held, waiter := newStream(t, dev), newStream(t, dev), newStream(t, dev)
+	ev, err := dev.NewEvent()
+	require.NoError(t, err)
+	done, err := ev.Query()
+	require.NoError(t, err)
+	assert.True(t, done, "an event that was never recorded counts as done")
+	require.NoError(t, ev.Synchronize(background))
+	require.NoError(t, ev.Record(free))
+	require.NoError(t, waiter.Wait(ev))
+	release := hold(t, held)
+	require.NoError(t, ev.Record(held))
+	require.NoError(t, waiter.Synchronize(background))
+	done, err = ev.Query()
+	require.NoError(t, err)
+	assert.False(t, done)
+	require.NoError(t, waiter.Wait(ev))
+	require.NoError(t, ev.Close(), "an event may be closed while a wait for it is queued")
+	release()
+	require.NoError(t, waiter.Synchronize(background))
+}
+
+func TestElapsed(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st := newStream(t, dev)
+	start, err := st.Record(acl.EventTiming())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, start.Close()) }()
+	before := time.Now()
+	release := hold(t, st)
+	end, err := st.Record(acl.EventTiming())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, end.Close()) }()
+	require.NoError(t, start.Synchronize(background))
+	for time.Since(before) < 5*time.Millisecond {
+	}
+	release()
+	require.NoError(t, st.Synchronize(background))
+	d, err := end.Elapsed(start)
+	require.NoError(t, err)
+	assert.Greater(t, d, 4*time.Millisecond)
+	assert.Less(t, d, time.Since(before)+time.Millisecond)
+	back, err := start.Elapsed(end)
+	if err == nil { // CANN answers a negative time or refuses
+		assert.Negative(t, back)
+	}
+	a, err := start.Timestamp()
+	require.NoError(t, err)
+	b, err := end.Timestamp()
+	require.NoError(t, err)
+	assert.InDelta(t, float64(d), float64(b-a), float64(time.Millisecond))
+}
+
+func TestElapsedNeedsTimes(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st := newStream(t, dev)
+	plain, err := st.Record()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, plain.Close()) }()
+	require.NoError(t, st.Synchronize(background))
+	_, err = plain.Elapsed(plain)
+	e := requireError(t, err, acl.ErrInvalidArgument, 107006)
+	assert.Contains(t, e.Hint, "EventTiming")
+	never, err := dev.NewEvent(acl.EventTiming())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, never.Close()) }()
+	_, err = never.Elapsed(never)
+	var failed *acl.Error
+	require.ErrorAs(t, err, &failed)
+	assert.EqualValues(t, 507000, failed.Code)
+}
+
+func TestEventMisuse(t *testing.T) {
+	rt := openRuntime(t)
+	dev := openDevice(t, rt, 0)
+	st := newStream(t, dev)
+	ev, err := dev.NewEvent()
+	require.NoError(t, err)
+	require.NoError(t, ev.Close())
+	require.NoError(t, ev.Close())
+	for _, err := range []error{ev.Record(st), st.Wait(ev), ev.Synchronize(background)} {
+		requireError(t, err, acl.ErrClosed, 0)
+	}
+	_, err = ev.Query()
+	requireError(t, err, acl.ErrClosed, 0)
+	_, err = ev.Elapsed(ev)
+	requireError(t, err, acl.ErrClosed, 0)
+	_, err = ev.Timestamp()
+	requireError(t, err, acl.ErrClosed, 0)
+	_, err = dev.NewEvent(acl.EventFlags(1 << 30))
+	requireError(t, err, acl.ErrInvalidArgument, 107000)
+
+	elsewhere := newStream(t, openDevice(t, rt, 1))
+	ev, err = dev.NewEvent()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ev.Close()) }()
+	e := requireError(t, ev.Record(elsewhere), acl.ErrWrongDevice, 0)
+	assert.Equal(t, 1, e.Device)
+	require.NoError(t, ev.Record(st))
+	require.NoError(t, elsewhere.Wait(ev), "waits reach across devices")
+	require.NoError(t, elsewhere.Synchronize(background))
+}
