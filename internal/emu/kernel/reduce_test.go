@@ -113,6 +113,10 @@ func TestReduce(t *testing.T) {
 					continue
 				}
 				for n, c := range reduceCases {
+					// The sizes that are reduced in parts are for the loop they share.
+					if count(c.shape) > 20000 && kind != kernel.ReduceSum {
+						continue
+					}
 					d := floats[n%len(floats)]
 					lo := -2.0
 					if kind == kernel.ReduceProd {
