@@ -81,18 +81,17 @@ func FlashAttention(items []Attention) error {
 	}
 	defer b.free()
 	type block struct {
-		item            *C.struct_attention
-		head, row, rows C.int64_t
+		item      *C.struct_attention
+		head, row C.int64_t
 	}
 	var blocks []block
 	var floats C.int64_t
 	for i := range b.items {
 		a := &b.items[i]
-		rows := blockRows(a, len(b.items))
-		floats = max(floats, C.attention_forward_floats(rows, a.head_dim, a.value_dim))
+		floats = max(floats, C.attention_forward_floats(a.head_dim, a.value_dim))
 		for head := range a.heads {
-			for row := C.int64_t(0); row < a.q_len; row += rows {
-				blocks = append(blocks, block{a, head, row, min(rows, a.q_len-row)})
+			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
+				blocks = append(blocks, block{a, head, row})
 			}
 		}
 	}
@@ -100,22 +99,10 @@ func FlashAttention(items []Attention) error {
 		scratch := newScratch(floats)
 		defer C.free(unsafe.Pointer(scratch))
 		for _, t := range blocks[lo:hi] {
-			C.attention_forward_call(t.item, t.head, t.row, t.rows, scratch)
+			C.attention_forward_call(t.item, t.head, t.row, min(C.ATTENTION_ROWS, t.item.q_len-t.row), scratch)
 		}
 	})
 	return nil
-}
-
-// blockRows is the number of query rows that share a pass over the keys: as many as the
-// second-level cache holds, fewer when there would be too few blocks to go round.
-func blockRows(a *C.struct_attention, items int) C.int64_t {
-	const cacheFloats, most, least, spread = 32768, 192, 48, 16
-	rows := min(most, max(cacheFloats/(a.head_dim+a.value_dim), 24))
-	units := max(a.heads*C.int64_t(items), 1)
-	if want := (spread + units - 1) / units; a.q_len < rows*want {
-		rows = min(rows, max(a.q_len/want, least))
-	}
-	return (rows + 11) / 12 * 12
 }
 
 // chunks is how many parts of the key axis get their own sum of the query gradient: a
@@ -184,7 +171,7 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 			}
 		}
 		for head := range a.heads {
-			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_GRAD_ROWS {
+			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
 				stores = append(stores, part{i, head, row})
 			}
 		}
@@ -199,7 +186,7 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 	Parallel(int64(len(stores)), 8, func(lo, hi int64) {
 		for _, p := range stores[lo:hi] {
 			a := &b.items[p.item]
-			C.attention_query_grad_call(a, &g[p.item], p.head, p.slot, min(C.ATTENTION_GRAD_ROWS, a.q_len-p.slot))
+			C.attention_query_grad_call(a, &g[p.item], p.head, p.slot, min(C.ATTENTION_ROWS, a.q_len-p.slot))
 		}
 	})
 	return nil

@@ -3,7 +3,6 @@
 #define ATTENTION_BACKWARD_H
 
 #include "attention_score.h"
-#include "vmath.h"
 
 /* One tile of keys, its gradients, and the block of query rows at work. */
 struct backward {
@@ -103,9 +102,10 @@ static void backward_tile(struct backward *b, const struct tile *t)
 		.b = b->value_panels, .b_step = PANEL, .b_panel = PANEL * a->value_dim,
 		.rows = t->rows, .cols = t->cols, .steps = a->value_dim,
 	});
-	tile_score(a, t, b->prob, b->s, b->row);
-	for (int64_t i = 0; i < t->rows; i++)
+	for (int64_t i = 0; i < t->rows; i++) {
+		row_score(a, t, t->row + i, b->prob + i * b->s, b->row);
 		backward_softmax(b, t, i);
+	}
 	product(&(struct product){
 		.c = b->value_sum, .c_row = b->v,
 		.a = b->prob, .a_row = 1, .a_step = b->s,
@@ -160,12 +160,8 @@ static void attention_backward(const struct attention *a, const struct attention
 		for (int64_t head = kv_head * a->group; head < (kv_head + 1) * a->group; head++) {
 			for (int64_t row = 0; row < a->q_len; row += ATTENTION_GRAD_ROWS) {
 				struct tile t = {head, row, a->q_len - row < ATTENTION_GRAD_ROWS ? a->q_len - row : ATTENTION_GRAD_ROWS, col, cols};
-				if (!backward_blind(a, head, t.row, t.rows)) {
-					tile_trim(a, &t);
-					if (t.rows == 0 || tile_hidden(a, &t))
-						continue;
-				}
-				backward_tile(&b, &t);
+				if (backward_blind(a, head, t.row, t.rows) || tile_trim(a, &t))
+					backward_tile(&b, &t);
 			}
 		}
 		backward_store(&b, kv_head, col, cols);

@@ -3,14 +3,14 @@
 #define ATTENTION_FORWARD_H
 
 #include "attention_score.h"
-#include "vmath.h"
 
 /* A block of query rows of one head and its memory; arrays of rows start at row. */
 struct forward {
 	const struct attention *a;
 	int64_t head, row, rows;
 	int64_t d, v, s;            /* row strides of tiles of query or key, value, score */
-	float *query, *out, *score; /* rows */
+	float *query, *out;         /* rows */
+	float *score;               /* of a strip */
 	float *max, *sum;           /* one per row */
 	float *key, *key_panels, *value;
 	float *bias; /* one row */
@@ -22,14 +22,14 @@ static struct forward forward_block(const struct attention *a, int64_t head, int
 	f.d = attention_stride(a->head_dim);
 	f.v = attention_stride(a->value_dim);
 	f.s = attention_stride(ATTENTION_KEYS);
-	f.query = p, p += rows * f.d;
-	f.out = p, p += rows * f.v;
-	f.score = p, p += rows * f.s;
+	f.query = p, p += ATTENTION_ROWS * f.d;
+	f.out = p, p += ATTENTION_ROWS * f.v;
+	f.score = p, p += STRIP * f.s;
 	f.key = p, p += ATTENTION_KEYS * f.d;
 	f.key_panels = p, p += ATTENTION_KEYS * f.d;
 	f.value = p, p += ATTENTION_KEYS * f.v;
 	f.bias = p, p += f.s;
-	f.max = p, p += rows;
+	f.max = p, p += ATTENTION_ROWS;
 	f.sum = p;
 	return f;
 }
@@ -38,16 +38,16 @@ static struct forward forward_block(const struct attention *a, int64_t head, int
 static void forward_softmax(struct forward *f, const struct tile *t, int64_t row, float *s)
 {
 	int64_t i = row - f->row, n = pad_panel(t->cols);
-	vf32 top = vload(s);
-	for (int64_t j = VECTOR_FLOATS; j < n; j += VECTOR_FLOATS) {
-		vf32 x = vload(s + j);
-		top = vselect(x > top, x, top);
+	vf32 top[2] = {vload(s), vload(s + VECTOR_FLOATS)};
+	for (int64_t j = PANEL; j < n; j += PANEL) {
+		top[0] = vmax(vload(s + j), top[0]);
+		top[1] = vmax(vload(s + j + VECTOR_FLOATS), top[1]);
 	}
-	float before = f->max[i], max = vmax_lanes(top);
+	float before = f->max[i], max = vmax_lanes(vmax(top[0], top[1]));
 	max = max > before ? max : before;
 	vf32 sum = {0};
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS) {
-		vf32 p = vexp(vload(s + j) - max);
+		vf32 p = vexp_down(vload(s + j) - max);
 		sum += p;
 		vstore(s + j, p);
 	}
@@ -58,7 +58,7 @@ static void forward_softmax(struct forward *f, const struct tile *t, int64_t row
 			vstore(s + j, round_away(vload(s + j), f->a->dtype));
 	float decay = 1;
 	if (max != before) {
-		decay = vexp(vset(before - max))[0];
+		decay = vexp_down(vset(before - max))[0];
 		float *out = f->out + i * f->v;
 		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
 			vstore(out + j, vload(out + j) * decay);
@@ -67,23 +67,33 @@ static void forward_softmax(struct forward *f, const struct tile *t, int64_t row
 	f->sum[i] = f->sum[i] * decay + vsum_lanes(sum);
 }
 
-static void forward_tile(struct forward *f, const struct tile *t)
+/* Loads the keys and values of a tile. */
+static void forward_load(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
-	int64_t i = t->row - f->row, kv_head = t->head / a->group;
+	int64_t kv_head = t->head / a->group;
 	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 	tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
 	tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
+	tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
+}
+
+/* Adds a tile, or a strip of its rows, to the running softmax and output. */
+static void forward_tile(struct forward *f, const struct tile *t)
+{
+	const struct attention *a = f->a;
+	int64_t i = t->row - f->row;
 	product(&(struct product){
 		.c = f->score, .c_row = f->s,
 		.a = f->query + i * f->d, .a_row = f->d, .a_step = 1,
 		.b = f->key_panels, .b_step = PANEL, .b_panel = PANEL * a->head_dim,
 		.rows = t->rows, .cols = t->cols, .steps = a->head_dim,
 	});
-	tile_score(a, t, f->score, f->s, f->bias);
-	for (int64_t r = 0; r < t->rows; r++)
-		forward_softmax(f, t, t->row + r, f->score + r * f->s);
-	tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
+	for (int64_t r = 0; r < t->rows; r++) {
+		float *s = f->score + r * f->s;
+		row_score(a, t, t->row + r, s, f->bias);
+		forward_softmax(f, t, t->row + r, s);
+	}
 	product(&(struct product){
 		.c = f->out + i * f->v, .c_row = f->v,
 		.a = f->score, .a_row = f->s, .a_step = 1,
@@ -92,12 +102,10 @@ static void forward_tile(struct forward *f, const struct tile *t)
 	});
 }
 
-/* Visits the tiles of the key axis; with sparse set, only those where something is visible.
- * Returns whether some cell was skipped. */
-static int forward_sweep(struct forward *f, int sparse)
+/* Visits the tiles of the key axis; with sparse set, only where something is visible. */
+static void forward_sweep(struct forward *f, int sparse)
 {
 	const struct attention *a = f->a;
-	int skipped = 0;
 	for (int64_t i = 0; i < f->rows; i++) {
 		f->max[i] = hidden;
 		f->sum[i] = 0;
@@ -106,19 +114,16 @@ static int forward_sweep(struct forward *f, int sparse)
 	for (int64_t col = 0; col < a->kv_len; col += ATTENTION_KEYS) {
 		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
 		struct tile t = {f->head, f->row, f->rows, col, cols};
-		if (sparse) {
-			tile_trim(a, &t);
-			skipped |= t.rows != f->rows || t.cols != cols;
-			if (t.rows == 0)
-				continue;
-			if (tile_hidden(a, &t)) {
-				skipped = 1;
-				continue;
-			}
+		if (sparse && !tile_trim(a, &t))
+			continue;
+		forward_load(f, &t);
+		for (int64_t row = t.row; row < t.row + t.rows; row += STRIP) {
+			int64_t left = t.row + t.rows - row;
+			struct tile strip = {f->head, row, left < STRIP ? left : STRIP, col, t.cols};
+			if (!sparse || tile_trim(a, &strip))
+				forward_tile(f, &strip);
 		}
-		forward_tile(f, &t);
 	}
-	return skipped;
 }
 
 static int forward_blind(const struct forward *f)
@@ -158,7 +163,8 @@ static void attention_forward(const struct attention *a, int64_t head, int64_t r
 	struct columns query = query_columns(a, &a->query, &a->query_rope);
 	tile_load(f.query, f.d, &query, head, row, rows);
 	/* A row that sees nothing averages all values, so no tile may have been left out for it. */
-	if (forward_sweep(&f, 1) && !a->zero_masked_rows && forward_blind(&f))
+	forward_sweep(&f, 1);
+	if (!a->zero_masked_rows && forward_blind(&f))
 		forward_sweep(&f, 0);
 	forward_finish(&f);
 }

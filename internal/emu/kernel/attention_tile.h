@@ -5,7 +5,9 @@
 #include "attention.h"
 #include "convert.h"
 #include "dtype.h"
+#include "vmath.h"
 #include "dtype.h"
+#include "vmath.h"
 
 #include <float.h>
 #include <string.h>
@@ -158,20 +160,46 @@ static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t
 	}
 }
 
+/* The greater of each pair; b where a is NaN. */
+static inline vf32 vmax(vf32 a, vf32 b) { return vselect(a > b, a, b); }
+
+#if VECTOR_BYTES == 64
+#define LANES {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+#elif VECTOR_BYTES == 32
+#define LANES {0, 1, 2, 3, 4, 5, 6, 7}
+#else
+#define LANES {0, 1, 2, 3}
+#endif
+
+/* The lanes turned by n places. */
+static inline vf32 vturn(vf32 x, int n) { return __builtin_shuffle(x, ((vi32)LANES + n) & (VECTOR_FLOATS - 1)); }
+
 static inline float vmax_lanes(vf32 x)
 {
-	float m = x[0];
-	for (int i = 1; i < VECTOR_FLOATS; i++)
-		m = x[i] > m ? x[i] : m;
-	return m;
+#pragma GCC unroll 4
+	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
+		x = vmax(x, vturn(x, n));
+	return x[0];
 }
 
 static inline float vsum_lanes(vf32 x)
 {
-	float s = x[0];
-	for (int i = 1; i < VECTOR_FLOATS; i++)
-		s += x[i];
-	return s;
+#pragma GCC unroll 4
+	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
+		x += vturn(x, n);
+	return x[0];
+}
+
+/* exp(x) for x <= 0, faster than vexp: what would be subnormal is 0. NaN gives NaN. */
+static inline vf32 vexp_down(vf32 x)
+{
+	const float least = -87;
+	vf32 in = vmax(vset(least), x);
+	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 n = shifted - ROUNDING;
+	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	vf32 power = (vf32)(((vi32)shifted - (vi32)vset(ROUNDING) + 127) << 23);
+	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
 }
 
 /* A product of tiles, c[r][n] (+)= sum over t of a(r, t) * b(t, n): a is read one element at
