@@ -31,8 +31,8 @@ var reductions = table{
 	"Any":               reduction{op: kernel.ReduceAny}.prepare,
 	"All":               reduction{op: kernel.ReduceAll}.prepare,
 	"LogSumExp":         reduction{op: kernel.ReduceLogSumExp, real: true}.prepare,
-	"Norm":              reduction{op: kernel.ReduceNorm, real: true, parameter: power2("pScalar")}.prepare,
-	"LinalgVectorNorm":  reduction{op: kernel.ReduceNorm, real: true, parameter: power2("ord")}.prepare,
+	"Norm":              reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("pScalar")}.prepare,
+	"LinalgVectorNorm":  reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("ord")}.prepare,
 	"Var":               reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
 	"VarCorrection":     reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
 	"Std":               reduction{op: kernel.ReduceStd, real: true, parameter: correction}.prepare,
@@ -47,8 +47,8 @@ var reductions = table{
 	"ArgMin":            extreme(false),
 }
 
-// power2 reads the order of a norm; null means 2.
-func power2(name string) func(c *Call) float64 {
+// normOrder reads the order of a norm; null means 2.
+func normOrder(name string) func(c *Call) float64 {
 	return func(c *Call) float64 {
 		if s := c.OptionalScalar(name); s != nil {
 			return s.Float64()
