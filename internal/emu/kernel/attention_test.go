@@ -279,3 +279,87 @@ func TestFlashAttentionWithoutKeys(t *testing.T) {
 	c.dtype, c.heads, c.keyHeads, c.rows, c.dim, c.valueDim = dtype.Float32, 2, 1, 5, 8, 8
 	checkAttention(t, c)
 }
+
+// Every bit is the same for every number of threads, with one batch item or many.
+func TestFlashAttentionThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var items []kernel.Attention
+	var grads []kernel.AttentionGrad
+	for _, c := range []attentionCase{causal, full, blind} {
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.BFloat16, 2, 1, 250, 310, 64, 64
+		a := c.item(t, r)
+		new := func(v kernel.View, values []float64) kernel.View {
+			return kerneltest.New(t, c.dtype, kerneltest.Contiguous, v.Shape, values)
+		}
+		items = append(items, a)
+		grads = append(grads, kernel.AttentionGrad{
+			OutGrad: new(a.Out, random(r, a.Out.Len())), QueryGrad: new(a.Query, nil), KeyGrad: new(a.Key, nil), ValueGrad: new(a.Value, nil),
+		})
+	}
+	results := func(threads int) (all []float64) {
+		kernel.SetThreads(t, threads)
+		n, err := kernel.FlashAttentionGradWorkspace(items)
+		require.NoError(t, err)
+		w := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
+		require.NoError(t, kernel.FlashAttention(items))
+		require.NoError(t, kernel.FlashAttentionGrad(items, grads, w.Data))
+		for i := range items {
+			for _, v := range []kernel.View{items[i].Out, items[i].Max, items[i].Sum, grads[i].QueryGrad, grads[i].KeyGrad, grads[i].ValueGrad} {
+				all = append(all, kerneltest.Values(v)...)
+			}
+		}
+		return all
+	}
+	want := results(1)
+	for _, threads := range []int{2, 3, 8} {
+		require.Equal(t, want, results(threads), "%d threads", threads)
+	}
+}
+
+// What does not fit together is refused before anything is computed.
+func TestFlashAttentionRefusals(t *testing.T) {
+	good := func(t *testing.T) kernel.Attention {
+		c := full
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.Float32, 4, 2, 3, 5, 8, 8
+		return c.item(t, rand.New(rand.NewPCG(1, 1)))
+	}
+	view := func(d dtype.Type, shape ...int64) kernel.View {
+		return kerneltest.New(t, d, kerneltest.Contiguous, shape, []float64{0})
+	}
+	for _, c := range []struct {
+		text   string
+		change func(a *kernel.Attention)
+	}{
+		{"dimensions, not 3", func(a *kernel.Attention) { a.Query = view(dtype.Float32, 12, 8) }},
+		{"dtype int32 is not", func(a *kernel.Attention) { a.Query = view(dtype.Int32, 4, 3, 8) }},
+		{"differ", func(a *kernel.Attention) { a.Key = view(dtype.Float16, 2, 5, 8) }},
+		{"4 query heads are no multiple of 3 key heads", func(a *kernel.Attention) { a.Key = view(dtype.Float32, 3, 5, 8) }},
+		{"differ in the head dimension", func(a *kernel.Attention) { a.Key = view(dtype.Float32, 2, 5, 9) }},
+		{"differ in heads or tokens", func(a *kernel.Attention) { a.Value = view(dtype.Float32, 2, 6, 8) }},
+		{"does not fit query", func(a *kernel.Attention) { a.Out = view(dtype.Float32, 4, 3, 7) }},
+		{"softmax statistics", func(a *kernel.Attention) { a.Max = view(dtype.Float32, 4, 3, 1) }},
+		{"mask [4 3 4] does not fit", func(a *kernel.Attention) { a.Mask = view(dtype.Bool, 4, 3, 4) }},
+		{"bias float16", func(a *kernel.Attention) { a.Bias, a.BiasKind = view(dtype.Float16, 4, 3, 5), kernel.BiasAfterScale }},
+		{"slopes", func(a *kernel.Attention) { a.Bias, a.BiasKind = view(dtype.Float32, 4, 1, 2), kernel.BiasDistance }},
+		{"bias kind 9 is unknown", func(a *kernel.Attention) { a.BiasKind = 9 }},
+		{"folded at row 7", func(a *kernel.Attention) {
+			a.Bias, a.BiasKind, a.BiasFold = view(dtype.Float32, 4, 1024, 5), kernel.BiasAfterScale, 7
+		}},
+		{"only one of query and key has rope columns", func(a *kernel.Attention) { a.QueryRope = view(dtype.Float32, 4, 3, 2) }},
+		{"rope columns", func(a *kernel.Attention) {
+			a.QueryRope, a.KeyRope = view(dtype.Float32, 4, 3, 2), view(dtype.Float32, 2, 5, 3)
+		}},
+		{"keep probability 0", func(a *kernel.Attention) { a.Keep = a.Query.Data }},
+	} {
+		a := good(t)
+		c.change(&a)
+		require.ErrorContains(t, kernel.FlashAttention([]kernel.Attention{a}), c.text)
+	}
+	a := good(t)
+	items := []kernel.Attention{a}
+	require.ErrorContains(t, kernel.FlashAttentionGrad(items, nil, nil), "1 items have 0 gradients")
+	grads := []kernel.AttentionGrad{{OutGrad: a.Out, QueryGrad: a.Key, KeyGrad: a.Key, ValueGrad: a.Value}}
+	require.ErrorContains(t, kernel.FlashAttentionGrad(items, grads, nil), "gradient float32[2 5 8] does not fit")
+	require.NoError(t, kernel.FlashAttention(nil))
+	require.NoError(t, kernel.FlashAttentionGrad(nil, nil, nil))
+}

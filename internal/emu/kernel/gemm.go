@@ -219,7 +219,7 @@ func (p Product) nz(b *C.struct_gemm_matrix) {
 	shape, strides := p.B.Shape, p.B.Strides
 	rank := len(shape) - 2
 	rows, cols := shape[rank], shape[rank+1]
-	swapped := strides[rank] == 1 && strides[rank+1] != 1
+	swapped := strides[rank] == 1 && strides[rank+1] == rows && (rows != 1 || cols != 1)
 	if swapped {
 		rows, cols = cols, rows
 	}

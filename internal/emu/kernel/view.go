@@ -81,3 +81,19 @@ func (v View) Diagonal() View {
 	v.Shape, v.Strides = []int64{n}, []int64{stride}
 	return v
 }
+
+// Part is every step-th of n elements of an axis, from start on.
+func (v View) Part(axis int, start, n, step int64) View {
+	p := View{Data: v.Data, DType: v.DType, Shape: slices.Clone(v.Shape), Strides: slices.Clone(v.Strides)}
+	p.Shape[axis] = n
+	p.Strides[axis] *= step
+	if v.Len() > 0 {
+		p.Data = unsafe.Add(v.Data, start*v.Strides[axis]*int64(v.DType.Size()))
+	}
+	return p
+}
+
+// Leading is the view of the first n dimensions, at index 0 of the others.
+func (v View) Leading(n int) View {
+	return View{Data: v.Data, DType: v.DType, Shape: v.Shape[:n], Strides: v.Strides[:n]}
+}

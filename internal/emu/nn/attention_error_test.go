@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // late asserts that phase one accepts the call and phase two answers 561103.
@@ -23,6 +27,51 @@ func late(t testing.TB, name string, a args, texts ...string) {
 	for _, s := range append(texts, "aclnn"+name) {
 		require.Contains(t, refusal.Text, s)
 	}
+}
+
+// Through the two C functions: phase one returns 0 and an executor, phase two 561103 with
+// the text, and the executor is spent.
+func TestFlashAttentionRefusedByPhaseTwo(t *testing.T) {
+	l, thread := New(rt.New()), new(rt.Thread)
+	x := plain()
+	_, a := x.start(t)
+	a["attenMaskOptional"] = tensor(t, dtype.Bool, []int64{2, 1, 1, 8}, 0)
+	op := find(x.forward())
+	id := slices.IndexFunc(operators[:], func(o operator) bool { return o.name == op.name })
+	var words []uint64
+	for _, p := range op.params {
+		w := uint64(0)
+		switch v := a[p.name].(type) {
+		case *Tensor:
+			w = l.rt.Handles.New(rt.TensorKind, v)
+		case string:
+			text := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{int64(len(v)) + 1}, bytesOf(v+"\x00"))
+			w = uint64(uintptr(text.Data))
+		case int:
+			w = uint64(v)
+		case int64:
+			w = uint64(v)
+		case float64:
+			w = math.Float64bits(v)
+		}
+		words = append(words, w)
+	}
+	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
+	first := uint64(uintptr(outs.Data))
+	words = append(words, first, first+8)
+	require.Zero(t, l.Prepare(thread, id, words))
+	require.Equal(t, 1, l.rt.Handles.Count(rt.ExecutorKind))
+	executor := *(*uint64)(rt.Pointer(first + 8))
+	require.EqualValues(t, 561103, l.Execute(thread, id, 0, 0, executor, 0))
+	require.Contains(t, rt.CString(thread.TakeText()), "get unsupported atten_mask shape, the shape is [2,1,1,8]")
+	require.Zero(t, l.rt.Handles.Count(rt.ExecutorKind))
+}
+
+func bytesOf(s string) (out []float64) {
+	for _, b := range []byte(s) {
+		out = append(out, float64(b))
+	}
+	return out
 }
 
 // plain is a call that passes: BNSD, float16, B 2, N 4, Nkv 2, S 8, D 16.

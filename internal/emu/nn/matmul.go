@@ -3,27 +3,26 @@ package nn
 import "github.com/goascend/cann/internal/dtype"
 
 var matmulTable = table{
-	"Matmul":              matmul(1, 6),
-	"MatmulWeightNz":      matmulWeightNz(2),
-	"Mm":                  matmul(2, 2),
-	"BatchMatMul":         matmul(3, 3),
-	"BatchMatMulWeightNz": matmulWeightNz(3),
-	"Addmm":               addmm,
-	"InplaceAddmm":        addmm,
-	"AddmmWeightNz":       addmm,
-	"Baddbmm":             baddbmm,
-	"InplaceBaddbmm":      baddbmm,
-	"Addbmm":              addbmm,
-	"InplaceAddbmm":       addbmm,
-	"Gemm":                gemm,
-	"Mv":                  mv,
-	"Addmv":               addmv,
-	"Dot":                 dot,
-	"Ger":                 ger,
-	"Addr":                addr,
-	"AddrV2":              addr,
-	"InplaceAddr":         addr,
-	"InplaceAddrV2":       addr,
+	"Matmul":         matmul(1, 6),
+	"MatmulWeightNz": matmulWeightNz,
+	"Mm":             matmul(2, 2),
+	"BatchMatMul":    matmul(3, 3),
+	"Addmm":          addmm,
+	"InplaceAddmm":   addmm,
+	"AddmmWeightNz":  addmm,
+	"Baddbmm":        baddbmm,
+	"InplaceBaddbmm": baddbmm,
+	"Addbmm":         addbmm,
+	"InplaceAddbmm":  addbmm,
+	"Gemm":           gemm,
+	"Mv":             mv,
+	"Addmv":          addmv,
+	"Dot":            dot,
+	"Ger":            ger,
+	"Addr":           addr,
+	"AddrV2":         addr,
+	"InplaceAddr":    addr,
+	"InplaceAddrV2":  addr,
 }
 
 // Element types of products: those of the cube unit, and the wider set that the vector
@@ -53,12 +52,9 @@ func matmul(lo, hi int) Prepare {
 }
 
 // matmulWeightNz multiplies by a weight in FRACTAL_NZ storage.
-func matmulWeightNz(rank int) Prepare {
-	multiply := matmul(rank, rank)
-	return func(c *Call) (Run, error) {
-		c.weightNz("mat2")
-		return multiply(c)
-	}
+func matmulWeightNz(c *Call) (Run, error) {
+	c.weightNz("mat2")
+	return matmul(2, 2)(c)
 }
 
 // addmm is beta·self + alpha·mat1·mat2; the in-place forms take selfRef for self and out.

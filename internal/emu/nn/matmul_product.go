@@ -55,42 +55,12 @@ func (f factor) rows() int64    { return f.shape[len(f.shape)-2] }
 func (f factor) cols() int64    { return f.shape[len(f.shape)-1] }
 
 // view is the factor with its batch broadcast. Valid inside Run only.
-func (f factor) view(batch []int64) kernel.View {
+func (f factor) view(batch []int64) (kernel.View, error) {
 	v := f.t.As(f.shape, f.strides)
 	if v.DType == dtype.Bool {
 		v.DType = dtype.Uint8 // a bool is the byte 0 or 1
 	}
-	return expand(v, slices.Concat(batch, []int64{f.rows(), f.cols()}))
-}
-
-// expand broadcasts a view to a shape, aligned at the last dimension.
-func expand(v kernel.View, shape []int64) kernel.View {
-	strides := make([]int64, len(shape))
-	for i := range v.Shape {
-		if at := len(shape) - len(v.Shape) + i; v.Shape[i] == shape[at] {
-			strides[at] = v.Strides[i]
-		}
-	}
-	v.Shape, v.Strides = shape, strides
-	return v
-}
-
-// broadcast is the common shape of two tensors under the broadcasting rules.
-func broadcast(a, b []int64) ([]int64, bool) {
-	if len(a) < len(b) {
-		a, b = b, a
-	}
-	out := slices.Clone(a)
-	for i, d := range b {
-		at := len(a) - len(b) + i
-		switch {
-		case out[at] == 1:
-			out[at] = d
-		case d != 1 && d != out[at]:
-			return nil, false
-		}
-	}
-	return out, true
+	return v.Broadcast(slices.Concat(batch, []int64{f.rows(), f.cols()}))
 }
 
 // product is out = alpha·a·b + beta·add.
@@ -106,7 +76,7 @@ type product struct {
 // product checks p and returns what computes it.
 func (c *Call) product(p product) (Run, error) {
 	c.productTypes(p)
-	batch, ok := broadcast(p.a.batch(), p.b.batch())
+	batch, ok := broadcastShape(p.a.batch(), p.b.batch())
 	if !ok {
 		c.Invalid("the batch dimensions of %v and %v do not broadcast", p.a.t, p.b.t)
 	}
@@ -131,7 +101,7 @@ func (c *Call) product(p product) (Run, error) {
 		c.Invalid("%v must have shape %s, that of the product of %v and %v", p.out, dims(shape), p.a.t, p.b.t)
 	}
 	if p.add != nil {
-		if s, ok := broadcast(p.add.Shape, shape); !ok || !slices.Equal(s, shape) {
+		if s, ok := broadcastShape(p.add.Shape, shape); !ok || !slices.Equal(s, shape) {
 			c.Invalid("%v does not broadcast to %s, the shape of the product of %v and %v", p.add, dims(shape), p.a.t, p.b.t)
 		}
 	}
@@ -145,14 +115,26 @@ func (c *Call) product(p product) (Run, error) {
 		return nil, c.err
 	}
 	return func(*Exec) error {
+		a, err := p.a.view(batch)
+		if err != nil {
+			return err
+		}
+		b, err := p.b.view(batch)
+		if err != nil {
+			return err
+		}
 		k := kernel.Product{
-			A: p.a.view(batch), B: p.b.view(batch), Out: p.matrix(p.out.View(), shape),
+			A: a, B: b, Out: p.matrix(p.out.View(), shape),
 			Alpha: p.alpha, Beta: p.beta, NZ: p.b.t.nzColumns(), Sum: p.sum,
 		}
 		// With beta 0 not even a NaN of add reaches the result.
 		if p.add != nil && p.beta != 0 {
-			v := p.matrix(expand(p.add.View(), shape), shape)
-			k.Add = &v
+			add, err := p.add.View().Broadcast(shape)
+			if err != nil {
+				return err
+			}
+			add = p.matrix(add, shape)
+			k.Add = &add
 		}
 		return kernel.Gemm(k)
 	}, nil

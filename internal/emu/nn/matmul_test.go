@@ -33,7 +33,7 @@ func random(r *rand.Rand, d dtype.Type, shape []int64) []float64 {
 // dimensions that broadcast, and returns [batch…, m, n].
 func naiveMatmul(a []float64, as []int64, b []float64, bs []int64) ([]float64, []int64) {
 	m, k, n := as[len(as)-2], as[len(as)-1], bs[len(bs)-1]
-	batch, _ := broadcast(as[:len(as)-2], bs[:len(bs)-2])
+	batch, _ := broadcastShape(as[:len(as)-2], bs[:len(bs)-2])
 	at := func(shape []int64, index int64) (offset int64) {
 		own := shape[:len(shape)-2]
 		step := int64(1)
@@ -61,6 +61,14 @@ func naiveMatmul(a []float64, as []int64, b []float64, bs []int64) ([]float64, [
 		}
 	}
 	return out, append(slices.Clone(batch), m, n)
+}
+
+// repeated are the values of a tensor broadcast to a shape.
+func repeated(t testing.TB, x *Tensor, shape []int64) []float64 {
+	t.Helper()
+	v, err := x.View().Broadcast(shape)
+	require.NoError(t, err)
+	return kerneltest.Values(v)
 }
 
 // near asserts that values agree to a few roundings of type d.
@@ -145,9 +153,8 @@ func TestAddmm(t *testing.T) {
 			s := tensor(t, d, self, random(r, d, self)...)
 			out := tensor(t, d, []int64{5, 3})
 			product, _ := naiveMatmul(values(mat1), a, values(mat2), b)
-			add := expand(s.View(), []int64{5, 3})
 			want := make([]float64, len(product))
-			for i, v := range kerneltest.Values(add) {
+			for i, v := range repeated(t, s, []int64{5, 3}) {
 				want[i] = 0.5*v + 2*product[i]
 			}
 			run(t, "Addmm", args{"self": s, "mat1": mat1, "mat2": mat2, "beta": scalar(0.5), "alpha": scalar(2), "out": out})
@@ -187,7 +194,7 @@ func TestBatchedAdditions(t *testing.T) {
 		for _, self := range [][]int64{{4, 5, 3}, {1, 5, 3}, {5, 1}, {3}} {
 			s := tensor(t, d, self, random(r, d, self)...)
 			want := make([]float64, len(product))
-			for i, v := range kerneltest.Values(expand(s.View(), shape)) {
+			for i, v := range repeated(t, s, shape) {
 				want[i] = 3*v - product[i]
 			}
 			a["self"], a["out"] = s, tensor(t, d, shape)

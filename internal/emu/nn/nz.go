@@ -44,10 +44,10 @@ func (t *Tensor) nzColumns() int64 {
 }
 
 // swapped reports whether the strides of the last two dimensions say that the matrix in
-// memory is the transpose of the view. One element, or one row, is not swapped.
+// memory is the transpose of the view. A matrix of one element is not swapped.
 func (t *Tensor) swapped() bool {
 	n := t.Rank()
-	return n >= 2 && t.Strides[n-2] == 1 && t.Strides[n-1] == t.Shape[n-2] && t.Strides[n-1] != 1
+	return n >= 2 && t.Strides[n-2] == 1 && t.Strides[n-1] == t.Shape[n-2] && (t.Shape[n-2] != 1 || t.Shape[n-1] != 1)
 }
 
 // nzShape is the storage shape of FRACTAL_NZ for a view: [batch…, C1, R1, 16, C0] of the

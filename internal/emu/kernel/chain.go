@@ -1,0 +1,105 @@
+package kernel
+
+import "github.com/goascend/cann/internal/dtype"
+
+// chain computes an operator as a sequence of maps and reductions over fp32 temporaries. It
+// keeps the first error, and end frees the temporaries.
+type chain struct {
+	compute dtype.Type // class of the arithmetic: Float32, or Float64 for float64 operands
+	err     error
+	release []func()
+}
+
+// newChain computes in the precision that the operands need.
+func newChain(operands ...View) *chain {
+	c := &chain{compute: dtype.Float32}
+	for _, v := range operands {
+		if v.DType == dtype.Float64 {
+			c.compute = dtype.Float64
+		}
+	}
+	return c
+}
+
+// temp is a temporary of the chain's precision.
+func (c *chain) temp(shape []int64) View {
+	v, release := temporary(c.compute, shape)
+	c.release = append(c.release, release)
+	return v
+}
+
+// set is out = op(in…), broadcast.
+func (c *chain) set(out View, op Op, params []Number, in ...Input) {
+	if c.err == nil {
+		c.err = Map(op, c.compute, out, in, params...)
+	}
+}
+
+// mul is out = a · b.
+func (c *chain) mul(out, a, b View) { c.set(out, Mul, nil, Of(a), Of(b)) }
+
+// addTimes is out = a + factor · b · d.
+func (c *chain) addTimes(out, a View, factor float64, b, d View) {
+	c.set(out, Addcmul, []Number{Real(factor)}, Of(a), Of(b), Of(d))
+}
+
+// sub is out = a - b.
+func (c *chain) sub(out, a, b View) { c.set(out, Add, []Number{Real(-1)}, Of(a), Of(b)) }
+
+// reduce is out = r(in) over axes; out has the shape of the other dimensions.
+func (c *chain) reduce(r Reduction, out, in View, axes []int, parameter float64) {
+	if c.err == nil {
+		c.err = Reduce(r, out, in, axes, parameter)
+	}
+}
+
+// end frees the temporaries and returns the first error.
+func (c *chain) end() error {
+	for _, f := range c.release {
+		f()
+	}
+	return c.err
+}
+
+// axesFrom lists the dimensions from lo up to hi.
+func axesFrom(lo, hi int) []int {
+	var axes []int
+	for i := lo; i < hi; i++ {
+		axes = append(axes, i)
+	}
+	return axes
+}
+
+// kept is v, the result of reducing dimensions of a tensor of the given rank, with a size
+// of one in their place: a form that broadcasts against the tensor.
+func kept(v View, rank int, axes []int) View {
+	k := View{Data: v.Data, DType: v.DType, Shape: make([]int64, rank), Strides: make([]int64, rank)}
+	reduced := make([]bool, rank)
+	for _, a := range axes {
+		reduced[a] = true
+	}
+	next := 0
+	for i := range rank {
+		k.Shape[i] = 1
+		if !reduced[i] {
+			k.Shape[i], k.Strides[i] = v.Shape[next], v.Strides[next]
+			next++
+		}
+	}
+	return k
+}
+
+// others is shape without the given dimensions.
+func others(shape []int64, axes []int) []int64 {
+	reduced := make(map[int]bool)
+	for _, a := range axes {
+		reduced[a] = true
+	}
+	out := []int64{}
+	for i, d := range shape {
+		if !reduced[i] {
+			out = append(out, d)
+		}
+	}
+	return out
+}

@@ -1,0 +1,195 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Averaging is how the losses of rows become one.
+type Averaging int
+
+// Averagings: Mean divides by the weights of the rows that count.
+const (
+	NoAveraging Averaging = iota
+	MeanAveraging
+	SumAveraging
+)
+
+// CrossEntropy describes −Σ over classes of target distribution · log probability.
+type CrossEntropy struct {
+	Targets   []int64
+	Ignore    int64     // a row with this target does not count
+	Weights   []float32 // per class, nil for ones
+	Smoothing float64   // share of the target distribution that is spread over all classes
+	Averaging Averaging
+}
+
+func (e *CrossEntropy) weight(class int64) float64 {
+	if e.Weights == nil {
+		return 1
+	}
+	return float64(e.Weights[class])
+}
+
+func (e *CrossEntropy) check(classes int64) error {
+	for i, k := range e.Targets {
+		if k != e.Ignore && (k < 0 || k >= classes) {
+			return fmt.Errorf("target %d of row %d is out of range for %d classes", k, i, classes)
+		}
+	}
+	return nil
+}
+
+// total is the sum of the weights of the rows that count.
+func (e *CrossEntropy) total() (sum float64) {
+	for _, k := range e.Targets {
+		if k != e.Ignore {
+			sum += e.weight(k)
+		}
+	}
+	return sum
+}
+
+// Forward writes the log-probabilities of x [rows, classes] and the loss: [rows] without
+// averaging, else one element. The mean over no rows is NaN, as in PyTorch.
+func (e *CrossEntropy) Forward(loss, logProb, x View) error {
+	classes := x.Shape[1]
+	if err := e.check(classes); err != nil {
+		return err
+	}
+	logs, release := temporary(dtype.Float32, x.Shape)
+	defer release()
+	if err := LogSoftmax(logs, x, 1); err != nil {
+		return err
+	}
+	if err := Copy(logProb, logs); err != nil {
+		return err
+	}
+	p := unsafe.Slice((*float32)(logs.Data), logs.Len())
+	losses := make([]float64, len(e.Targets))
+	sum := 0.0
+	for i, k := range e.Targets {
+		if k == e.Ignore {
+			continue
+		}
+		row := p[int64(i)*classes:][:classes]
+		losses[i] = -(1 - e.Smoothing) * e.weight(k) * float64(row[k])
+		if e.Smoothing > 0 {
+			all := 0.0
+			for c, l := range row {
+				all += e.weight(int64(c)) * float64(l)
+			}
+			losses[i] -= e.Smoothing / float64(classes) * all
+		}
+		sum += losses[i]
+	}
+	if e.Averaging == NoAveraging {
+		return fromFloats(loss, losses)
+	}
+	if e.Averaging == MeanAveraging {
+		sum /= e.total()
+	}
+	return Fill(loss, Real(sum))
+}
+
+// Backward writes the gradient of the loss with respect to x, given the log-probabilities
+// of Forward and the gradient of the loss, one element or one per row.
+func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
+	rows, classes := logProb.Shape[0], logProb.Shape[1]
+	if err := e.check(classes); err != nil {
+		return err
+	}
+	grads, release := temporary(dtype.Float32, []int64{gradLoss.Len()})
+	defer release()
+	if err := Copy(grads, View{Data: gradLoss.Data, DType: gradLoss.DType, Shape: grads.Shape, Strides: flatStrides(gradLoss)}); err != nil {
+		return err
+	}
+	g := unsafe.Slice((*float32)(grads.Data), grads.Len())
+	all := 0.0
+	for c := range classes {
+		all += e.weight(c)
+	}
+	// dx = scale·(p·mass − target distribution): the weight of a row's distribution is mass.
+	total := e.total()
+	scale, mass := make([]float64, rows), make([]float64, rows)
+	for i, k := range e.Targets {
+		if k == e.Ignore {
+			continue
+		}
+		scale[i] = float64(g[min(i, len(g)-1)])
+		if e.Averaging == MeanAveraging {
+			scale[i] /= total
+		}
+		mass[i] = (1-e.Smoothing)*e.weight(k) + e.Smoothing/float64(classes)*all
+	}
+	c := newChain(logProb)
+	p := c.temp(logProb.Shape)
+	factor := c.temp([]int64{rows, 1})
+	for i := range rows {
+		setFloat(factor, i, scale[i]*mass[i])
+	}
+	c.set(p, Exp, nil, Of(logProb))
+	c.mul(p, p, factor)
+	for i, k := range e.Targets {
+		if c.err != nil || scale[i] == 0 {
+			continue
+		}
+		row := int64(i) * classes
+		if e.Smoothing > 0 {
+			for j := range classes {
+				addFloat(p, row+j, -scale[i]*e.Smoothing/float64(classes)*e.weight(j))
+			}
+		}
+		addFloat(p, row+k, -scale[i]*(1-e.Smoothing)*e.weight(k))
+	}
+	c.set(dx, Identity, nil, Of(p))
+	return c.end()
+}
+
+// flatStrides are the strides of a contiguous or one-element view seen as a vector.
+func flatStrides(v View) []int64 {
+	if len(v.Shape) == 1 {
+		return v.Strides
+	}
+	return []int64{1}
+}
+
+// setFloat and addFloat change an element of a contiguous temporary.
+func setFloat(v View, i int64, x float64) {
+	if v.DType == dtype.Float64 {
+		*(*float64)(unsafe.Add(v.Data, 8*i)) = x
+	} else {
+		*(*float32)(unsafe.Add(v.Data, 4*i)) = float32(x)
+	}
+}
+
+func addFloat(v View, i int64, x float64) {
+	if v.DType == dtype.Float64 {
+		*(*float64)(unsafe.Add(v.Data, 8*i)) += x
+	} else {
+		*(*float32)(unsafe.Add(v.Data, 4*i)) += float32(x)
+	}
+}
+
+// fromFloats writes values to a vector.
+func fromFloats(v View, values []float64) error {
+	if len(values) == 0 {
+		return nil
+	}
+	t, release := temporary(dtype.Float64, []int64{int64(len(values))})
+	defer release()
+	copy(unsafe.Slice((*float64)(t.Data), len(values)), values)
+	return Copy(v, t)
+}
+
+// Floats reads the elements of a view in row-major order.
+func Floats(v View) ([]float32, error) {
+	t, release := temporary(dtype.Float32, v.Shape)
+	defer release()
+	if err := Copy(t, v); err != nil {
+		return nil, err
+	}
+	return append([]float32(nil), unsafe.Slice((*float32)(t.Data), t.Len())...), nil
+}

@@ -1,0 +1,290 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+var groupedTable = table{
+	"GroupedMatmul":         groupedMatmul,
+	"GroupedMatmulV2":       groupedMatmul,
+	"GroupedMatmulV3":       groupedMatmul,
+	"GroupedMatmulV4":       groupedMatmul,
+	"GroupedMatmulV5":       groupedMatmul,
+	"GroupedMatmulWeightNz": groupedMatmul,
+	"GroupedMatmulAdd":      groupedMatmulAdd,
+	"GroupedMatmulAddV2":    groupedMatmulAdd,
+}
+
+// Values of groupType: which axis the groups cut.
+const (
+	ungrouped = -1
+	groupRows = 0 // M
+	groupSum  = 2 // K
+)
+
+// Limits of the family.
+const (
+	maxGroups      = 1024  // with one weight tensor
+	maxGroupTensor = 128   // tensors in a list
+	maxInnerAxis   = 65535 // of the dimension that is contiguous in x and in weight
+)
+
+// grouped is a call of the GroupedMatmul family: products of groups of rows, or of columns,
+// of x by the weight of each group.
+type grouped struct {
+	*Call
+	x, weight, y                            []*Tensor
+	bias, scale, offset                     []*Tensor
+	antiquantScale, antiquantOffset         []*Tensor
+	perToken                                []*Tensor
+	groupType, splitItem, listType, actType int64
+	groups                                  groupList
+	mode                                    groupedMode
+	transposedX, transposedWeight           bool
+	nz                                      bool
+}
+
+// groupedMatmul prepares every version of the operator; versions differ in the parameters
+// they have.
+func groupedMatmul(c *Call) (Run, error) {
+	g := &grouped{Call: c}
+	for _, check := range []func(){
+		g.read, g.checkAttributes, g.checkLayout, g.checkReserved, g.checkMode, g.checkForm, g.checkLimits,
+	} {
+		if check(); c.err != nil {
+			return nil, c.err
+		}
+	}
+	if !slices.ContainsFunc(g.x, func(t *Tensor) bool { return t.Len() > 0 }) {
+		// As on the device nothing is launched: the output keeps what it held.
+		return func(*Exec) error { return nil }, nil
+	}
+	g.checkWeightFormat()
+	g.checkOutput()
+	if c.err != nil {
+		return nil, c.err
+	}
+	return g.prepare(), nil
+}
+
+// read takes the arguments of whichever version was called.
+func (g *grouped) read() {
+	g.x, g.weight = g.Tensors("x"), g.Tensors("weight")
+	g.y = g.Tensors(g.either("y", "out"))
+	for name, list := range map[string][]*Tensor{"x": g.x, "weight": g.weight, g.either("y", "out"): g.y} {
+		if len(list) == 0 {
+			g.Fail(nullPointer, "%s is null or empty", name)
+		}
+	}
+	if g.err != nil {
+		return
+	}
+	g.bias, g.scale, g.offset = g.list("biasOptional"), g.list("scaleOptional"), g.list("offsetOptional")
+	g.antiquantScale, g.antiquantOffset = g.list("antiquantScaleOptional"), g.list("antiquantOffsetOptional")
+	g.perToken = g.list("perTokenScaleOptional")
+	g.splitItem, g.listType, g.actType = g.Int("splitItem"), g.attribute("groupListType"), g.attribute("actType")
+	g.nz = g.op.name == "GroupedMatmulWeightNz"
+	g.groups = g.groupList()
+	switch {
+	case g.Has("groupType"):
+		g.groupType = g.Int("groupType")
+	case len(g.x) > 1 && len(g.y) > 1 || len(g.x)+len(g.weight)+len(g.y) == 3:
+		g.groupType = ungrouped
+	default:
+		g.groupType = groupRows
+	}
+	for _, t := range slices.Concat(g.x, g.weight) {
+		packedInt4(t)
+	}
+}
+
+// either is the first name that the declaration has.
+func (g *grouped) either(names ...string) string {
+	return names[slices.IndexFunc(names, g.Has)]
+}
+
+// list is an optional list; an empty one, or one tensor of shape [0], counts as null.
+func (g *grouped) list(name string) []*Tensor {
+	if !g.Has(name) {
+		return nil
+	}
+	list := g.Tensors(name)
+	if len(list) == 1 && slices.Equal(list[0].Shape, []int64{0}) {
+		return nil
+	}
+	return list
+}
+
+func (g *grouped) attribute(name string) int64 {
+	if !g.Has(name) {
+		return 0
+	}
+	return g.Int(name)
+}
+
+// packedInt4 makes eight int4 columns of an int32 one: CANN's way to pass int4 from
+// frameworks that lack the type.
+func packedInt4(t *Tensor) {
+	n := t.Rank()
+	if t.DType != dtype.Int32 || n == 0 || t.Strides[n-1] != 1 {
+		return
+	}
+	t.DType = dtype.Int4
+	t.Offset *= 8
+	t.Shape, t.Strides = slices.Clone(t.Shape), slices.Clone(t.Strides)
+	t.Shape[n-1] *= 8
+	for i := range n - 1 {
+		t.Strides[i] *= 8
+	}
+}
+
+// checkAttributes checks the values that say how the call is grouped.
+func (g *grouped) checkAttributes() {
+	if g.nz && g.groupType == groupSum {
+		g.Invalid("groupType 2 has no weight in FRACTAL_NZ; use GroupedMatmulV4 or V5")
+	}
+	switch g.groupType {
+	case ungrouped:
+		if g.splitItem != 0 && g.splitItem != 1 {
+			g.Invalid("groupType -1 gives several outputs; splitItem must be 0 or 1, not %d", g.splitItem)
+		}
+	case groupRows, groupSum:
+		if g.splitItem < 0 || g.splitItem > 3 {
+			g.Invalid("splitItem must be 0 to 3, not %d", g.splitItem)
+		}
+	default:
+		g.Invalid("groupType must be -1 (none), 0 (rows of x) or 2 (the summed axis), not %d", g.groupType)
+	}
+	if single := g.splitItem >= 2; single && len(g.y) != 1 {
+		g.Invalid("splitItem %d writes one output, but there are %d", g.splitItem, len(g.y))
+	}
+	if g.actType < 0 || g.actType > 5 || g.actType == 3 {
+		g.Invalid("actType must be 0 (none), 1 (ReLU), 2 (GELU, tanh), 4 (fast GELU) or 5 (SiLU), not %d", g.actType)
+	}
+	switch {
+	case g.listType < 0 || g.listType > 2:
+		g.Invalid("groupListType must be 0 (running sums), 1 (sizes) or 2 (pairs of group and size), not %d", g.listType)
+	case g.listType == 2 && g.groupType != groupRows:
+		g.Invalid("groupListType 2 needs groupType 0, not %d", g.groupType)
+	}
+	g.groups.check(g)
+}
+
+// checkLayout checks formats and ranks of the operands and finds which are transposed.
+func (g *grouped) checkLayout() {
+	for _, t := range g.x {
+		g.Rank(t, 2, 6)
+	}
+	for _, t := range g.weight {
+		g.Rank(t, 2, 3)
+	}
+	if g.err != nil {
+		return
+	}
+	for _, t := range slices.Concat(g.x, g.y) {
+		if isPrivate(t.Format) {
+			g.Invalid("%v must be in ND format", t)
+		}
+	}
+	g.transposedX, g.transposedWeight = g.x[0].swapped(), g.weight[0].swapped()
+	for _, t := range g.x {
+		if t.swapped() != g.transposedX {
+			g.Invalid("%v and %v: all tensors of x must be transposed, or none", g.x[0], t)
+		}
+	}
+	for _, t := range g.weight {
+		if t.swapped() != g.transposedWeight {
+			g.Invalid("%v and %v: all tensors of weight must be transposed, or none", g.weight[0], t)
+		}
+		if isPrivate(t.Format) && !isNz(t.Format) {
+			g.Invalid("%v must be in ND or FRACTAL_NZ format", t)
+		}
+	}
+	g.nz = g.nz || isNz(g.weight[0].Format)
+}
+
+// checkReserved refuses parameters that exist for later versions.
+func (g *grouped) checkReserved() {
+	for _, name := range []string{
+		"activationInputOptional", "activationQuantScaleOptional", "activationQuantOffsetOptional",
+		"activationFeatureOutOptional", "dynQuantScaleOutOptional",
+	} {
+		if len(g.list(name)) > 0 {
+			g.Invalid("%s is reserved; pass null", name)
+		}
+	}
+}
+
+// checkLimits checks sizes after the shapes are known to agree.
+func (g *grouped) checkLimits() {
+	for name, list := range map[string][]*Tensor{"x": g.x, "weight": g.weight} {
+		if len(list) > maxGroupTensor {
+			g.Invalid("%s has %d tensors; at most %d are supported", name, len(list), maxGroupTensor)
+		}
+	}
+	inner := func(t *Tensor, transposed bool) {
+		n := t.Dim(-1)
+		if transposed {
+			n = t.Dim(-2)
+		}
+		if n > maxInnerAxis {
+			g.Invalid("%v: the contiguous one of its last two dimensions is %d; at most %d is supported", t, n, maxInnerAxis)
+		}
+	}
+	for _, t := range g.x {
+		inner(t, g.transposedX)
+	}
+	for _, t := range g.weight {
+		inner(t, g.transposedWeight)
+	}
+	if !g.Has("tuningConfigOptional") {
+		return
+	}
+	rows := int64(0)
+	for _, t := range g.x {
+		rows = max(rows, t.Dim(0))
+	}
+	if hint := g.Ints("tuningConfigOptional"); len(hint) > 0 && (hint[0] < 0 || hint[0] > rows) {
+		g.Invalid("tuningConfigOptional[0] is %d; the expected rows of a group must be 0 to %d", hint[0], rows)
+	}
+}
+
+// checkWeightFormat checks weights in FRACTAL_NZ. The storage shape of the tensor is not
+// believed but made from the view, as CANN does.
+func (g *grouped) checkWeightFormat() {
+	if !g.nz {
+		return
+	}
+	rows, cols, known := int64(kernel.NZRows), int64(0), true
+	switch g.weight[0].DType {
+	case dtype.Float16, dtype.BFloat16:
+		cols = 16
+	case dtype.Int8:
+		cols = 32
+	case dtype.Int4:
+		cols = 64
+	default:
+		known = false
+	}
+	for _, t := range g.weight {
+		k, n := t.Dim(-2), t.Dim(-1)
+		if g.transposedWeight {
+			k, n = n, k
+		}
+		switch {
+		case !known:
+			g.Invalid("%v: there is no grouped product with a weight of this dtype in FRACTAL_NZ; use ND", t)
+		case k%rows != 0 || n%cols != 0:
+			g.Invalid("%v in FRACTAL_NZ: of the matrix in memory, %dx%d, rows must be a multiple of %d and columns of %d", t, k, n, rows, cols)
+		}
+		if g.err != nil {
+			return
+		}
+		t.Format = dtype.FractalNZ
+		t.Storage = nzShape(t.Shape, g.transposedWeight, cols)
+		g.checkNz(t)
+	}
+}

@@ -1,0 +1,218 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+var norms = table{
+	"RmsNorm": rmsNorm, "RmsNormGrad": rmsNormGrad, "AddRmsNorm": addRMSNorm,
+	"LayerNorm": layerNorm, "LayerNormBackward": layerNormBackward,
+}
+
+// half, bfloat and float32 are what norms and activations of transformers take.
+var transformerTypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}
+
+// gammaOf checks that gamma has the trailing dimensions of x, and returns the number of
+// leading ones.
+func gammaOf(c *Call, x, gamma *Tensor) int {
+	outer := x.Rank() - gamma.Rank()
+	if outer < 0 || gamma.Rank() == 0 || !slices.Equal(x.Shape[outer:], gamma.Shape) {
+		c.Invalid("%v must have the trailing dimensions of %v", gamma, x)
+		return 0
+	}
+	return outer
+}
+
+// statistics checks a tensor of one number per leading index of x: x's leading dimensions,
+// with or without a size of one for each normalised one.
+func statistics(c *Call, t, x *Tensor, outer int) {
+	want := slices.Clone(x.Shape[:outer])
+	if slices.Equal(t.Shape, want) {
+		return
+	}
+	for range x.Rank() - outer {
+		want = append(want, 1)
+	}
+	c.Shape(t, want, "one number for each normalised row of "+x.name)
+}
+
+func rmsNorm(c *Call) (Run, error) {
+	x, gamma, y, rstd := c.Tensor("x"), c.Tensor("gamma"), c.Tensor("yOut"), c.Tensor("rstdOut")
+	eps := c.Float("epsilon")
+	c.DType(x, transformerTypes...)
+	c.Same(x, y)
+	c.DType(gamma, dtype.Float32, x.DType)
+	c.DType(rstd, dtype.Float32)
+	outer := gammaOf(c, x, gamma)
+	statistics(c, rstd, x, outer)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), x.View(), gamma.View(), eps)
+	}, nil
+}
+
+func rmsNormGrad(c *Call) (Run, error) {
+	dy, x, rstd, gamma := c.Tensor("dy"), c.Tensor("x"), c.Tensor("rstd"), c.Tensor("gamma")
+	dx, dgamma := c.Tensor("dxOut"), c.Tensor("dgammaOut")
+	c.DType(x, transformerTypes...)
+	c.Same(x, dy, dx)
+	c.DType(rstd, dtype.Float32)
+	c.DType(dgamma, dtype.Float32, gamma.DType)
+	c.SameShape(gamma, dgamma)
+	outer := gammaOf(c, x, gamma)
+	statistics(c, rstd, x, outer)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 {
+			return zero(dgamma)
+		}
+		return kernel.RMSNormGrad(dx.View(), dgamma.View(), dy.View(), x.View(), rstd.View().Leading(outer), gamma.View())
+	}, nil
+}
+
+// zero clears an output, which may be empty.
+func zero(t *Tensor) error {
+	if t.Len() == 0 {
+		return nil
+	}
+	return kernel.Zero(t.View())
+}
+
+// addRMSNorm normalises the sum of two tensors and gives the sum too.
+func addRMSNorm(c *Call) (Run, error) {
+	x1, x2, gamma := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("gamma")
+	y, rstd, sum := c.Tensor("yOut"), c.Tensor("rstdOut"), c.Tensor("xOut")
+	eps := c.Float("epsilon")
+	c.DType(x1, transformerTypes...)
+	c.Same(x1, x2, y, sum)
+	c.DType(gamma, dtype.Float32, x1.DType)
+	c.DType(rstd, dtype.Float32)
+	outer := gammaOf(c, x1, gamma)
+	statistics(c, rstd, x1, outer)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x1.Len() == 0 {
+			return nil
+		}
+		if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), []kernel.Input{kernel.Of(x1.View()), kernel.Of(x2.View())}, kernel.Real(1)); err != nil {
+			return err
+		}
+		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
+	}, nil
+}
+
+// normalized reads normalizedShape, which must be the trailing dimensions of x, and returns
+// the first of them.
+func normalized(c *Call, x *Tensor) int {
+	shape := c.Ints("normalizedShape")
+	axis := x.Rank() - len(shape)
+	if len(shape) == 0 || axis < 0 || !slices.Equal(x.Shape[axis:], shape) {
+		c.Invalid("normalizedShape %s must be the trailing dimensions of %v", dims(shape), x)
+		return 0
+	}
+	return axis
+}
+
+// optionalView is the view of a tensor that may be absent or empty.
+func optionalView(t *Tensor) kernel.View {
+	if t == nil || t.Len() == 0 {
+		return kernel.View{}
+	}
+	return t.View()
+}
+
+// trailing is the view of a statistics or parameter tensor with n dimensions.
+func leadingView(t *Tensor, n int) kernel.View {
+	v := optionalView(t)
+	if v.Data == nil {
+		return v
+	}
+	return v.Leading(n)
+}
+
+func layerNorm(c *Call) (Run, error) {
+	x, out := c.Tensor("input"), c.Tensor("out")
+	weight, bias := c.Optional("weightOptional"), c.Optional("biasOptional")
+	mean, rstd := c.Optional("meanOutOptional"), c.Optional("rstdOutOptional")
+	eps := c.Float("eps")
+	c.DType(x, transformerTypes...)
+	c.Same(x, out)
+	axis := normalized(c, x)
+	for _, p := range []*Tensor{weight, bias} {
+		if p != nil {
+			c.Shape(p, x.Shape[axis:], "normalizedShape")
+		}
+	}
+	for _, s := range []*Tensor{mean, rstd} {
+		if s != nil {
+			statistics(c, s, x, axis)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.LayerNorm(out.View(), leadingView(mean, axis), leadingView(rstd, axis), x.View(), axis, optionalView(weight), optionalView(bias), eps)
+	}, nil
+}
+
+func layerNormBackward(c *Call) (Run, error) {
+	dy, x, mean, rstd := c.Tensor("gradOut"), c.Tensor("input"), c.Tensor("mean"), c.Tensor("rstd")
+	weight := c.Optional("weightOptional")
+	mask := c.Bools("outputMask")
+	if len(mask) != 3 {
+		c.Invalid("outputMask has %d elements; it has one for the input, the weight and the bias", len(mask))
+	}
+	wanted := func(i int, name string) *Tensor {
+		if i < len(mask) && mask[i] {
+			return c.Tensor(name)
+		}
+		return nil
+	}
+	dx, dweight, dbias := wanted(0, "gradInputOut"), wanted(1, "gradWeightOut"), wanted(2, "gradBiasOut")
+	c.DType(x, transformerTypes...)
+	c.Same(x, dy)
+	axis := normalized(c, x)
+	statistics(c, mean, x, axis)
+	statistics(c, rstd, x, axis)
+	if dx != nil {
+		c.SameShape(x, dx)
+	}
+	for _, t := range []*Tensor{dweight, dbias, weight} {
+		if t != nil {
+			c.Shape(t, x.Shape[axis:], "normalizedShape")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 {
+			for _, t := range []*Tensor{dweight, dbias} {
+				if t != nil {
+					if err := zero(t); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+		return kernel.LayerNormGrad(optionalView(dx), optionalView(dweight), optionalView(dbias), dy.View(), x.View(), axis,
+			leadingView(mean, axis), leadingView(rstd, axis), optionalView(weight))
+	}, nil
+}
