@@ -1,0 +1,137 @@
+//go:build emu
+
+package qwen_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/internal/golden"
+)
+
+// TestGoldenTraining repeats the training runs of Hugging Face's Qwen3 in PyTorch: losses of
+// every step, gradients of the first, weights after the last.
+func TestGoldenTraining(t *testing.T) {
+	for _, name := range golden.Models(t, "Qwen3ForCausalLM") {
+		t.Run(name, func(t *testing.T) { train(t, golden.Model(t, name)) })
+	}
+}
+
+func train(t *testing.T, run *golden.Training) {
+	ctx := t.Context()
+	st, reg := setUp(t)
+	cfg, err := qwen.ParseConfig(run.Config.Raw)
+	require.NoError(t, err)
+	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	for _, p := range m.Parameters() {
+		require.NoError(t, m.Set(ctx, p, run.Sub("init").Float32(p.Name)))
+	}
+	opt, err := qwen.NewOptimizer(m, qwen.AdamW{
+		LR: run.Optimizer.LR, Beta1: run.Optimizer.Betas[0], Beta2: run.Optimizer.Betas[1], Epsilon: run.Optimizer.Eps,
+		WeightDecay: run.Optimizer.WeightDecay, MaxNorm: run.Optimizer.ClipGradNorm,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opt.Close()) }()
+
+	for step := range run.Losses {
+		b := batch(run, step)
+		if step == 0 {
+			logits, err := m.Logits(ctx, b)
+			require.NoError(t, err)
+			require.NoError(t, compareValid(run, logits))
+		}
+		loss, err := m.Gradients(ctx, b)
+		require.NoError(t, err)
+		require.InEpsilon(t, run.Losses[step], loss, 1e-5, "loss of step %d", step)
+		if step == 0 {
+			for _, p := range m.Parameters() {
+				require.NoError(t, golden.CheckRMS(download(t, st, p.Grad), run.Sub("grad0").Float32(p.Name), 2e-5), p.Name)
+			}
+		}
+		norm, err := opt.Step(ctx)
+		require.NoError(t, err)
+		require.InEpsilon(t, run.GradNorms[step], norm, 1e-4, "gradient norm of step %d", step)
+	}
+	for _, p := range m.Parameters() {
+		got, want := download(t, st, p.Master), run.Sub("final").Float32(p.Name)
+		require.Len(t, got, len(want))
+		sum := 0.0
+		for i := range got {
+			d := float64(got[i]) - float64(want[i])
+			sum += d * d
+		}
+		require.LessOrEqual(t, math.Sqrt(sum/float64(len(got))), 1e-5, "weights of %s after %d steps", p.Name, len(run.Losses))
+	}
+}
+
+// batch is a step's data. The labels of the run are not shifted: position i of ours has
+// what follows, label i+1.
+func batch(run *golden.Training, step int) qwen.Batch {
+	b := qwen.Batch{Size: run.Batch, Length: run.Seq}
+	ids, labels := run.Int64("ids"), run.Int64("labels")
+	n := run.Batch * run.Seq
+	for i := step * n; i < (step+1)*n; i++ {
+		b.Inputs = append(b.Inputs, int32(ids[i]))
+		label := int32(-100)
+		if (i+1)%run.Seq != 0 {
+			label = int32(labels[i+1])
+		}
+		b.Labels = append(b.Labels, label)
+	}
+	if len(run.Lengths) > 0 {
+		for _, l := range run.Lengths {
+			b.Lengths = append(b.Lengths, int64(l))
+		}
+	}
+	return b
+}
+
+// compareValid compares the logits of the positions that are not padding.
+func compareValid(run *golden.Training, logits []float32) error {
+	want := run.Float32("logits0")
+	if len(run.Lengths) == 0 {
+		return golden.CheckRMS(logits, want, 2e-5)
+	}
+	row := run.Seq * run.Config.VocabSize
+	for b, l := range run.Lengths {
+		n := l * run.Config.VocabSize
+		if err := golden.CheckRMS(logits[b*row:b*row+n], want[b*row:b*row+n], 2e-5); err != nil {
+			return fmt.Errorf("row %d: %w", b, err)
+		}
+	}
+	return nil
+}
+
+// TestDTypesAgree: bf16 follows fp32 within the precision of its numbers.
+func TestDTypesAgree(t *testing.T) {
+	run := golden.Model(t, "qwen3")
+	ctx := t.Context()
+	st, reg := setUp(t)
+	cfg, err := qwen.ParseConfig(run.Config.Raw)
+	require.NoError(t, err)
+	m, err := qwen.New(st, reg, cfg, aclnn.BFloat16)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	for _, p := range m.Parameters() {
+		require.NoError(t, m.Set(ctx, p, run.Sub("init").Float32(p.Name)))
+	}
+	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opt.Close()) }()
+	for step := range run.Losses {
+		loss, err := m.Gradients(ctx, batch(run, step))
+		require.NoError(t, err)
+		require.InEpsilon(t, run.Losses[step], loss, 5e-3, "loss of step %d", step)
+		_, err = opt.Step(ctx)
+		require.NoError(t, err)
+	}
+	require.False(t, slices.ContainsFunc(download(t, st, m.Parameters()[0].Master), func(x float32) bool { return x != x }), "NaN in the weights")
+}

@@ -1,0 +1,78 @@
+package qwen
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// pass is one forward and backward: it makes the activations and frees them together, and
+// keeps the first error, after which it launches nothing more. So a layer reads like the
+// formula, and the error is looked at once.
+type pass struct {
+	ctx  context.Context
+	st   *acl.Stream
+	reg  *ops.Registry
+	dt   aclnn.DType // of activations
+	made []*aclnn.Tensor
+	err  error
+}
+
+// tensor makes an activation.
+func (p *pass) tensor(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+	if p.err != nil {
+		return nothing
+	}
+	t, err := aclnn.New(p.st, dt, shape...)
+	if err != nil {
+		p.err = err
+		return nothing
+	}
+	p.made = append(p.made, t)
+	return t
+}
+
+// nothing stands in for tensors after an error: no launch sees it.
+var nothing = new(aclnn.Tensor)
+
+// like makes an activation with the shape and dtype of another.
+func (p *pass) like(t *aclnn.Tensor) *aclnn.Tensor { return p.tensor(t.DType(), t.Shape()...) }
+
+// run runs an operator unless something failed before.
+func run[A any](p *pass, op *ops.Op[A], args *A) {
+	if p.err == nil {
+		p.err = op.Run(p.ctx, p.st, args)
+	}
+}
+
+// launch runs an aclnn operator unless something failed before.
+func launch[P any](p *pass, operator func(*acl.Stream, P) error, params P) {
+	if p.err == nil {
+		p.err = operator(p.st, params)
+	}
+}
+
+// add is x += y.
+func (p *pass) add(x, y *aclnn.Tensor) {
+	launch(p, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: x, Other: y, Alpha: aclnn.Float(1)})
+}
+
+// sum is x + y in a new tensor.
+func (p *pass) sum(x, y *aclnn.Tensor) *aclnn.Tensor {
+	out := p.like(x)
+	launch(p, aclnn.Add, aclnn.AddParams{Self: x, Other: y, Alpha: aclnn.Float(1), Out: out})
+	return out
+}
+
+// close frees the activations, in stream order.
+func (p *pass) close() error {
+	var err error
+	for _, t := range p.made {
+		err = errors.Join(err, t.Close())
+	}
+	p.made = nil
+	return err
+}

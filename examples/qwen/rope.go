@@ -1,0 +1,85 @@
+package qwen
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
+// seen, [1, length, 1, head dim], the second half of a row repeating the first.
+type ropeTable struct {
+	length   int64
+	cos, sin *aclnn.Tensor
+}
+
+// get returns the tables of the first length positions.
+func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) (rotation, error) {
+	if length > r.length {
+		if err := r.make(ctx, st, c, dt, length); err != nil {
+			return rotation{}, err
+		}
+	}
+	return rotation{cos: r.cos.Narrow(1, 0, length), sin: r.sin.Narrow(1, 0, length)}, nil
+}
+
+func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) error {
+	if err := r.close(); err != nil {
+		return err
+	}
+	half := c.HeadDim / 2
+	cos, sin := make([]float32, int(length)*c.HeadDim), make([]float32, int(length)*c.HeadDim)
+	for s := range int(length) {
+		for i := range half {
+			// In float32, as the reference computes it.
+			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(c.HeadDim))))
+			sine, cosine := math.Sincos(float64(float32(s) * frequency))
+			for _, at := range []int{s*c.HeadDim + i, s*c.HeadDim + i + half} {
+				cos[at], sin[at] = float32(cosine), float32(sine)
+			}
+		}
+	}
+	for _, table := range []struct {
+		to     **aclnn.Tensor
+		values []float32
+	}{{&r.cos, cos}, {&r.sin, sin}} {
+		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(c.HeadDim))
+		if err != nil {
+			return errors.Join(err, r.close())
+		}
+		*table.to = t
+	}
+	r.length = length
+	return nil
+}
+
+func (r *ropeTable) close() error {
+	err := errors.Join(r.cos.Close(), r.sin.Close())
+	*r = ropeTable{}
+	return err
+}
+
+// upload makes a tensor of the given dtype from float32 values.
+func upload(ctx context.Context, st *acl.Stream, dt aclnn.DType, values []float32, shape ...int64) (*aclnn.Tensor, error) {
+	t, err := aclnn.New(st, aclnn.Float32, shape...)
+	if err != nil {
+		return nil, err
+	}
+	if err := aclnn.CopyToDevice(ctx, st, t, values); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if dt == aclnn.Float32 {
+		return t, nil
+	}
+	out, err := aclnn.New(st, dt, shape...)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if err := aclnn.Cast(st, aclnn.CastParams{Self: t, Dtype: dt, Out: out}); err != nil {
+		return nil, errors.Join(err, t.Close(), out.Close())
+	}
+	return out, t.Close()
+}

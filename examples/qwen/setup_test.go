@@ -1,0 +1,43 @@
+//go:build emu
+
+package qwen_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// setUp opens device 0 with a stream and the operators; everything is closed when the test
+// ends, and nothing may be left alive then.
+func setUp(t *testing.T) (*acl.Stream, *ops.Registry) {
+	rt, err := acl.Open(acl.Config{})
+	require.NoError(t, err)
+	dev, err := rt.Device(0)
+	require.NoError(t, err)
+	st, err := dev.NewStream()
+	require.NoError(t, err)
+	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, reg.Close())
+		require.NoError(t, st.Close())
+		require.NoError(t, dev.Close())
+		require.NoError(t, rt.Close())
+		for kind, n := range acl.Live() {
+			require.Zero(t, n, "%v left open", kind)
+		}
+	})
+	return st, reg
+}
+
+// download reads a float32 tensor.
+func download(t *testing.T, st *acl.Stream, x *aclnn.Tensor) []float32 {
+	values := make([]float32, x.Len())
+	require.NoError(t, aclnn.CopyFromDevice(t.Context(), st, values, x))
+	return values
+}

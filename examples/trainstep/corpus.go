@@ -1,0 +1,153 @@
+package main
+
+import (
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// own is the text to learn from when there is no other: the program itself.
+//
+//go:embed *.go
+var own embed.FS
+
+// corpus is a long sequence of tokens that batches are cut from.
+type corpus struct {
+	tokens []int32
+	vocab  int    // tokens are below this
+	source string // where the tokens come from, for people
+}
+
+// loadCorpus reads tokens: a file of bytes, a .bin file of little-endian uint16 token ids,
+// or a folder, whose sources and documents are joined. An empty path looks for the Go
+// module around the working folder, and falls back to this program's own sources.
+func loadCorpus(path string) (*corpus, error) {
+	if path == "" {
+		root, err := moduleRoot()
+		if err != nil {
+			text, err := readTree(own)
+			return byteCorpus(text, "this program's sources"), err
+		}
+		path = root
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		text, err := readTree(os.DirFS(path))
+		return byteCorpus(text, "the text files of "+path), err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(path, ".bin") {
+		return tokenCorpus(data, path)
+	}
+	return byteCorpus(data, path), nil
+}
+
+// moduleRoot finds the folder with go.mod at or above the working folder.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the working folder")
+		}
+		dir = up
+	}
+}
+
+// readTree joins the hand-written text files below a folder, in path order. Generated and
+// hidden files teach a small model little but their repetition.
+func readTree(files fs.FS) ([]byte, error) {
+	var text []byte
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if name != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "build") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasPrefix(name, "zz_") || !slices.Contains([]string{".go", ".md", ".c", ".h", ".txt"}, filepath.Ext(name)) {
+			return nil
+		}
+		b, err := fs.ReadFile(files, path)
+		text = append(append(text, b...), '\n')
+		return err
+	})
+	return text, err
+}
+
+func byteCorpus(text []byte, source string) *corpus {
+	c := &corpus{tokens: make([]int32, len(text)), vocab: 256, source: source}
+	for i, b := range text {
+		c.tokens[i] = int32(b)
+	}
+	return c
+}
+
+func tokenCorpus(data []byte, source string) (*corpus, error) {
+	if len(data)%2 != 0 {
+		return nil, fmt.Errorf("%s: %d bytes are no sequence of 16-bit tokens", source, len(data))
+	}
+	c := &corpus{tokens: make([]int32, len(data)/2), source: source}
+	for i := range c.tokens {
+		t := int32(binary.LittleEndian.Uint16(data[2*i:]))
+		c.tokens[i] = t
+		c.vocab = max(c.vocab, int(t)+1)
+	}
+	return c, nil
+}
+
+// unigramLoss is the cross-entropy, in nats per token, of the best model that knows token
+// frequencies only: what a model that has learned nothing of order reaches.
+func (c *corpus) unigramLoss() float64 {
+	counts := make(map[int32]int)
+	for _, t := range c.tokens {
+		counts[t]++
+	}
+	n := float64(len(c.tokens))
+	loss := 0.0
+	for _, k := range counts {
+		p := float64(k) / n
+		loss -= p * math.Log(p)
+	}
+	return loss
+}
+
+// batch cuts random windows of length+1 tokens; the inputs are a window without its last
+// token, the labels without its first. Which windows depends on seed and step only, so that
+// a resumed run sees what an uninterrupted one would.
+func (c *corpus) batch(seed uint64, step, size, length int) (inputs, labels []int32, err error) {
+	if len(c.tokens) < length+2 {
+		return nil, nil, fmt.Errorf("%s has %d tokens, a sequence needs %d", c.source, len(c.tokens), length+2)
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(step)))
+	for range size {
+		at := rng.IntN(len(c.tokens) - length - 1)
+		inputs = append(inputs, c.tokens[at:at+length]...)
+		labels = append(labels, c.tokens[at+1:at+1+length]...)
+	}
+	return inputs, labels, nil
+}
