@@ -62,8 +62,12 @@ func (o *Optimizer) Close() error {
 func (o *Optimizer) Steps() int { return o.steps }
 
 // Step clips the gradients and updates the weights. It returns the gradients' norm before
-// clipping.
+// clipping. Once it has begun, the end of ctx does not stop it: the weights are of one step.
 func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	ctx = context.WithoutCancel(ctx)
 	p := &pass{ctx: ctx, st: o.m.st, reg: o.m.reg, dt: o.m.dt}
 	defer func() { err = errors.Join(err, p.close()) }()
 	grads := make([]*aclnn.Tensor, len(o.m.params.all))

@@ -85,6 +85,9 @@ func (t *trainer) train(ctx context.Context, out io.Writer) error {
 			break
 		}
 		loss, norm, err := t.step(ctx)
+		if interrupted = ctx.Err(); err != nil && interrupted != nil {
+			break // in the middle of a step, before it changed a weight
+		}
 		if err != nil {
 			return err
 		}
@@ -92,19 +95,24 @@ func (t *trainer) train(ctx context.Context, out io.Writer) error {
 		rate := float64((n-first)*o.batch*o.seq) / time.Since(start).Seconds()
 		fmt.Fprintf(out, "\rstep %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s ", n, o.steps, loss, norm, rate)
 		if o.save != "" && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {
-			if err := qwen.Save(ctx, o.save, t.model, t.optimizer, nil); err != nil {
+			if err := t.save(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	fmt.Fprintln(out)
 	if o.save != "" {
-		if err := qwen.Save(context.WithoutCancel(ctx), o.save, t.model, t.optimizer, nil); err != nil {
+		if err := t.save(ctx); err != nil {
 			return err
 		}
 	}
 	t.sumUp(out, time.Since(start))
 	return interrupted
+}
+
+// save writes the checkpoint; an interrupt does not cut it short.
+func (t *trainer) save(ctx context.Context) error {
+	return qwen.Save(context.WithoutCancel(ctx), t.options.save, t.model, t.optimizer, nil)
 }
 
 // sumUp draws the losses and compares them with what byte frequencies alone give.

@@ -1,0 +1,131 @@
+//go:build emu
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+)
+
+// tiny are flags of a model that trains in a moment.
+func tiny(more ...string) []string {
+	return append([]string{
+		"-data", "testdata/rhyme.txt", "-layers", "1", "-hidden", "64", "-intermediate", "128", "-heads", "4", "-kv-heads", "2",
+		"-head-dim", "16", "-batch", "4", "-seq", "64", "-warmup", "5",
+	}, more...)
+}
+
+// trained runs the program and returns its output and the loss of its last line.
+func trained(t *testing.T, flags ...string) (out string, last float64) {
+	o, err := parseFlags(flags, t.Output())
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, run(t.Context(), o, &b))
+	for kind, n := range acl.Live() {
+		require.Zero(t, n, "%v left open", kind)
+	}
+	steps := regexp.MustCompile(`loss ([0-9.]+)  gradient`).FindAllStringSubmatch(b.String(), -1)
+	require.NotEmpty(t, steps, b.String())
+	last, err = strconv.ParseFloat(steps[len(steps)-1][1], 64)
+	require.NoError(t, err)
+	return b.String(), last
+}
+
+// TestLearnsMoreThanFrequencies: order can be learned, and the loss says so.
+func TestLearnsMoreThanFrequencies(t *testing.T) {
+	for _, dtype := range []string{"fp32", "bf16"} {
+		t.Run(dtype, func(t *testing.T) {
+			out, _ := trained(t, tiny("-steps", "60", "-dtype", dtype)...)
+			sums := regexp.MustCompile(`loss ([0-9.]+) over the last steps, ([0-9.]+) for a unigram`).FindStringSubmatch(out)
+			require.Len(t, sums, 3, out)
+			loss, _ := strconv.ParseFloat(sums[1], 64)
+			unigram, _ := strconv.ParseFloat(sums[2], 64)
+			require.Less(t, loss, 0.7*unigram)
+		})
+	}
+}
+
+// TestResumeGoesOnExactly: stopping and resuming changes nothing.
+func TestResumeGoesOnExactly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "checkpoint.safetensors")
+	_, whole := trained(t, tiny("-steps", "12")...)
+	// The learning rate depends on the last step, so the first half must know it: it is
+	// interrupted rather than asked for fewer steps.
+	o, err := parseFlags(tiny("-steps", "12", "-save", file, "-save-every", "6"), t.Output())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("step 6/12")) {
+			cancel()
+		}
+		return len(p), nil
+	})
+	require.ErrorIs(t, run(ctx, o, w), context.Canceled)
+	_, resumed := trained(t, tiny("-steps", "12", "-resume", file)...)
+	require.Equal(t, whole, resumed)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestBadFlags(t *testing.T) {
+	for _, flags := range [][]string{
+		{"-steps", "0"}, {"-model", "a", "-resume", "b"}, {"-nonsense"},
+	} {
+		_, err := parseFlags(flags, t.Output())
+		require.Error(t, err, "%v", flags)
+	}
+	for _, c := range []struct {
+		flags []string
+		text  string
+	}{
+		{tiny("-dtype", "fp8"), "-dtype"}, {tiny("-heads", "3"), "multiple"}, {tiny("-data", "testdata/none"), "no such file"},
+		{tiny("-seq", "100000"), "tokens"}, {tiny("-device", "99"), "99"},
+	} {
+		o, err := parseFlags(c.flags, t.Output())
+		require.NoError(t, err)
+		require.ErrorContains(t, run(t.Context(), o, new(bytes.Buffer)), c.text, "%v", c.flags)
+		for kind, n := range acl.Live() {
+			require.Zero(t, n, "%v left open after %v", kind, c.flags)
+		}
+	}
+}
+
+func TestUnigramLoss(t *testing.T) {
+	c := byteCorpus([]byte("aabb"), "test")
+	require.InDelta(t, 0.6931, c.unigramLoss(), 1e-4)
+	c, err := tokenCorpus([]byte{1, 0, 0, 1}, "test")
+	require.NoError(t, err)
+	require.Equal(t, []int32{1, 256}, c.tokens)
+	require.Equal(t, 257, c.vocab)
+	_, err = tokenCorpus([]byte{1}, "test")
+	require.Error(t, err)
+}
+
+func TestBatchDependsOnSeedAndStep(t *testing.T) {
+	c := byteCorpus([]byte(fmt.Sprintf("%01000d", 7)), "test")
+	for i := range c.tokens {
+		c.tokens[i] = int32(i % 256)
+	}
+	a, labels, err := c.batch(1, 3, 2, 10)
+	require.NoError(t, err)
+	b, _, err := c.batch(1, 3, 2, 10)
+	require.NoError(t, err)
+	other, _, err := c.batch(1, 4, 2, 10)
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+	require.NotEqual(t, a, other)
+	for i := range a {
+		require.Equal(t, (a[i]+1)%256, labels[i], "a label is what follows")
+	}
+}
