@@ -1,0 +1,192 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+)
+
+func attention(r *ops.Registry) *ops.Op[ops.AttentionArgs]         { return r.Attention }
+func attentionGrad(r *ops.Registry) *ops.Op[ops.AttentionGradArgs] { return r.AttentionGrad }
+
+func int64s(v []int) []int64 { return convert(v, func(n int) int64 { return int64(n) }) }
+
+// masks are the ways to say what the mask of a case is: by its rule, and cell by cell.
+func masks(b *bench, c *golden.Case) map[string]mask.Mask {
+	mode := c.Text("mode")
+	if mode == "none" {
+		return map[string]mask.Mask{"nil": nil, "none": mask.None{}}
+	}
+	cells := c.Bytes("mask")
+	shape := shapeOf(c, "mask")
+	visible, additive, wide := make([]byte, len(cells)), make([]float32, len(cells)), make([]int32, len(cells))
+	for i, hidden := range cells {
+		visible[i], additive[i], wide[i] = 1-hidden, float32(hidden)*-3e38, int32(hidden)*7
+	}
+	all := map[string]mask.Mask{
+		"hidden":   mask.Dense{Tensor: data(b, aclnn.Uint8, cells, shape...)},
+		"integers": mask.Dense{Tensor: data(b, aclnn.Int32, wide, shape...)},
+		"visible":  mask.Dense{Tensor: data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
+		"additive": mask.Dense{Tensor: b.floats(aclnn.Float32, additive, shape...), Meaning: mask.Additive},
+	}
+	switch mode {
+	case "causal_top_left":
+		all["rule"] = mask.Causal{}
+		all["band"] = mask.Band{Pre: int64(c.Int("Sq"))}
+	case "causal_bottom_right":
+		all["rule"] = mask.Causal{Anchor: mask.BottomRight}
+	case "band":
+		all["rule"] = mask.Band{Pre: int64(c.Int("pre")), Next: int64(c.Int("next"))}
+	case "prefix":
+		all["rule"] = mask.Prefix{Lengths: int64s(c.Ints("prefix"))}
+	case "padding":
+		all["rule"] = mask.Padding{Lengths: int64s(c.Ints("lengths"))}
+		all["keys"] = mask.Padding{Valid: validKeys(c)}
+	case "causal_padding":
+		all["rule"] = mask.Padding{Lengths: int64s(c.Ints("lengths")), Causal: true, Exact: true}
+	default:
+		b.t.Fatalf("the mode %q is new", mode)
+	}
+	return all
+}
+
+// validKeys is the 2-D mask of a case with padding.
+func validKeys(c *golden.Case) []bool {
+	var valid []bool
+	for _, n := range c.Ints("lengths") {
+		for j := range c.Int("Skv") {
+			valid = append(valid, j < n)
+		}
+	}
+	return valid
+}
+
+// in copies a tensor of layout BNSD into another layout.
+func (b *bench) in(l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
+	view := bnsd(l, t)
+	out := b.empty(t.DType(), view.Shape()...)
+	require.NoError(b.t, aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: out, Src: view}))
+	switch l {
+	case ops.BSH:
+		return out.Reshape(out.Dim(0), out.Dim(1), -1)
+	case ops.SBH:
+		return out.Reshape(out.Dim(0), out.Dim(1), -1)
+	}
+	return out
+}
+
+// bnsd views [B,N,S,D] as the four dimensions of a layout.
+func bnsd(l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
+	switch l {
+	case ops.BSH, ops.BSND:
+		return t.Permute(0, 2, 1, 3)
+	case ops.SBH:
+		return t.Permute(2, 0, 1, 3)
+	}
+	return t
+}
+
+// back views a tensor of a layout as [B,N,S,D].
+func back(l ops.Layout, t *aclnn.Tensor, heads int64) *aclnn.Tensor {
+	switch l {
+	case ops.BSH:
+		return t.Reshape(t.Dim(0), t.Dim(1), heads, -1).Permute(0, 2, 1, 3)
+	case ops.SBH:
+		return t.Reshape(t.Dim(0), t.Dim(1), heads, -1).Permute(1, 2, 0, 3)
+	case ops.BSND:
+		return t.Permute(0, 2, 1, 3)
+	}
+	return t
+}
+
+func TestGoldenAttention(t *testing.T) {
+	for _, c := range golden.Cases(t, "attention") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+				for name, m := range masks(b, c) {
+					if !b.goldenAttention(c, name, m, ops.BNSD) {
+						return false
+					}
+				}
+				for _, l := range []ops.Layout{ops.BSH, ops.SBH, ops.BSND} {
+					b.goldenAttention(c, string(l), masks(b, c)["rule"], l)
+				}
+				return true
+			})
+		})
+	}
+}
+
+func (b *bench) goldenAttention(c *golden.Case, name string, m mask.Mask, l ops.Layout) bool {
+	b.t.Helper()
+	a := ops.AttentionArgs{
+		Query: b.in(l, b.golden(c, "q")), Key: b.in(l, b.golden(c, "k")), Value: b.in(l, b.golden(c, "v")),
+		Layout: l, Heads: c.Int("Nq"), Mask: m, Scale: c.Float("scale"),
+	}
+	n, nkv := int64(c.Int("Nq")), int64(c.Int("Nkv"))
+	dOut := b.in(l, b.golden(c, "dout"))
+	a.Out = b.empty(c.DType, dOut.Shape()...)
+	stats := append(shapeOf(c, "softmax_max"), 8)
+	a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, stats...), b.empty(aclnn.Float32, stats...)
+	if c.HasTensor("pse") {
+		a.Bias, a.BiasKind = b.golden(c, "pse"), ops.BiasBeforeScale
+	}
+	g := &ops.AttentionGradArgs{
+		AttentionArgs: a, DOut: dOut, DQuery: b.empty(c.DType, a.Query.Shape()...),
+		DKey: b.empty(c.DType, a.Key.Shape()...), DValue: b.empty(c.DType, a.Value.Shape()...),
+	}
+	if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+		return false
+	}
+	run(b, b.Attention, &a)
+	limit := tolerance(c.DType)
+	b.near(name+" out", back(l, a.Out, n), c.Float32("out"), limit)
+	b.near(name+" max", a.SoftmaxMax.Select(3, 0), c.Float32("softmax_max"), 1e-5)
+	b.near(name+" sum", a.SoftmaxSum.Select(3, 7), c.Float32("softmax_sum"), 1e-5)
+	run(b, b.AttentionGrad, g)
+	b.near(name+" dq", back(l, g.DQuery, n), c.Float32("dq"), 2*limit)
+	b.near(name+" dk", back(l, g.DKey, nkv), c.Float32("dk"), 2*limit)
+	b.near(name+" dv", back(l, g.DValue, nkv), c.Float32("dv"), 2*limit)
+	return true
+}
+
+func TestGoldenPackedAttention(t *testing.T) {
+	for _, c := range golden.Cases(t, "attention_varlen") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+				m := mask.Varlen{CuQueries: int64s(c.Ints("cu_q")), CuKeys: int64s(c.Ints("cu_kv"))}
+				if c.Bool("causal") {
+					m.Within = mask.Causal{Anchor: mask.BottomRight}
+				}
+				q := b.golden(c, "q")
+				a := ops.AttentionArgs{
+					Query: q, Key: b.golden(c, "k"), Value: b.golden(c, "v"), Layout: ops.TND, Mask: m, Scale: c.Float("scale"),
+					Out:        b.empty(c.DType, shapeOf(c, "out")...),
+					SoftmaxMax: b.empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8), SoftmaxSum: b.empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8),
+				}
+				g := &ops.AttentionGradArgs{
+					AttentionArgs: a, DOut: b.golden(c, "dout"), DQuery: b.empty(c.DType, a.Query.Shape()...),
+					DKey: b.empty(c.DType, a.Key.Shape()...), DValue: b.empty(c.DType, a.Value.Shape()...),
+				}
+				if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+					return false
+				}
+				run(b, b.Attention, &a)
+				limit := tolerance(c.DType)
+				b.near("out", a.Out, c.Float32("out"), limit)
+				run(b, b.AttentionGrad, g)
+				b.near("dq", g.DQuery, c.Float32("dq"), 2*limit)
+				b.near("dk", g.DKey, c.Float32("dk"), 2*limit)
+				b.near("dv", g.DValue, c.Float32("dv"), 2*limit)
+				return true
+			})
+		})
+	}
+}

@@ -1,0 +1,16 @@
+// Package ops is what a model needs: attention, linear layers, norms, rotary embedding,
+// gated activations, losses, the optimiser, each with its gradient beside it, each
+// dispatched among kernels.
+//
+//	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+//	err = reg.RMSNorm.Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: r})
+//	fmt.Println(reg.Attention.Explain(&args)) // which kernel, and why not the others
+//
+// Arguments are checked before anything is launched. The kernel is chosen by a pure
+// function of the environment and the signature of the arguments; Pin fixes it, and then
+// nothing replaces it silently. Outputs are the caller's tensors; scratch tensors come from
+// the stream's caching allocator and return to it in stream order.
+//
+// The package keeps no autograd tape and no module tree: examples/trainstep shows how a
+// model strings forward and backward together.
+package ops

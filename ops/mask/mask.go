@@ -1,0 +1,176 @@
+package mask
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/aclnn"
+)
+
+// Mask is one of the types of this package: None, Causal, Band, Prefix, Padding, Dense or
+// Varlen. A nil Mask is None.
+type Mask interface {
+	fmt.Stringer
+	// decide is Decide for this kind.
+	decide(s Shape) (Decision, error)
+	// pattern is the cells that stay visible, for kinds that the host knows.
+	pattern(s Shape) Pattern
+}
+
+// Layout is the order of dimensions of query, key, value and output, in CANN's words.
+type Layout string
+
+// Layouts: B batch, S sequence, N heads, D head dimension, H = N·D, T all tokens of packed
+// sequences.
+const (
+	BSH  Layout = "BSH"
+	SBH  Layout = "SBH"
+	BSND Layout = "BSND"
+	BNSD Layout = "BNSD"
+	TND  Layout = "TND"
+)
+
+// Shape is what a decision depends on besides the mask.
+type Shape struct {
+	Layout  Layout
+	Batch   int64 // 1 in TND, where Varlen has the sequences
+	Heads   int64 // of the query
+	Queries int64 // Sq, or all query tokens in TND
+	Keys    int64 // Skv, or all key tokens in TND
+}
+
+func (s Shape) String() string {
+	return fmt.Sprintf("%s with B=%d, N=%d, Sq=%d, Skv=%d", s.Layout, s.Batch, s.Heads, s.Queries, s.Keys)
+}
+
+// Anchor says which corner of the score matrix a rule starts from. They differ when there
+// are more keys than queries, as with a cache.
+type Anchor int
+
+const (
+	// TopLeft aligns the first query with the first key, as PyTorch's is_causal does.
+	TopLeft Anchor = iota
+	// BottomRight aligns the last query with the last key, as flash-attention does.
+	BottomRight
+)
+
+func (a Anchor) String() string {
+	if a == BottomRight {
+		return "bottom-right"
+	}
+	return "top-left"
+}
+
+// None hides nothing: every query sees every key.
+type None struct{}
+
+func (None) String() string { return "none" }
+
+// Causal hides later keys. A query sees the keys up to its own position, counted from the
+// anchor.
+type Causal struct{ Anchor Anchor }
+
+func (m Causal) String() string { return "causal " + m.Anchor.String() }
+
+// Band is a window around a query's position: Pre keys before it, itself, and Next keys
+// after it. A causal window of W keys is Band{Pre: W − 1}. Negative values move an end past
+// the position.
+type Band struct {
+	Pre, Next int64
+	Anchor    Anchor
+}
+
+func (m Band) String() string { return fmt.Sprintf("band -%d..+%d %v", m.Pre, m.Next, m.Anchor) }
+
+// Prefix is causal from the bottom-right corner, but the first keys are visible to all
+// queries.
+type Prefix struct {
+	Lengths []int64 // keys visible to all, one per batch item or sequence
+}
+
+func (m Prefix) String() string { return fmt.Sprintf("prefix of %d sequences", len(m.Lengths)) }
+
+// Padding hides keys that are padding. Give Lengths or Valid, both in host memory.
+type Padding struct {
+	Lengths []int64 // valid keys of each batch item, which stand first
+	Valid   []bool  // [B, Skv] in row-major order: true where there is a token
+	Causal  bool    // hide later keys as well; needs as many queries as keys
+	// Exact keeps also the rows of padding queries as the mask says. Without it they are
+	// unspecified where that saves the dense mask: the rows of valid queries are the same, and
+	// so are all gradients if nothing flows back into padding rows.
+	Exact bool
+}
+
+func (m Padding) String() string {
+	s := "padding"
+	if m.Causal {
+		s = "causal padding"
+	}
+	if m.Exact {
+		s = "exact " + s
+	}
+	return s
+}
+
+// Meaning is what the elements of a dense mask say.
+type Meaning int
+
+const (
+	// Hidden: nonzero hides the key, as CANN has it. Any bool or integer dtype.
+	Hidden Meaning = iota
+	// Visible: nonzero shows the key, as PyTorch's boolean masks have it. Any bool or integer dtype.
+	Visible
+	// Additive: a floating-point tensor that is added to the scores; negative hides. It must
+	// hold only 0 and large negative values: finite biases belong into the bias of attention.
+	Additive
+)
+
+func (m Meaning) String() string { return [...]string{"hidden", "visible", "additive"}[m] }
+
+// Dense is a mask of cells in device memory, [Sq,Skv], [1,1,Sq,Skv], [B,1,Sq,Skv] or
+// [B,N,Sq,Skv]; also [B,1,1,Skv] and [1,1,1,Skv], which are expanded. In TND it is
+// [longest Sq, longest Skv], and every sequence uses the upper left corner.
+type Dense struct {
+	Tensor  *aclnn.Tensor
+	Meaning Meaning
+	// CausalRightPadded says that the mask is the causal one with padding, if any, on the
+	// right, so that attention may use the device's compressed causal mask instead. Rows of
+	// padding queries are then unspecified.
+	CausalRightPadded bool
+}
+
+func (m Dense) String() string { return fmt.Sprintf("dense %v %v", m.Meaning, m.Tensor) }
+
+// Varlen is for packed sequences (layout TND): tokens see only their own sequence, and in
+// it what Within says.
+type Varlen struct {
+	// CuQueries and CuKeys are where sequences end, cumulative, with or without a leading 0:
+	// lengths 2, 3 are {2, 5} or {0, 2, 5}. Nil CuKeys means CuQueries.
+	CuQueries, CuKeys []int64
+	// Within is None, Causal, Band, Prefix or Dense; nil is None.
+	Within Mask
+}
+
+func (m Varlen) String() string {
+	within := Mask(None{})
+	if m.Within != nil {
+		within = m.Within
+	}
+	return fmt.Sprintf("%v in %d sequences", within, len(ends(m.CuQueries)))
+}
+
+// ends drops the leading zero of cumulative lengths, which would be one empty sequence more.
+func ends(cu []int64) []int64 {
+	if len(cu) > 0 && cu[0] == 0 {
+		return cu[1:]
+	}
+	return cu
+}
+
+// CuSeqLens is the cumulative lengths of sequences, with the leading 0.
+func CuSeqLens(lengths []int64) []int64 {
+	cu := make([]int64, len(lengths)+1)
+	for i, n := range lengths {
+		cu[i+1] = cu[i] + n
+	}
+	return cu
+}
