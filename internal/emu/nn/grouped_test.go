@@ -62,7 +62,7 @@ func inNz(t testing.TB, x *Tensor) *Tensor {
 	return nz
 }
 
-// groupedMM runs V5, or V2 for another groupType than 0, with splitItem 2.
+// groupedArgs are the arguments with one tensor in every list and one output.
 func groupedArgs(x, w, list, y *Tensor) args {
 	return args{"x": single(x), "weight": single(w), "groupListOptional": list, "splitItem": 2, "out": single(y)}
 }
@@ -124,8 +124,9 @@ func TestGoldenGroupedMatmul(t *testing.T) {
 				for range 2 {
 					run(t, "GroupedMatmulAdd", args{"x": x, "weight": dy, "groupList": list, "yRef": sum, "transposeX": true, "groupType": 2})
 				}
+				got := values(sum)
 				for i, want := range c.Float32("dw") {
-					require.InDelta(t, 1+2*want, values(sum)[i], 1e-4*max(1, math.Abs(float64(want))))
+					require.InDelta(t, 1+2*want, got[i], 1e-4*max(1, math.Abs(float64(want))))
 				}
 			}
 		})
