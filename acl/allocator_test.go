@@ -64,6 +64,26 @@ func TestCacheWaitsForUsers(t *testing.T) {
 	}
 }
 
+// TestCacheTakesBackWithoutWaiting: once the second stream has passed, the memory is used
+// again without another call to the device's allocator.
+func TestCacheTakesBackWithoutWaiting(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	owner, user := newStream(t, dev), newStream(t, dev)
+	require.NoError(t, dev.Allocator().EmptyCache(background))
+	buf, err := owner.Malloc(24 << 20)
+	require.NoError(t, err)
+	at := buf.Address()
+	release := hold(t, user)
+	require.NoError(t, user.Memset(buf, 1, 1))
+	require.NoError(t, buf.Close())
+	assert.NotEqual(t, at, malloc(t, owner, 24<<20).Address())
+	release()
+	require.NoError(t, user.Synchronize(background))
+	before := dev.Allocator().Stats()
+	assert.Equal(t, at, malloc(t, owner, 24<<20).Address())
+	assert.Equal(t, before.DeviceMallocs, dev.Allocator().Stats().DeviceMallocs)
+}
+
 func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
 	dev := openDevice(t, openRuntime(t), 0)
 	st := newStream(t, dev)

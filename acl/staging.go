@@ -73,9 +73,11 @@ func (s *staging) acquire(ctx context.Context, size uint64, wait bool) (b *slotB
 	return b, true, nil
 }
 
-// ready waits for the slot's last copy, and allocates the slot at its first use.
+// ready waits for the slot's last copy, and allocates the slot at its first use. That the
+// copy, or work before it, has failed is for the synchronise of its own stream to tell.
 func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
-	if err := b.wait(ctx); err != nil {
+	var e *Error
+	if err := b.wait(ctx); errors.As(err, &e) && e.Damage() != DamageWork {
 		return err
 	}
 	if b.addr != 0 {
@@ -86,27 +88,26 @@ func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	return err
 }
 
-// wait waits for the copy that uses the slot.
+// wait waits for the copy that uses the slot, and returns what failed in it or before it. A
+// slot whose wait was interrupted is still in use.
 func (b *slotBuffer) wait(ctx context.Context) error {
 	f := b.fence
 	if f == nil {
 		return nil
 	}
+	var failed error
 	if !f.q.gone.Load() {
 		cut, err := f.scope.wait(ctx, synchronizeEvent, f.handle, false)
 		if cut {
 			return f.q.interrupted("acl.staging", ctx)
 		}
 		if err != nil {
-			err = f.q.fault(err)
-			f.Release()
-			b.fence = nil
-			return err
+			failed = f.q.fault(err)
 		}
 	}
 	f.Release()
 	b.fence = nil
-	return nil
+	return failed
 }
 
 // release puts a slot back; its fence, if it has one, tells when it is free.

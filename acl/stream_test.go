@@ -168,6 +168,27 @@ func TestAbort(t *testing.T) {
 	assert.EqualValues(t, 42, got[0])
 }
 
+// TestDeviceAbort drops the work of all streams.
+func TestDeviceAbort(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st, other := newStream(t, dev), newStream(t, dev)
+	var releases []func()
+	for _, s := range []*acl.Stream{st, other} {
+		releases = append(releases, hold(t, s))
+	}
+	aborted := make(chan error)
+	go func() { aborted <- dev.Abort(time.Minute) }()
+	for _, release := range releases {
+		release()
+	}
+	require.NoError(t, <-aborted)
+	for _, s := range []*acl.Stream{st, other} {
+		if err := s.Synchronize(background); err != nil {
+			require.ErrorIs(t, err, acl.ErrAborted)
+		}
+	}
+}
+
 func TestStopIsOfNewerVersions(t *testing.T) {
 	st := openStream(t)
 	if err := st.Stop(); err != nil {

@@ -1,0 +1,236 @@
+package acl_test
+
+import (
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// tensors makes float32 tensors on a stream, closed with the test.
+func tensors(t testing.TB, st *acl.Stream, n int, shape ...int64) []*aclnn.Tensor {
+	t.Helper()
+	out := make([]*aclnn.Tensor, n)
+	for i := range out {
+		x, err := aclnn.New(st, aclnn.Float32, shape...)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, x.Close()) })
+		values := make([]float32, x.Len())
+		for j := range values {
+			values[j] = float32(math.Sin(float64(i*1000 + j)))
+		}
+		require.NoError(t, aclnn.CopyToDevice(background, st, x, values))
+		out[i] = x
+	}
+	return out
+}
+
+func add(st *acl.Stream, x, y, out *aclnn.Tensor) error {
+	return aclnn.Add(st, aclnn.AddParams{Self: x, Other: y, Alpha: aclnn.Float(1), Out: out})
+}
+
+// attend runs attention forward and backward, whose backward needs a workspace that grows
+// with the sequence, and returns a gradient.
+func attend(t testing.TB, st *acl.Stream, sequence int64) []float32 {
+	t.Helper()
+	x := tensors(t, st, 8, 1, sequence, 16)
+	stats := tensors(t, st, 2, 1, 2, sequence, 8)
+	require.NoError(t, aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
+		Query: x[0], Key: x[1], Value: x[2], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
+		HeadNum: 2, InputLayout: "BSH", SoftmaxMaxOut: stats[0], SoftmaxSumOut: stats[1], AttentionOutOut: x[3],
+	}))
+	require.NoError(t, aclnn.FlashAttentionScoreGrad(st, aclnn.FlashAttentionScoreGradParams{
+		Query: x[0], KeyIn: x[1], Value: x[2], Dy: x[4], SoftmaxMaxOptional: stats[0], SoftmaxSumOptional: stats[1],
+		AttentionInOptional: x[3], ScaleValue: 0.3, KeepProb: 1, PreTokens: math.MaxInt32, NextTokens: math.MaxInt32,
+		HeadNum: 2, InputLayout: "BSH", DqOut: x[5], DkOut: x[6], DvOut: x[7],
+	}))
+	got := make([]float32, x[5].Len())
+	require.NoError(t, aclnn.CopyFromDevice(background, st, got, x[5]))
+	return got
+}
+
+func TestLaunch(t *testing.T) {
+	st := openStream(t)
+	x := tensors(t, st, 3, 5)
+	require.NoError(t, add(st, x[0], x[1], x[2]))
+	got := make([]float32, 5)
+	require.NoError(t, aclnn.CopyFromDevice(background, st, got, x[2]))
+	for i := range got {
+		assert.InDelta(t, math.Sin(float64(i))+math.Sin(float64(1000+i)), got[i], 1e-6)
+	}
+	assert.Equal(t, []string{"aclnnAdd"}, st.Recent())
+	wrong := tensors(t, st, 1, 4)[0]
+	err := add(st, x[0], wrong, x[2])
+	e := requireError(t, err, acl.ErrInvalidArgument, 161002)
+	assert.Equal(t, "aclnnAddGetWorkspaceSize", e.Op)
+	assert.Equal(t, st.ID(), e.Stream)
+	assert.NotEmpty(t, e.Message)
+	assert.Len(t, st.Recent(), 1, "what was refused was not launched")
+}
+
+// TestWorkspaceGrows: results do not depend on how the workspace came about.
+func TestWorkspaceGrows(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	sizes := []int64{1, 3, 64, 300}
+	want := make(map[int64][]float32)
+	for _, n := range sizes {
+		want[n] = attend(t, newStream(t, dev), n)
+	}
+	t.Run("in turn", func(t *testing.T) {
+		st := newStream(t, dev)
+		for _, n := range append(sizes, 3, 64) {
+			require.Equal(t, want[n], attend(t, st, n), "sequence %d", n)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		st := newStream(t, dev)
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 4 {
+					n := sizes[(g+i)%len(sizes)]
+					assert.Equal(t, want[n], attend(t, st, n), "sequence %d", n)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestPreparedOperator(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	st := newStream(t, dev)
+	x := tensors(t, st, 4, 7)
+	ex, err := aclnn.Prepare(st, &aclnn.AddParams{Self: x[0], Other: x[1], Alpha: aclnn.Float(1), Out: x[2]})
+	require.NoError(t, err)
+	require.NoError(t, ex.Run())
+	require.NoError(t, ex.Bind(2, x[3]))
+	require.NoError(t, ex.Run())
+	first, second := make([]float32, 7), make([]float32, 7)
+	require.NoError(t, aclnn.CopyFromDevice(background, st, first, x[2]))
+	require.NoError(t, aclnn.CopyFromDevice(background, st, second, x[3]))
+	assert.Equal(t, first, second)
+	require.NoError(t, ex.Close())
+}
+
+// launchAtNothing queues an addition to memory that does not exist: a kernel fault.
+func launchAtNothing(t testing.TB, st *acl.Stream) error {
+	t.Helper()
+	buf, err := st.Device().MallocDirect(64, acl.HugeFirst)
+	require.NoError(t, err)
+	nothing := buf.Address()
+	require.NoError(t, buf.Close())
+	d := cshim.TensorDesc{
+		Address: nothing, DType: int16(dtype.Float32), Format: int16(dtype.ND), Rank: 1, StorageRank: 1,
+		Dims: [cshim.MaxRank]int64{4}, Strides: [cshim.MaxRank]int64{1}, Storage: [cshim.MaxRank]int64{4},
+	}
+	var l cshim.Launch
+	l.Reset(&cshim.Operator{Symbol: "aclnnAdd"})
+	l.Tensor(&d)
+	l.Tensor(&d)
+	l.Scalar(int32(dtype.Float32), [2]uint64{uint64(math.Float32bits(1))})
+	l.Tensor(&d)
+	return st.Launch(&l)
+}
+
+// TestAsynchronousFault: the synchronise that brings a fault out names the operator, and the
+// stream works on.
+func TestAsynchronousFault(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	for name, wait := range map[string]func(*acl.Stream) error{
+		"stream": func(st *acl.Stream) error { return st.Synchronize(background) },
+		"device": func(*acl.Stream) error { return dev.Synchronize(background) },
+		"event": func(st *acl.Stream) error {
+			ev, err := st.Record()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, ev.Close()) }()
+			err = ev.Synchronize(background)
+			_ = st.Synchronize(background) // takes the fault from the stream
+			return err
+		},
+		"copy": func(st *acl.Stream) error {
+			buf := malloc(t, st, 4)
+			err := acl.CopyFromDevice(background, st, make([]byte, 4), buf)
+			_ = st.Synchronize(background) // takes the fault from the stream
+			return err
+		},
+		"query": func(st *acl.Stream) error {
+			for {
+				if done, err := st.Query(); done || err != nil {
+					return err
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newStream(t, dev)
+			x := tensors(t, st, 3, 4)
+			require.NoError(t, aclnn.Mul(st, aclnn.MulParams{Self: x[0], Other: x[1], Out: x[2]}))
+			require.NoError(t, st.Synchronize(background))
+			require.NoError(t, aclnn.Exp(st, aclnn.ExpParams{Self: x[0], Out: x[2]}))
+			require.NoError(t, launchAtNothing(t, st))
+			require.NoError(t, aclnn.Exp(st, aclnn.ExpParams{Self: x[0], Out: x[2]}))
+			err := wait(st)
+			require.ErrorIs(t, err, acl.ErrKernel)
+			var e *acl.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, []string{"aclnnAdd", "aclnnExp"}, e.Suspects)
+			assert.Equal(t, acl.DamageWork, e.Damage())
+			assert.Contains(t, err.Error(), "most likely aclnnAdd")
+			assert.Contains(t, e.Hint, "ASCEND_LAUNCH_BLOCKING")
+
+			require.NoError(t, add(st, x[0], x[1], x[2]))
+			require.NoError(t, st.Synchronize(background), "the stream works on")
+		})
+	}
+}
+
+// TestStopOnFailure: the whole context halts and keeps telling why.
+func TestStopOnFailure(t *testing.T) {
+	dev := openDevice(t, openRuntime(t), 0)
+	x, err := dev.NewContext()
+	require.NoError(t, err)
+	st, err := x.NewStream(acl.StreamStopOnFailure())
+	require.NoError(t, err)
+	other, err := x.NewStream()
+	require.NoError(t, err)
+	require.NoError(t, launchAtNothing(t, st))
+	require.ErrorIs(t, st.Synchronize(background), acl.ErrKernel)
+	require.ErrorIs(t, st.Synchronize(background), acl.ErrKernel)
+	require.ErrorIs(t, other.Synchronize(background), acl.ErrKernel)
+	require.NoError(t, newStream(t, dev).Synchronize(background), "the primary context is not affected")
+	require.ErrorIs(t, st.Close(), acl.ErrKernel)
+	require.ErrorIs(t, other.Close(), acl.ErrKernel)
+	require.NoError(t, x.Close())
+}
+
+// TestLaunchBlocking: the launch itself tells that the operator failed.
+func TestLaunchBlocking(t *testing.T) {
+	t.Setenv("ASCEND_LAUNCH_BLOCKING", "1")
+	st := openStream(t)
+	err := launchAtNothing(t, st)
+	require.ErrorIs(t, err, acl.ErrKernel)
+	var e *acl.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, []string{"aclnnAdd"}, e.Suspects)
+	require.NoError(t, st.Synchronize(background))
+}
+
+func TestMissingOperator(t *testing.T) {
+	st := openStream(t)
+	var l cshim.Launch
+	l.Reset(&cshim.Operator{Symbol: "aclnnNobodyMadeThis"})
+	err := st.Launch(&l)
+	requireError(t, err, acl.ErrNotSupported, 0)
+	var missing *cshim.SymbolError
+	require.ErrorAs(t, err, &missing)
+	_, err = st.Prepare(&l)
+	requireError(t, err, acl.ErrNotSupported, 0)
+}
