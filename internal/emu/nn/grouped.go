@@ -258,6 +258,10 @@ func (g *grouped) checkWeightFormat() {
 	if !g.nz {
 		return
 	}
+	if w, y := g.weight[0], g.y[0]; g.mode == antiquant || g.mode == quantised && y.DType == dtype.Int8 {
+		g.Invalid("%v cannot be in FRACTAL_NZ with %v and %v; use ND", w, g.x[0], y)
+		return
+	}
 	rows, cols, known := int64(kernel.NZRows), int64(0), true
 	switch g.weight[0].DType {
 	case dtype.Float16, dtype.BFloat16:

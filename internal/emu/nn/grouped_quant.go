@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// activations are the kernels of actType.
+// groupedActivations are the kernels of actType.
 var groupedActivations = map[int64]kernel.Op{
 	0: kernel.Identity, 1: kernel.Relu, 2: kernel.GeluTanh, 4: kernel.FastGelu, 5: kernel.Swish,
 }
@@ -22,7 +22,10 @@ func (g *grouped) quantised() func(*Exec, group) error {
 	sums, scaled := g.buffer(dtype.Int32, y.Len()), g.buffer(dtype.Float32, y.Len())
 	return func(x *Exec, p group) error {
 		sum, out := sums.view(x, p.y.Shape...), scaled.view(x, p.y.Shape...)
-		bias := g.biasOf(p)
+		bias, err := g.biasOf(p)
+		if err != nil {
+			return err
+		}
 		before, after := bias, bias
 		if bias != nil && bias.DType == dtype.Int32 {
 			after = nil
@@ -134,7 +137,11 @@ func (g *grouped) quantisedInt4() func(*Exec, group) error {
 				}
 			}
 		}
-		if bias := g.biasOf(p); bias != nil {
+		bias, err := g.biasOf(p)
+		if err != nil {
+			return err
+		}
+		if bias != nil {
 			if err := g.combine(kernel.Add, out, out, *bias); err != nil {
 				return err
 			}
@@ -213,6 +220,6 @@ func (g *grouped) antiquant() func(*Exec, group) error {
 			}
 		}
 		p.weights = narrow
-		return g.multiply(p, g.biasOf(p))
+		return g.plain(x, p)
 	}
 }

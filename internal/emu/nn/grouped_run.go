@@ -33,7 +33,13 @@ func (g *grouped) prepare() Run {
 }
 
 // plain is y = x·w + bias.
-func (g *grouped) plain(_ *Exec, p group) error { return g.multiply(p, g.biasOf(p)) }
+func (g *grouped) plain(_ *Exec, p group) error {
+	bias, err := g.biasOf(p)
+	if err != nil {
+		return err
+	}
+	return g.multiply(p, bias)
+}
 
 // multiply is y = x·w + bias, where x may be a batch.
 func (g *grouped) multiply(p group, bias *kernel.View) error {
@@ -47,15 +53,12 @@ func (g *grouped) multiply(p group, bias *kernel.View) error {
 }
 
 // biasOf is the bias of a group as an addend of y, or nil.
-func (g *grouped) biasOf(p group) *kernel.View {
+func (g *grouped) biasOf(p group) (*kernel.View, error) {
 	if len(g.bias) == 0 {
-		return nil
+		return nil, nil
 	}
 	bias, err := g.rowOf(g.bias, p.index).Broadcast(p.y.Shape)
-	if err != nil {
-		return nil // the shapes were checked
-	}
-	return &bias
+	return &bias, err
 }
 
 // rowOf is what a list that goes with the weights holds for one group.
