@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/abi"
@@ -171,7 +169,7 @@ func (a *attention) checkTiling(form func(*attentionShape) error) error {
 		return nil
 	}
 	if !(a.keepProb > 0 && a.keepProb <= 1) {
-		return fmt.Errorf("keepProb value must be in range of (0, 1], it is %v", a.keepProb)
+		return tilingErrorf("keepProb value must be in range of (0, 1], it is %v", a.keepProb)
 	}
 	for _, check := range []func() error{
 		a.checkDType,
@@ -194,13 +192,13 @@ func (a *attention) checkDrop() error {
 		return nil
 	}
 	if a.drop.DType != dtype.Uint8 {
-		return fmt.Errorf("invalid dropMask dtype[%v]; it must be uint8, a bit per score, 1 keeps", a.drop.DType)
+		return tilingErrorf("invalid dropMask dtype[%v]; it must be uint8, a bit per score, 1 keeps", a.drop.DType)
 	}
 	if need := (a.heads*a.cells(len(a.items)) + 7) / 8; a.drop.Len() < need {
-		return fmt.Errorf("Input dropMask shapeSize is invalid: %v has fewer than the %d bytes for %d scores", a.drop, need, a.heads*a.cells(len(a.items)))
+		return tilingErrorf("Input dropMask shapeSize is invalid: %v has fewer than the %d bytes for %d scores", a.drop, need, a.heads*a.cells(len(a.items)))
 	}
 	if !a.drop.Contiguous() {
-		return errors.New("dropMask must be contiguous: it holds bits")
+		return tilingErrorf("dropMask must be contiguous: it holds bits")
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -30,7 +28,7 @@ func (b *attentionBias) slopes() bool { return b.kind == pseDistance || b.kind =
 func (b *attentionBias) checkDType(c *Call, query *Tensor) {
 	switch {
 	case b.slopes() && b.tensor == nil:
-		c.Invalid("When pseType is 2 or 3, pseShape cannot be null: pass a float32 slope per head, [%s]", "N] or [B,N")
+		c.Invalid("When pseType is 2 or 3, pseShape cannot be null: pass a float32 slope per head, [N] or [B,N]")
 	case b.tensor == nil:
 	case b.slopes() && b.tensor.DType != dtype.Float32:
 		c.Invalid("The data type %v of pse is not float32; with pseType %d It must be float32 slopes: %v", b.tensor.DType, b.kind, b.tensor)
@@ -43,9 +41,9 @@ func (b *attentionBias) checkDType(c *Call, query *Tensor) {
 func (b *attentionBias) checkForm(s *attentionShape, m *attentionMask) error {
 	switch {
 	case b.kind < pseAfterScale || b.kind > pseRoot:
-		return fmt.Errorf("pseType value is out of range: %d; use 0 to 3", b.kind)
+		return tilingErrorf("pseType value is out of range: %d; use 0 to 3", b.kind)
 	case b.tensor == nil && b.kind != pseBeforeScale:
-		return fmt.Errorf("Get PseInput is nullptr, but pseType is not default=1: it is %d", b.kind)
+		return tilingErrorf("Get PseInput is nullptr, but pseType is not default=1: it is %d", b.kind)
 	case b.tensor == nil:
 		return nil
 	case b.slopes():
@@ -55,22 +53,22 @@ func (b *attentionBias) checkForm(s *attentionShape, m *attentionMask) error {
 	}
 	t := b.tensor
 	if t.Rank() != 4 {
-		return fmt.Errorf("pse dim should be 4, but got %d: %v", t.Rank(), t)
+		return tilingErrorf("pse dim should be 4, but got %d: %v", t.Rank(), t)
 	}
 	if t.Dim(0) != 1 && t.Dim(0) != s.batch {
-		return fmt.Errorf("pse batchsize should be 1 or %d, but got %d: %v", s.batch, t.Dim(0), t)
+		return tilingErrorf("pse batchsize should be 1 or %d, but got %d: %v", s.batch, t.Dim(0), t)
 	}
 	rows := t.Dim(2)
 	if t.Dim(1) != s.heads || t.Dim(3) != s.cols || rows != s.rows && rows != 1 && !b.folded(s) {
-		return fmt.Errorf("get unsupported pse shape: %v; legal: [%d or 1,%d,%d,%d], with %d or 1 rows, or %d when Sq is larger",
+		return tilingErrorf("get unsupported pse shape: %v; legal: [%d or 1,%d,%d,%d], with %d or 1 rows, or %d when Sq is larger",
 			t, s.batch, s.heads, s.rows, s.cols, s.rows, kernel.AttentionFold)
 	}
 	if b.folded(s) {
 		if s.rows != s.cols {
-			return fmt.Errorf("pse with %d rows needs same S1 S2 when S1 lager than 1024, but Sq=%d, Skv=%d", rows, s.rows, s.cols)
+			return tilingErrorf("pse with %d rows needs same S1 S2 when S1 lager than 1024, but Sq=%d, Skv=%d", rows, s.rows, s.cols)
 		}
 		if !m.causal(s) {
-			return errors.New("Pse alibi only support causal sparse type: sparseMode 2 or 3, or 0 with preTokens >= Sq and nextTokens 0, and a mask")
+			return tilingErrorf("Pse alibi only support causal sparse type: sparseMode 2 or 3, or 0 with preTokens >= Sq and nextTokens 0, and a mask")
 		}
 	}
 	return nil
@@ -101,11 +99,11 @@ func (m *attentionMask) causal(s *attentionShape) bool {
 func (b *attentionBias) checkSlopes(s *attentionShape, m *attentionMask) error {
 	t := b.tensor
 	if !slices.Equal(t.Shape, []int64{s.heads}) && !slices.Equal(t.Shape, []int64{s.batch, s.heads}) {
-		return fmt.Errorf("get unsupported pse shape: %v; with pseType %d it must be [%d] or [%d,%d]", t, b.kind, s.heads, s.batch, s.heads)
+		return tilingErrorf("get unsupported pse shape: %v; with pseType %d it must be [%d] or [%d,%d]", t, b.kind, s.heads, s.batch, s.heads)
 	}
 	if !s.layout.packed() {
 		if s.rows != s.cols {
-			return fmt.Errorf("INNER Pse alibi is supported only when Sq and Skv are equal, not %d and %d", s.rows, s.cols)
+			return tilingErrorf("INNER Pse alibi is supported only when Sq and Skv are equal, not %d and %d", s.rows, s.cols)
 		}
 		return nil
 	}
@@ -114,12 +112,12 @@ func (b *attentionBias) checkSlopes(s *attentionShape, m *attentionMask) error {
 	}
 	switch m.mode {
 	case sparseLast:
-		return errors.New("INNER Pse does not support sparse mode 7")
+		return tilingErrorf("INNER Pse does not support sparse mode 7")
 	case sparseFirst:
 		first, _ := s.nonEmpty()
 		for i, it := range s.items {
 			if i == first && it.cols-it.rows+b.start != 0 || i != first && it.cols != it.rows {
-				return fmt.Errorf("INNER Pse with sparse mode 8 needs equal lengths after the first sequence and start indices that make up for its difference; sequence %d has Sq=%d, Skv=%d, kvStartIdx-qStartIdx=%d",
+				return tilingErrorf("INNER Pse with sparse mode 8 needs equal lengths after the first sequence and start indices that make up for its difference; sequence %d has Sq=%d, Skv=%d, kvStartIdx-qStartIdx=%d",
 					i, it.rows, it.cols, b.start)
 			}
 		}
@@ -140,15 +138,15 @@ func (b *attentionBias) checkPacked(s *attentionShape, m *attentionMask) error {
 		}
 		for i, it := range s.items {
 			if it.rows != it.cols {
-				return fmt.Errorf("pse with %d rows needs same S1 S2, but sequence %d has Sq=%d, Skv=%d", kernel.AttentionFold, i, it.rows, it.cols)
+				return tilingErrorf("pse with %d rows needs same S1 S2, but sequence %d has Sq=%d, Skv=%d", kernel.AttentionFold, i, it.rows, it.cols)
 			}
 		}
 		if !m.causal(s) {
-			return errors.New("Pse alibi only support causal sparse type: sparseMode 2 or 3, or 0 with preTokens >= Sq and nextTokens 0, and a mask")
+			return tilingErrorf("Pse alibi only support causal sparse type: sparseMode 2 or 3, or 0 with preTokens >= Sq and nextTokens 0, and a mask")
 		}
 		return nil
 	}
-	return fmt.Errorf("get unsupported pse shape: %v; legal for TND: [%d] (a row of each head per sequence), [%d] (all cells), [1 or %d,%d,%d,%d]",
+	return tilingErrorf("get unsupported pse shape: %v; legal for TND: [%d] (a row of each head per sequence), [%d] (all cells), [1 or %d,%d,%d,%d]",
 		t, s.heads*s.colsTotal, s.heads*s.cells(len(s.items)), s.batch, s.heads, kernel.AttentionFold, s.cols)
 }
 

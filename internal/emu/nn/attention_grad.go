@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -81,13 +79,13 @@ func (g *attentionGrad) checkEntry(c *Call) {
 // check states what tiling refuses (161001 in phase one).
 func (g *attentionGrad) check() error {
 	if g.max == nil || g.sum == nil {
-		return errors.New("fail to get shape or attr from context: softmaxMax or softmaxSum is null; pass what the forward call wrote")
+		return tilingErrorf("fail to get shape or attr from context: softmaxMax or softmaxSum is null; pass what the forward call wrote")
 	}
 	switch {
 	case !(g.keepProb > 0 && g.keepProb <= 1):
-		return fmt.Errorf("keepProb is illegal: %v is not in (0, 1]", g.keepProb)
+		return tilingErrorf("keepProb is illegal: %v is not in (0, 1]", g.keepProb)
 	case g.keepProb < 1 && g.drop == nil:
-		return fmt.Errorf("FAG keepProb [%v], dropMask can not be nullptr", g.keepProb)
+		return tilingErrorf("FAG keepProb [%v], dropMask can not be nullptr", g.keepProb)
 	case g.keepProb == 1:
 		g.drop = nil
 	}
@@ -95,18 +93,18 @@ func (g *attentionGrad) check() error {
 		return err
 	}
 	var bad error
-	g.checkStats(func(format string, args ...any) { bad = fmt.Errorf(format, args...) })
+	g.checkStats(func(format string, args ...any) { bad = tilingErrorf(format, args...) })
 	if bad != nil {
 		return bad
 	}
 	out := g.layout.shape(g.batch, g.query.Dim(g.layout.row), g.heads, g.valDim)
 	switch {
 	case !slices.Equal(g.dy.Shape, out):
-		return fmt.Errorf("FAG different shape queryShape and dyShape: %v must be %s", g.dy, dims(out))
+		return tilingErrorf("FAG different shape queryShape and dyShape: %v must be %s", g.dy, dims(out))
 	case !slices.Equal(g.out.Shape, out):
-		return fmt.Errorf("The dim of attentionIn shape is invalid: %v must be %s", g.out, dims(out))
+		return tilingErrorf("The dim of attentionIn shape is invalid: %v must be %s", g.out, dims(out))
 	case g.out.DType != g.query.DType:
-		return fmt.Errorf("invalid attentionIn dtype: %v must have the dtype of %v", g.out, g.query)
+		return tilingErrorf("invalid attentionIn dtype: %v must have the dtype of %v", g.out, g.query)
 	}
 	return nil
 }

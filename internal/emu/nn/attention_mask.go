@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -85,10 +83,10 @@ func (m *attentionMask) checkForm(s *attentionShape) error {
 		return nil
 	}
 	if t.DType != dtype.Bool && t.DType != dtype.Uint8 {
-		return fmt.Errorf("invalid attenMask dtype[%v], only support bool or uint8 (not 0 hides a cell)", t.DType)
+		return tilingErrorf("invalid attenMask dtype[%v], only support bool or uint8 (not 0 hides a cell)", t.DType)
 	}
 	if t.Rank() != 2 && t.Rank() != 4 {
-		return fmt.Errorf("atten mask dim should be 2 or 4, but got %d: %v", t.Rank(), t)
+		return tilingErrorf("atten mask dim should be 2 or 4, but got %d: %v", t.Rank(), t)
 	}
 	if err := m.checkMode(s); err != nil {
 		return err
@@ -98,12 +96,12 @@ func (m *attentionMask) checkForm(s *attentionShape) error {
 	}
 	switch {
 	case m.mode == sparsePrefix2 && !slices.Equal(t.Shape[t.Rank()-2:], prefixMask):
-		return fmt.Errorf("In the prefix attenmask compression, please set the atten_mask_shape to [3072,2048]; %v is not", t)
+		return tilingErrorf("In the prefix attenmask compression, please set the atten_mask_shape to [3072,2048]; %v is not", t)
 	case m.compressed() && m.mode != sparsePrefix2 && !slices.Equal(t.Shape[t.Rank()-2:], compressedMask):
-		return fmt.Errorf("In the attenmask compression, please set the atten_mask_shape to [2048,2048]; %v is not. sparseMode %d stands for its rule at every length: "+
+		return tilingErrorf("In the attenmask compression, please set the atten_mask_shape to [2048,2048]; %v is not. sparseMode %d stands for its rule at every length: "+
 			"pass the upper triangle of that size, or sparseMode 1 with a dense mask", t, m.mode)
 	case m.mode == sparsePrefix && t.Rank() == 2 && s.batch > 1, m.mode == sparsePrefix && t.Rank() == 4 && t.Dim(0) != s.batch:
-		return fmt.Errorf("Prefix mode get invalid atten_mask shape, should be [BNSS] or [B1SS]: %v", t)
+		return tilingErrorf("Prefix mode get invalid atten_mask shape, should be [BNSS] or [B1SS]: %v", t)
 	}
 	return nil
 }
@@ -113,9 +111,9 @@ func (m *attentionMask) checkMode(s *attentionShape) error {
 	packed := s.layout.packed()
 	switch {
 	case packed && (m.mode == sparsePrefix || m.mode > sparseFirst):
-		return fmt.Errorf("Var len not support sparse mode %d; use 0 to 4 or 6 to 8", m.mode)
+		return tilingErrorf("Var len not support sparse mode %d; use 0 to 4 or 6 to 8", m.mode)
 	case m.mode < 0 || m.mode > sparseFirst || m.mode >= sparseLast && !packed:
-		return fmt.Errorf("Not support sparse mode of %d with layout %s; use 0 to 6, or 7 and 8 with TND", m.mode, s.layout.name)
+		return tilingErrorf("Not support sparse mode of %d with layout %s; use 0 to 6, or 7 and 8 with TND", m.mode, s.layout.name)
 	}
 	return nil
 }
@@ -137,10 +135,10 @@ func (m *attentionMask) shapeError(s *attentionShape, legal [][]int64) error {
 		}
 	}
 	if s.layout.packed() {
-		return fmt.Errorf("get unsupported atten_mask shape, the shape is %s. MaxSq=[%d], MaxSkv=[%d]; legal for TND: %v (rows and columns of the longest sequences)",
+		return tilingErrorf("get unsupported atten_mask shape, the shape is %s. MaxSq=[%d], MaxSkv=[%d]; legal for TND: %v (rows and columns of the longest sequences)",
 			dims(m.tensor.Shape), s.rows, s.cols, shapes)
 	}
-	return fmt.Errorf("get unsupported atten_mask shape, the shape is %s. B=[%d], N=[%d], Sq=[%d], Skv=[%d]; legal: %v. A mask is not broadcast: expand [B,1,1,Skv] or [B,Skv] to [B,1,Sq,Skv] first, with 1 for hidden",
+	return tilingErrorf("get unsupported atten_mask shape, the shape is %s. B=[%d], N=[%d], Sq=[%d], Skv=[%d]; legal: %v. A mask is not broadcast: expand [B,1,1,Skv] or [B,Skv] to [B,1,Sq,Skv] first, with 1 for hidden",
 		dims(m.tensor.Shape), s.batch, s.heads, s.rows, s.cols, shapes)
 }
 
@@ -197,7 +195,7 @@ func (m *attentionMask) checkBand(s *attentionShape) error {
 	if m.mode == sparseRight {
 		pre = s.rows
 	}
-	bad := fmt.Errorf("preTokens %d and nextTokens %d: config error, there is no valid data block with sparseMode %d, Sq=%d, Skv=%d; "+
+	bad := tilingErrorf("preTokens %d and nextTokens %d: config error, there is no valid data block with sparseMode %d, Sq=%d, Skv=%d; "+
 		"counted from the upper left row i sees columns i-(%d) to i+(%d), which must meet the matrix", m.pre, m.next, m.mode, s.rows, s.cols, pre, next)
 	switch {
 	case pre < 0 && next < 0:
@@ -214,12 +212,12 @@ func (m *attentionMask) checkBand(s *attentionShape) error {
 // checkPrefix states the range of the prefixes.
 func (m *attentionMask) checkPrefix(s *attentionShape) error {
 	if int64(len(m.prefix)) != s.batch {
-		return fmt.Errorf("prefix has %d values; sparseMode %d needs one for each of %d batch items", len(m.prefix), m.mode, s.batch)
+		return tilingErrorf("prefix has %d values; sparseMode %d needs one for each of %d batch items", len(m.prefix), m.mode, s.batch)
 	}
 	for i, item := range s.items {
 		n := m.prefix[i]
 		if n < max(item.cols-item.rows, 0) || n > item.cols {
-			return fmt.Errorf("prefix[%d] is %d; it must be between max(Skv-Sq, 0) = %d and Skv = %d", i, n, max(item.cols-item.rows, 0), item.cols)
+			return tilingErrorf("prefix[%d] is %d; it must be between max(Skv-Sq, 0) = %d and Skv = %d", i, n, max(item.cols-item.rows, 0), item.cols)
 		}
 		m.zero = m.zero || n == 0 && item.rows > item.cols
 	}
@@ -236,7 +234,7 @@ func (m *attentionMask) checkPacked(s *attentionShape) error {
 			bad = m.next < 0 || it.cols+m.pre < it.rows || m.pre < 0 && m.next < -m.pre
 		case sparseRight, sparseLast:
 			if it.rows > it.cols {
-				return fmt.Errorf("Batch[%d] s1[%d] is larger than s2[%d], exist invalid row: sparseMode %d lets row 0 see Skv-Sq+1 columns", i, it.rows, it.cols, m.mode)
+				return tilingErrorf("Batch[%d] s1[%d] is larger than s2[%d], exist invalid row: sparseMode %d lets row 0 see Skv-Sq+1 columns", i, it.rows, it.cols, m.mode)
 			}
 			bad = m.mode == sparseLast && i == last && (m.pre < it.cols || m.next > 0 || it.rows-m.next > it.cols)
 		case sparseBand:
@@ -245,7 +243,7 @@ func (m *attentionMask) checkPacked(s *attentionShape) error {
 			bad = i == first && (it.rows-m.next > it.cols || m.pre < it.cols)
 		}
 		if bad {
-			return fmt.Errorf("preTokens %d and nextTokens %d leave rows of sequence %d (Sq=%d, Skv=%d) that see nothing with sparseMode %d; fail to get sparse info",
+			return tilingErrorf("preTokens %d and nextTokens %d leave rows of sequence %d (Sq=%d, Skv=%d) that see nothing with sparseMode %d; fail to get sparse info",
 				m.pre, m.next, i, it.rows, it.cols, m.mode)
 		}
 	}
@@ -271,27 +269,27 @@ func (m *attentionMask) checkGrad(s *attentionShape) error {
 	packed := s.layout.packed()
 	switch {
 	case m.mode < 0 || m.mode > sparseFirst:
-		return fmt.Errorf("FAG sparseMode [%d] is invalid; use 0 to 8", m.mode)
+		return tilingErrorf("FAG sparseMode [%d] is invalid; use 0 to 8", m.mode)
 	case m.mode >= sparseLast && !packed:
-		return fmt.Errorf("layout %s not support sparsemode %d; 7 and 8 need TND", s.layout.name, m.mode)
+		return tilingErrorf("layout %s not support sparsemode %d; 7 and 8 need TND", s.layout.name, m.mode)
 	case m.tensor == nil:
 		return nil
 	case m.mode == sparsePrefix && packed:
-		return errors.New("layout TND not support sparsemode 5")
+		return tilingErrorf("layout TND not support sparsemode 5")
 	}
 	if err := m.checkGradForm(s); err != nil {
 		return err
 	}
 	if m.mode == sparsePrefix2 && int64(len(m.prefix)) != s.batch {
-		return fmt.Errorf("prefix has %d values; sparseMode %d needs one for each of %d batch items", len(m.prefix), m.mode, s.batch)
+		return tilingErrorf("prefix has %d values; sparseMode %d needs one for each of %d batch items", len(m.prefix), m.mode, s.batch)
 	}
 	switch {
 	case packed && slices.Contains([]int64{sparseDense, sparseBand, sparseLast, sparseFirst}, m.mode) && m.pre+m.next <= 0:
-		return fmt.Errorf("pre_token and next_token is invalid in the unpad scene: preTokens %d + nextTokens %d must be positive with sparseMode %d", m.pre, m.next, m.mode)
+		return tilingErrorf("pre_token and next_token is invalid in the unpad scene: preTokens %d + nextTokens %d must be positive with sparseMode %d", m.pre, m.next, m.mode)
 	case !packed && (m.mode == sparseDense || m.mode == sparseBand):
 		w := m.window(attentionItem{rows: s.rows, cols: s.cols}, false)
 		if w.first > s.cols || -w.last > s.rows || w.last < w.first {
-			return fmt.Errorf("pre_token and next_token is invalid in the pad scene: row i sees columns i+(%d) to i+(%d) with sparseMode %d, Sq=%d, Skv=%d", w.first, w.last, m.mode, s.rows, s.cols)
+			return tilingErrorf("pre_token and next_token is invalid in the pad scene: row i sees columns i+(%d) to i+(%d) with sparseMode %d, Sq=%d, Skv=%d", w.first, w.last, m.mode, s.rows, s.cols)
 		}
 	}
 	return nil
@@ -302,26 +300,26 @@ func (m *attentionMask) checkGradForm(s *attentionShape) error {
 	n := t.Rank()
 	switch {
 	case t.DType != dtype.Bool && t.DType != dtype.Uint8:
-		return fmt.Errorf("invalid attenMask dtype[%v], only support bool or uint8 (not 0 hides a cell)", t.DType)
+		return tilingErrorf("invalid attenMask dtype[%v], only support bool or uint8 (not 0 hides a cell)", t.DType)
 	case n != 2 && n != 4:
-		return fmt.Errorf("atten mask dim num error: %v has %d dimensions, not 2 or 4", t, n)
+		return tilingErrorf("atten mask dim num error: %v has %d dimensions, not 2 or 4", t, n)
 	case n == 4 && (t.Dim(0) != 1 && t.Dim(0) != s.batch || t.Dim(1) != 1 && t.Dim(1) != s.heads):
-		return fmt.Errorf("atten mask dim value error: %v must start with [1 or %d, 1 or %d]", t, s.batch, s.heads)
+		return tilingErrorf("atten mask dim value error: %v must start with [1 or %d, 1 or %d]", t, s.batch, s.heads)
 	}
 	last := t.Shape[n-2:]
 	switch {
 	case m.mode == sparsePrefix2:
 		if !slices.Equal(last, prefixMask) {
-			return fmt.Errorf("atten mask shape [%d,%d] is invalid, try setting it to [3072, 2048]", last[0], last[1])
+			return tilingErrorf("atten mask shape [%d,%d] is invalid, try setting it to [3072, 2048]", last[0], last[1])
 		}
 	case m.compressed() && last[0] != last[1]:
-		return fmt.Errorf("atten mask shape is not square: %v; sparseMode %d takes [2048, 2048]", t, m.mode)
+		return tilingErrorf("atten mask shape is not square: %v; sparseMode %d takes [2048, 2048]", t, m.mode)
 	case m.compressed():
 		if !slices.Equal(last, compressedMask) {
-			return fmt.Errorf("atten mask shape [%d,%d] is invalid, try setting it to [2048, 2048]", last[0], last[1])
+			return tilingErrorf("atten mask shape [%d,%d] is invalid, try setting it to [2048, 2048]", last[0], last[1])
 		}
 	case last[0] != s.rows || last[1] != s.cols:
-		return fmt.Errorf("atten mask shape [%d,%d] is invalid: the last two dimensions must be Sq=%d and Skv=%d", last[0], last[1], s.rows, s.cols)
+		return tilingErrorf("atten mask shape [%d,%d] is invalid: the last two dimensions must be Sq=%d and Skv=%d", last[0], last[1], s.rows, s.cols)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -9,6 +8,14 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
+
+// tilingError is what tiling refuses: in CANN's words where programs search for them, which
+// start with capitals, and with what to do about it.
+type tilingError string
+
+func (e tilingError) Error() string { return string(e) }
+
+func tilingErrorf(format string, args ...any) error { return tilingError(fmt.Sprintf(format, args...)) }
 
 // attentionLayout says which dimension of a tensor is what. In BSH and SBH the last
 // dimension holds all heads, so head and dim are the same one; TND has no batch.
@@ -136,11 +143,11 @@ func (s *attentionShape) checkPairs() error {
 	l := s.layout
 	switch {
 	case !l.packed() && s.query.Dim(l.batch) != s.key.Dim(l.batch):
-		return fmt.Errorf("query or key shape is invalid: the batch is %d in %v and %d in %v", s.query.Dim(l.batch), s.query, s.key.Dim(l.batch), s.key)
+		return tilingErrorf("query or key shape is invalid: the batch is %d in %v and %d in %v", s.query.Dim(l.batch), s.query, s.key.Dim(l.batch), s.key)
 	case !l.packed() && s.key.Dim(l.batch) != s.value.Dim(l.batch), s.key.Dim(l.row) != s.value.Dim(l.row):
-		return fmt.Errorf("key or value shape is invalid: batch or length differ in %v and %v", s.key, s.value)
+		return tilingErrorf("key or value shape is invalid: batch or length differ in %v and %v", s.key, s.value)
 	case l.heads && s.key.Dim(l.head) != s.value.Dim(l.head):
-		return fmt.Errorf("key or value shape is invalid: the heads differ in %v and %v", s.key, s.value)
+		return tilingErrorf("key or value shape is invalid: the heads differ in %v and %v", s.key, s.value)
 	}
 	return nil
 }
@@ -151,17 +158,17 @@ func (s *attentionShape) checkHeads() error {
 	h1 := s.query.Dim(l.dim)
 	switch {
 	case l.heads && s.headNum != s.heads:
-		return fmt.Errorf("head_num is [%d], but got query dim%d [%d] in %v", s.headNum, l.head, s.heads, s.query)
+		return tilingErrorf("head_num is [%d], but got query dim%d [%d] in %v", s.headNum, l.head, s.heads, s.query)
 	case !l.heads && h1%s.headNum != 0:
-		return fmt.Errorf("h1 [%d] should be a multiple of n1Size [%d]: the last dimension of %v holds headNum heads", h1, s.headNum, s.query)
+		return tilingErrorf("h1 [%d] should be a multiple of n1Size [%d]: the last dimension of %v holds headNum heads", h1, s.headNum, s.query)
 	case s.dim == 0 || s.heads == 0:
-		return fmt.Errorf("H is zero: %v has no heads or no head dimension", s.query)
+		return tilingErrorf("H is zero: %v has no heads or no head dimension", s.query)
 	case s.keyHeads == 0:
-		return fmt.Errorf("n2Size is zero: %v has no heads of dimension %d", s.key, s.dim)
+		return tilingErrorf("n2Size is zero: %v has no heads of dimension %d", s.key, s.dim)
 	case !l.heads && (s.key.Dim(l.dim) != s.keyHeads*s.dim || s.value.Dim(l.dim) != s.keyHeads*s.valDim):
-		return fmt.Errorf("the widths of %v and %v are no multiples of %d heads; the head dimension of query and key is %d", s.key, s.value, s.keyHeads, s.dim)
+		return tilingErrorf("the widths of %v and %v are no multiples of %d heads; the head dimension of query and key is %d", s.key, s.value, s.keyHeads, s.dim)
 	case s.heads%s.keyHeads != 0:
-		return fmt.Errorf("n1Size [%d] should be a multiple of n2Size [%d]: query heads share key heads in groups of equal size", s.heads, s.keyHeads)
+		return tilingErrorf("n1Size [%d] should be a multiple of n2Size [%d]: query heads share key heads in groups of equal size", s.heads, s.keyHeads)
 	}
 	return nil
 }
@@ -169,7 +176,7 @@ func (s *attentionShape) checkHeads() error {
 func (s *attentionShape) checkDType() error {
 	for _, t := range []*Tensor{s.query, s.key, s.value} {
 		if t.DType != s.query.DType || !slices.Contains(attentionDTypes, t.DType) {
-			return fmt.Errorf("not support input dtype: %v; query, key and value must be of one dtype of %v", t, attentionDTypes)
+			return tilingErrorf("not support input dtype: %v; query, key and value must be of one dtype of %v", t, attentionDTypes)
 		}
 	}
 	return nil
@@ -186,10 +193,10 @@ func (s *attentionShape) divide() error {
 		return nil
 	}
 	if len(s.queryEnds) == 0 || len(s.keyEnds) == 0 {
-		return errors.New("actualSeqQLen or actualSeqKvLen is null or empty; TND needs the cumulative ends of the sequences, without a leading 0")
+		return tilingErrorf("actualSeqQLen or actualSeqKvLen is null or empty; TND needs the cumulative ends of the sequences, without a leading 0")
 	}
 	if len(s.queryEnds) != len(s.keyEnds) {
-		return fmt.Errorf("VarLen scene, q is not equal kv: actualSeqQLen has %d values and actualSeqKvLen %d", len(s.queryEnds), len(s.keyEnds))
+		return tilingErrorf("VarLen scene, q is not equal kv: actualSeqQLen has %d values and actualSeqKvLen %d", len(s.queryEnds), len(s.keyEnds))
 	}
 	s.batch, s.rows, s.cols = int64(len(s.queryEnds)), 0, 0
 	for i := range s.queryEnds {
@@ -200,7 +207,7 @@ func (s *attentionShape) divide() error {
 		s.items = append(s.items, item)
 	}
 	if q, k := s.query.Dim(0), s.key.Dim(0); q < s.rowsPacked || k < s.colsTotal {
-		return fmt.Errorf("Query T(%d) and key T(%d) need larger than the sums %d and %d of the sequence lengths", q, k, s.rowsPacked, s.colsTotal)
+		return tilingErrorf("Query T(%d) and key T(%d) need larger than the sums %d and %d of the sequence lengths", q, k, s.rowsPacked, s.colsTotal)
 	}
 	return nil
 }
