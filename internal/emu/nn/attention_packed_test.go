@@ -286,3 +286,41 @@ func TestFlashAttentionFoldedBias(t *testing.T) {
 		t.Run(fmt.Sprint(s), func(t *testing.T) { x.check(t) })
 	}
 }
+
+// Conditions of generated and folded biases.
+func TestFlashAttentionBiasRefusals(t *testing.T) {
+	slopes, alibi := tensor(t, dtype.Float32, []int64{4}, 0.5), tensor(t, dtype.Float32, []int64{1, 4, 1024, 30}, 0)
+	packed := func(rows, cols []int64, a args) trial {
+		x := packedTrial(rows, cols)
+		x.version, x.args = "V2", a
+		return x
+	}
+	for _, c := range []struct {
+		text  string
+		trial trial
+	}{
+		{"get unsupported pse shape", packed([]int64{30}, []int64{30}, args{"pseType": 2, "realShiftOptional": tensor(t, dtype.Float32, []int64{3}, 0)})},
+		{"INNER Pse does not support sparse mode 7", packed([]int64{30}, []int64{30}, args{"pseType": 2, "realShiftOptional": slopes,
+			"sparseMode": 7, "preTokens": 30, "nextTokens": 0, "attenMaskOptional": triangle(t, 2048)})},
+		{"INNER Pse with sparse mode 8", packed([]int64{30, 20}, []int64{30, 21}, args{"pseType": 3, "realShiftOptional": slopes,
+			"sparseMode": 8, "preTokens": 30, "nextTokens": 0, "attenMaskOptional": triangle(t, 2048)})},
+		{"INNER Pse alibi is supported only when", trial{layout: "BNSD", dtype: dtype.Float32, heads: 4, keyHeads: 4, dim: 4, valDim: 4,
+			rows: []int64{5}, cols: []int64{6}, version: "V2", args: args{"pseType": 2, "realShiftOptional": slopes}}},
+		{"needs same S1 S2, but sequence 1", packed([]int64{30, 20}, []int64{30, 21}, args{"pseType": 1, "realShiftOptional": alibi,
+			"sparseMode": 2, "attenMaskOptional": triangle(t, 2048)})},
+		{"Pse alibi only support causal sparse type", packed([]int64{30}, []int64{30}, args{"pseType": 1, "realShiftOptional": alibi})},
+	} {
+		v, a := c.trial.start(t)
+		late(t, c.trial.forward(), a, c.text)
+		refused(t, 161001, c.trial.backward(), v.backwardArgs(a), c.text)
+	}
+	// The offset of the first sequence may be made up for by the start indices.
+	x := packed([]int64{20, 20}, []int64{30, 20}, args{"pseType": 2, "realShiftOptional": slopes, "qStartIdxOptional": []int64{10},
+		"sparseMode": 8, "preTokens": 30, "nextTokens": 0, "attenMaskOptional": triangle(t, 2048)})
+	x.visible = func(item int, _, i, j int64) bool { return j <= i+x.cols[item]-x.rows[item] }
+	x.score = func(item int, _, i, j int64, p float64) float64 {
+		start := []float64{10, 0}[item]
+		return p*x.scale() - 0.5*math.Abs(float64(j-i)-start)
+	}
+	x.check(t)
+}
