@@ -36,6 +36,20 @@ uint64_t cann_error_text(void)
 	return text ? (uint64_t)strdup(text) : 0;
 }
 
+/* A call with out-parameters or host memory: their words become addresses. */
+static uint64_t invoke_with_memory(struct cann_call *c, void *host)
+{
+	uint64_t a[CANN_ARGS];
+	memcpy(a, c->args, sizeof a);
+	for (uint32_t out = c->out; out; out &= out - 1) {
+		int i = __builtin_ctz(out);
+		a[i] = (uint64_t)&c->args[i];
+	}
+	if (c->host)
+		a[c->host - 1] = (uint64_t)host;
+	return cann_invoke(c->fn, a, CANN_ARGS, NULL);
+}
+
 static inline void call(struct cann_call *c, void *host)
 {
 	c->bind = cann_bind(c->context);
@@ -43,16 +57,10 @@ static inline void call(struct cann_call *c, void *host)
 		c->message = cann_error_text();
 		return;
 	}
-	uint64_t a[CANN_ARGS];
-	for (int i = 0; i < CANN_ARGS; i++)
-		a[i] = c->args[i];
-	for (uint32_t out = c->out; out; out &= out - 1) {
-		int i = __builtin_ctz(out);
-		a[i] = (uint64_t)&c->args[i];
-	}
-	if (c->host)
-		a[c->host - 1] = (uint64_t)host;
-	c->ret = cann_invoke(c->fn, a, CANN_ARGS, NULL);
+	if (c->out | c->host)
+		c->ret = invoke_with_memory(c, host);
+	else
+		c->ret = cann_invoke(c->fn, c->args, CANN_ARGS, NULL);
 	if (c->rebinds)
 		current.context = 0;
 	if (!c->value && (int32_t)c->ret != 0)

@@ -15,7 +15,7 @@ import (
 const Args = C.CANN_ARGS
 
 // Call is one runtime call; the zero value calls without arguments. It holds no pointer but
-// Host, so that it can live on the stack.
+// Host, so that it can live on the stack. It begins as the C struct does, which C works on.
 type Call struct {
 	// Args are the arguments in C order, integers extended to 64 bits, handles and device
 	// addresses as they are. Afterwards the words of out-parameters hold the results.
@@ -23,15 +23,31 @@ type Call struct {
 	// Out marks out-parameters: bit i set passes the address of Args[i]. C writes as many
 	// bytes as the parameter's type has, so Args[i] should start as zero.
 	Out uint32
-	// Host is host memory that the callee uses during the call only, passed as argument
-	// HostArg-1; HostArg 0 passes none.
-	Host    unsafe.Pointer
+	// HostArg-1 is the argument that Host is passed as; 0 passes none.
 	HostArg uint8
 	// Rebinds says that the callee changes which context the thread has current.
 	Rebinds bool
+
+	value   bool
+	bind    int32
+	fn      uint64
+	context uint64
+	ret     uint64
+	message uint64
+
+	// Host is host memory that the callee uses during the call only.
+	Host unsafe.Pointer
 	// CallsBack says that the callee may run Go functions on this thread.
 	CallsBack bool
 }
+
+// The two layouts must agree: each constant overflows if a field moved.
+const (
+	_ = uint(unsafe.Offsetof(Call{}.message) - unsafe.Offsetof(C.struct_cann_call{}.message))
+	_ = uint(unsafe.Offsetof(C.struct_cann_call{}.message) - unsafe.Offsetof(Call{}.message))
+	_ = uint(unsafe.Offsetof(Call{}.bind) - unsafe.Offsetof(C.struct_cann_call{}.bind))
+	_ = uint(unsafe.Offsetof(C.struct_cann_call{}.bind) - unsafe.Offsetof(Call{}.bind))
+)
 
 // Do makes context current on the OS thread (0 leaves it), calls f and gives the code it
 // returns as an error: *Error, or *SymbolError or *LibraryError when there is no f.
@@ -40,10 +56,10 @@ func (c *Call) Do(f *Func, context uint64) error {
 	if err != nil {
 		return err
 	}
-	b := C.struct_cann_call{fn: C.uint64_t(address), context: C.uint64_t(context)}
-	c.run(&b)
-	if b.bind != 0 || int32(b.ret) != 0 {
-		return failure(f.name, &b)
+	c.fn, c.context = address, context
+	c.run()
+	if c.bind != 0 || int32(c.ret) != 0 {
+		return c.failure(f.name)
 	}
 	return nil
 }
@@ -54,45 +70,36 @@ func (c *Call) Value(f *Func, context uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	b := C.struct_cann_call{fn: C.uint64_t(address), context: C.uint64_t(context), value: 1}
-	c.run(&b)
-	if b.bind != 0 {
-		return 0, failure(f.name, &b)
+	c.fn, c.context, c.value = address, context, true
+	c.run()
+	if c.bind != 0 {
+		return 0, c.failure(f.name)
 	}
-	return uint64(b.ret), nil
+	return c.ret, nil
 }
 
-func (c *Call) run(b *C.struct_cann_call) {
-	b.args = *(*[Args]C.uint64_t)(unsafe.Pointer(&c.Args))
-	b.out, b.host = C.uint32_t(c.Out), C.uint16_t(c.HostArg)
-	if c.Rebinds {
-		b.rebinds = 1
-	}
+func (c *Call) run() {
 	if c.CallsBack {
-		callBack(b, c.Host)
+		c.runBack()
 	} else {
-		C.cann_call(b, c.Host)
-	}
-	if c.Out != 0 {
-		c.Args = *(*[Args]uint64)(unsafe.Pointer(&b.args))
+		C.cann_call((*C.struct_cann_call)(unsafe.Pointer(c)), c.Host)
 	}
 }
 
-// callBack calls through a copy on the heap: Go code that runs meanwhile may move the stack,
-// and C must not see b move.
-func callBack(b *C.struct_cann_call, host unsafe.Pointer) {
-	h := new(C.struct_cann_call)
-	*h = *b
-	C.cann_call_back(h, host)
-	*b = *h
+// runBack calls through a copy on the heap: Go code that runs meanwhile may move the stack,
+// and C must not see the call move.
+func (c *Call) runBack() {
+	h := new(Call)
+	*h = *c
+	C.cann_call_back((*C.struct_cann_call)(unsafe.Pointer(h)), h.Host)
+	*c = *h
 }
 
-// failure makes the error of a failed call and frees its text. It is its own function so
-// that the call's block need not escape.
-func failure(name string, b *C.struct_cann_call) error {
-	e := &Error{Func: name, Code: int32(b.ret), Message: takeText(uint64(b.message))}
-	if b.bind != 0 {
-		e.Code, e.Message = int32(b.bind), "binding the context: "+e.Message
+// failure makes the error of a failed call and frees its text.
+func (c *Call) failure(name string) error {
+	e := &Error{Func: name, Code: int32(c.ret), Message: takeText(c.message)}
+	if c.bind != 0 {
+		e.Code, e.Message = c.bind, "binding the context: "+e.Message
 	}
 	return e
 }

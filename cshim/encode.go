@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"math"
-	"slices"
 	"unsafe"
 )
 
@@ -29,22 +28,46 @@ type TensorDesc struct {
 // header puts class and count into the word that starts an argument.
 func header(class, count int) uint64 { return uint64(class) | uint64(count)<<8 }
 
-func (l *Launch) argument(words ...uint64) {
-	l.words = append(l.words, words...)
+// room extends the encoding by n words and returns them. They hold what an earlier launch
+// left: every one must be written.
+func (l *Launch) room(n int) []uint64 {
+	at := l.used
+	l.used += n
+	if l.used > len(l.words) {
+		l.grow()
+	}
+	return l.words[at:l.used]
+}
+
+// grow makes the words in use, and as many again.
+func (l *Launch) grow() {
+	words := make([]uint64, max(256, 2*l.used))
+	copy(words, l.words)
+	l.words = words
+}
+
+func (l *Launch) word(header uint64) {
+	l.room(1)[0] = header
+	l.params++
+}
+
+func (l *Launch) value(class, bits uint64) {
+	w := l.room(2)
+	w[0], w[1] = class, bits
 	l.params++
 }
 
 // Null appends an absent optional argument.
-func (l *Launch) Null() { l.argument(C.CANN_NULL) }
+func (l *Launch) Null() { l.word(C.CANN_NULL) }
 
 // Int appends an integer, enum, bool or pointer argument.
-func (l *Launch) Int(v int64) { l.argument(C.CANN_INT, uint64(v)) }
+func (l *Launch) Int(v int64) { l.value(C.CANN_INT, uint64(v)) }
 
 // Double appends a double argument.
-func (l *Launch) Double(v float64) { l.argument(C.CANN_DOUBLE, math.Float64bits(v)) }
+func (l *Launch) Double(v float64) { l.value(C.CANN_DOUBLE, math.Float64bits(v)) }
 
 // Float appends a float argument.
-func (l *Launch) Float(v float32) { l.argument(C.CANN_FLOAT, uint64(math.Float32bits(v))) }
+func (l *Launch) Float(v float32) { l.value(C.CANN_FLOAT, uint64(math.Float32bits(v))) }
 
 // Tensor appends a tensor.
 func (l *Launch) Tensor(d *TensorDesc) {
@@ -55,22 +78,23 @@ func (l *Launch) Tensor(d *TensorDesc) {
 
 func (l *Launch) tensor(d *TensorDesc) {
 	rank, storage := int(d.Rank), int(d.StorageRank)
-	n := len(l.words)
-	l.words = slices.Grow(l.words, 3+2*rank+storage)[:n+3+2*rank+storage]
-	w := l.words[n:]
+	w := l.room(3 + 2*rank + storage)
 	w[0] = C.CANN_TENSOR | uint64(rank)<<8 | uint64(storage)<<16 | uint64(uint16(d.DType))<<32 | uint64(uint16(d.Format))<<48
 	w[1], w[2] = d.Address, uint64(d.Offset)
-	w = w[3:]
-	for i := range rank {
-		w[i], w[rank+i] = uint64(d.Dims[i]), uint64(d.Strides[i])
+	dims, strides, stored := w[3:3+rank], w[3+rank:3+2*rank], w[3+2*rank:]
+	for i := range dims {
+		dims[i] = uint64(d.Dims[i&(MaxRank-1)])
 	}
-	for i := range storage {
-		w[2*rank+i] = uint64(d.Storage[i])
+	for i := range strides {
+		strides[i] = uint64(d.Strides[i&(MaxRank-1)])
+	}
+	for i := range stored {
+		stored[i] = uint64(d.Storage[i&(MaxRank-1)])
 	}
 }
 
 // Tensors starts a tensor list of n members; n calls of Member must follow.
-func (l *Launch) Tensors(n int) { l.argument(header(C.CANN_TENSORS, n)) }
+func (l *Launch) Tensors(n int) { l.word(header(C.CANN_TENSORS, n)) }
 
 // Member appends a member of a tensor list.
 func (l *Launch) Member(d *TensorDesc) {
@@ -80,24 +104,25 @@ func (l *Launch) Member(d *TensorDesc) {
 
 // Scalar appends a scalar of the given dtype; value holds its little-endian bytes.
 func (l *Launch) Scalar(dtype int32, value [2]uint64) {
-	l.argument(scalarHeader(dtype), value[0], value[1])
+	l.ScalarMember(dtype, value)
+	l.params++
 }
 
-func scalarHeader(dtype int32) uint64 { return C.CANN_SCALAR | uint64(uint16(dtype))<<32 }
-
 // Scalars starts a scalar list of n members; n calls of ScalarMember must follow.
-func (l *Launch) Scalars(n int) { l.argument(header(C.CANN_SCALARS, n)) }
+func (l *Launch) Scalars(n int) { l.word(header(C.CANN_SCALARS, n)) }
 
 // ScalarMember appends a member of a scalar list.
 func (l *Launch) ScalarMember(dtype int32, value [2]uint64) {
-	l.words = append(l.words, scalarHeader(dtype), value[0], value[1])
+	w := l.room(3)
+	w[0], w[1], w[2] = C.CANN_SCALAR|uint64(uint16(dtype))<<32, value[0], value[1]
 }
 
 // Ints appends an aclIntArray.
 func (l *Launch) Ints(v []int64) {
-	l.argument(header(C.CANN_INTS, len(v)))
-	for _, x := range v {
-		l.words = append(l.words, uint64(x))
+	l.word(header(C.CANN_INTS, len(v)))
+	w := l.room(len(v))
+	for i, x := range v {
+		w[i] = uint64(x)
 	}
 }
 
@@ -109,28 +134,27 @@ func (l *Launch) Bools(v []bool) { packed(l, C.CANN_BOOLS, v) }
 
 // Text appends a C string; the copy ends with a NUL.
 func (l *Launch) Text(s string) {
-	l.argument(header(C.CANN_STRING, len(s)+1))
-	n := len(l.words)
-	l.words = append(l.words, make([]uint64, len(s)/8+1)...)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&l.words[n])), len(s)), s)
+	l.word(header(C.CANN_STRING, len(s)+1))
+	w := l.room(len(s)/8 + 1)
+	w[len(w)-1] = 0
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), len(s)), s)
 }
 
 // packed appends an array whose elements are smaller than a word.
 func packed[T float32 | bool](l *Launch, class int, v []T) {
-	l.argument(header(class, len(v)))
-	var zero T
-	size := int(unsafe.Sizeof(zero))
-	n := len(l.words)
-	l.words = append(l.words, make([]uint64, (len(v)*size+7)/8)...)
-	if len(v) > 0 {
-		copy(unsafe.Slice((*T)(unsafe.Pointer(&l.words[n])), len(v)), v)
+	l.word(header(class, len(v)))
+	if len(v) == 0 {
+		return
 	}
+	var zero T
+	w := l.room((len(v)*int(unsafe.Sizeof(zero)) + 7) / 8)
+	copy(unsafe.Slice((*T)(unsafe.Pointer(&w[0])), len(v)), v)
 }
 
 // Each calls f for every tensor among the arguments: the index of the parameter, the index
 // in its list (-1 for a tensor of its own), and the descriptor. For error texts.
 func (l *Launch) Each(f func(param, member int, d *TensorDesc)) {
-	w := l.words
+	w := l.words[:l.used]
 	tensor := func(param, member int) {
 		h := w[0]
 		d := TensorDesc{Address: w[1], Offset: int64(w[2]), Rank: uint8(h >> 8), StorageRank: uint8(h >> 16),

@@ -14,14 +14,15 @@ import (
 type Launch struct {
 	op      *Operator
 	head    C.struct_cann_launch
-	words   []uint64
+	words   []uint64 // the encoded arguments, the first used of them
+	used    int
 	params  int
 	tensors int
 }
 
 // Reset drops the arguments and sets the operator.
 func (l *Launch) Reset(op *Operator) {
-	l.op, l.words, l.params, l.tensors = op, l.words[:0], 0, 0
+	l.op, l.used, l.params, l.tensors = op, 0, 0, 0
 	l.head.stage = C.CANN_DONE
 }
 
@@ -73,7 +74,7 @@ func (l *Launch) start() error {
 // first is the address of the encoded arguments.
 func (l *Launch) first() *C.uint64_t {
 	if len(l.words) == 0 {
-		l.words = append(l.words, 0)
+		l.grow()
 	}
 	return (*C.uint64_t)(&l.words[0])
 }

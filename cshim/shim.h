@@ -7,18 +7,18 @@
 
 enum { CANN_ARGS = 12, CANN_MAX_PARAMS = 64 };
 
-/* One runtime call. */
+/* One runtime call. The Go type Call begins with the same fields. */
 struct cann_call {
+	uint64_t args[CANN_ARGS];
+	uint32_t out;     /* bit i: the callee gets the address of args[i] */
+	uint8_t host;     /* 1 + index of the argument that is the host pointer; 0 = none */
+	uint8_t rebinds;  /* the callee changes the thread's current context */
+	uint8_t value;    /* the result is a value, not an error code */
+	int32_t bind;     /* error code of making the context current */
 	uint64_t fn;
 	uint64_t context; /* made current on this thread first; 0 = leave */
-	uint64_t args[CANN_ARGS];
 	uint64_t ret;
 	uint64_t message; /* malloc'ed error text of a failed call, or 0 */
-	uint32_t out;     /* bit i: the callee gets the address of args[i] */
-	uint16_t host;    /* 1 + index of the argument that is the host pointer; 0 = none */
-	uint8_t value;    /* the result is a value, not an error code */
-	uint8_t rebinds;  /* the callee changes the thread's current context */
-	int32_t bind;     /* error code of making the context current */
 };
 
 void cann_call(struct cann_call *c, void *host);
