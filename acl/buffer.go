@@ -174,8 +174,17 @@ func (b *Buffer) RecordStream(s *Stream) error { return s.Accepts(b) }
 // device or of one whose memory EnablePeerAccess has opened to it. It notes the stream as
 // a user of the memory, as RecordStream does.
 func (s *Stream) Accepts(b *Buffer) error {
-	if s.closed.Load() {
-		return s.usable("Stream.Accepts")
+	// Small enough to be inlined: operators call it for each tensor.
+	if b != nil && b.known(s.q, 0) && !s.closed.Load() {
+		return nil
 	}
-	return s.q.accept("Stream.Accepts", b.where(), 0)
+	return s.accepts(b)
+}
+
+func (s *Stream) accepts(b *Buffer) error {
+	const op = "Stream.Accepts"
+	if err := s.usable(op); err != nil {
+		return err
+	}
+	return s.q.accept(op, b.where(), 0)
 }

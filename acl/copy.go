@@ -32,11 +32,13 @@ func (s *Stream) Copy(dst, src Memory, n int) error {
 		return q.refuse(op, ErrInvalidArgument, "a copy of %d bytes, or of a nil buffer, is not possible", n)
 	}
 	to, from := dst.where(), src.where()
-	if err := q.accept(op, to, uint64(n)); err != nil {
-		return err
-	}
-	if err := q.accept(op, from, uint64(n)); err != nil {
-		return err
+	for _, r := range [...]*region{to, from} {
+		if r != nil && r.known(q, uint64(n)) {
+			continue
+		}
+		if err := q.accept(op, r, uint64(n)); err != nil {
+			return err
+		}
 	}
 	if to.mem.host && from.mem.host {
 		return q.refuse(op, ErrNotSupported, "a stream does not copy from host to host; use copy on the bytes")

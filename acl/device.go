@@ -93,8 +93,8 @@ func (d *Device) peerAccess(op string, other *Device, on bool) error {
 	return nil
 }
 
-// Abort stops all work of all processes' streams on the device and drops what is queued
-// (aclrtDeviceTaskAbort); calls under way give ErrAborted.
+// Abort stops the work of all streams of the device and drops what is queued, and waits for
+// that, at most for limit (aclrtDeviceTaskAbort). Calls under way give ErrAborted.
 func (d *Device) Abort(limit time.Duration) error {
 	if err := d.usable("Device.Abort"); err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// Config says how the process uses CANN. The zero value is the usual one.
+// Config says how the process uses CANN. The zero value is the usual one. What one Open
+// turns on, another does not turn off.
 type Config struct {
 	// File is the path of the JSON file that aclInit reads, "" for none. CANN takes one per
 	// process: it counts the first time only, and a later Open with another is refused.
@@ -34,7 +35,9 @@ type Option func()
 func Logger(l *zap.Logger) Option { return func() { process.log.Store(l) } }
 
 // process is the state that CANN has once per process.
-var process struct {
+var process processState
+
+type processState struct {
 	log      atomic.Pointer[zap.Logger]
 	stacks   atomic.Bool
 	blocking atomic.Bool
@@ -60,9 +63,7 @@ func Open(cfg Config, options ...Option) (*Runtime, error) {
 	for _, o := range options {
 		o()
 	}
-	process.stacks.Store(cfg.LeakStacks)
-	process.blocking.Store(cfg.LaunchBlocking || os.Getenv("ASCEND_LAUNCH_BLOCKING") == "1")
-	if err := retain(cfg.File); err != nil {
+	if err := retain(cfg); err != nil {
 		return nil, err
 	}
 	rt := new(Runtime)
@@ -76,17 +77,28 @@ func Open(cfg Config, options ...Option) (*Runtime, error) {
 }
 
 // retain counts a user of CANN, and initialises it for the first one.
-func retain(file string) error {
+func retain(cfg Config) error {
 	p := &process
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.everOpen && file != p.file {
-		return refuse("acl.Open", ErrInvalidArgument, "CANN was initialised with configuration file %q and cannot take %q in the same process", p.file, file)
+	if p.everOpen && cfg.File != p.file {
+		return refuse("acl.Open", ErrInvalidArgument, "CANN was initialised with configuration file %q and cannot take %q in the same process", p.file, cfg.File)
 	}
-	if p.refs > 0 {
-		p.refs++
-		return nil
+	first := p.refs == 0
+	if first {
+		if err := p.start(cfg.File); err != nil {
+			return err
+		}
 	}
+	p.refs++
+	blocking := cfg.LaunchBlocking || os.Getenv("ASCEND_LAUNCH_BLOCKING") == "1"
+	p.blocking.Store(blocking || !first && p.blocking.Load())
+	p.stacks.Store(cfg.LeakStacks || !first && p.stacks.Load())
+	return nil
+}
+
+// start initialises CANN; p.mu is held.
+func (p *processState) start(file string) error {
 	// CANN's handlers of SIGSEGV and others would replace those of Go's runtime.
 	if _, set := os.LookupEnv("ASCEND_COREDUMP_SIGNAL"); !set {
 		if err := os.Setenv("ASCEND_COREDUMP_SIGNAL", "none"); err != nil {
@@ -97,7 +109,7 @@ func retain(file string) error {
 	if err != nil {
 		return wrap(err)
 	}
-	p.refs, p.joined, p.file, p.everOpen = 1, joined, file, true
+	p.joined, p.file, p.everOpen = joined, file, true
 	if p.slots == nil {
 		p.slots = make(map[int]*slot)
 	}
