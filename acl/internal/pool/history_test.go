@@ -130,8 +130,9 @@ func check(t *rapid.T, d *device, p *Pool, held []taken) {
 	for _, l := range lists {
 		for _, f := range []*bins{&l.small, &l.large} {
 			for c, b := range f.heads {
-				filled := f.filled[c/64]>>(c%64)&1 != 0
-				require.Equal(t, b != nil, filled, "class %d", c)
+				if filled := f.filled[c/64]>>(c%64)&1 != 0; filled != (b != nil) {
+					t.Fatalf("class %d: marked %v, head %v", c, filled, b)
+				}
 				for ; b != nil; b = b.right {
 					require.True(t, b.free)
 					require.Equal(t, c, class(b.size))
