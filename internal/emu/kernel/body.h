@@ -10,6 +10,8 @@
 #include "map.h"
 #include "reduce.h"
 #include "scan.h"
+#include "index_body.h"
+#include "combine_body.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -22,6 +24,9 @@ const struct kernel_table KERNEL_TABLE = {
 	.reduce_merge = reduce_merge_,
 	.reduce_arg = reduce_arg_,
 	.scan = scan_,
+	.index_reduce = index_reduce_,
+	.combine = combine_,
+	.combine_scale_grad = combine_scale_grad_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

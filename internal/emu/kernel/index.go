@@ -1,10 +1,26 @@
 package kernel
 
+// #include "index.h"
+import "C"
+
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+)
+
+// ScatterOp says what becomes of an element that is scattered to.
+type ScatterOp int32
+
+// The ways to scatter: the new value alone, or joined with the old one.
+const (
+	ScatterSet ScatterOp = C.SCATTER_SET
+	ScatterAdd ScatterOp = C.SCATTER_ADD
+	ScatterMul ScatterOp = C.SCATTER_MUL
+	ScatterMax ScatterOp = C.SCATTER_MAX
+	ScatterMin ScatterOp = C.SCATTER_MIN
 )
 
 // Indices reads the elements of an integer view in row-major order.
@@ -14,94 +30,218 @@ func Indices(v View) ([]int64, error) {
 	if err := Copy(whole, v); err != nil {
 		return nil, err
 	}
-	return append([]int64(nil), unsafe.Slice((*int64)(whole.Data), whole.Len())...), nil
+	return slices.Clone(whole.ints()), nil
 }
 
-// at is element i of the first dimension.
-func (v View) at(i int64) View {
-	return View{
-		Data:  unsafe.Add(v.Data, i*v.Strides[0]*int64(v.DType.Size())),
-		DType: v.DType, Shape: v.Shape[1:], Strides: v.Strides[1:],
+// floats is the memory of a contiguous float32 view.
+func (v View) floats() []float32 { return unsafe.Slice((*float32)(v.Data), v.Len()) }
+
+// ints is the memory of a contiguous int64 view.
+func (v View) ints() []int64 { return unsafe.Slice((*int64)(v.Data), v.Len()) }
+
+// places is index as contiguous int64, with negative values counted from the end of a
+// dimension of size n. A value out of range is an error that names it.
+func places(index View, n int64) (at View, release func(), err error) {
+	at, release = temporary(dtype.Int64, index.Shape)
+	if err := Copy(at, index); err != nil {
+		release()
+		return at, nil, err
 	}
+	for i, k := range at.ints() {
+		if k < -n || k >= n {
+			release()
+			return at, nil, fmt.Errorf("index %d at position %d is out of range for a dimension of %d", k, i, n)
+		}
+		if k < 0 {
+			at.ints()[i] += n
+		}
+	}
+	return at, release, nil
 }
 
-// Gather is out[i] = table[indices[i]], rows of the first dimension. An index out of range
-// is an error that names it.
-func Gather(out, table View, indices []int64) error {
-	n := table.Shape[0]
-	for i, k := range indices {
-		if k < 0 || k >= n {
-			return fmt.Errorf("index %d at position %d is out of range for %d rows", k, i, n)
-		}
+// Gather sets every element of out to the element of in at the same coordinates, but for
+// the one along axis, which index holds: torch.gather, and with an index that is broadcast
+// along the other dimensions torch.index_select. index is of any integer type and broadcasts
+// to out; a negative value counts from the end. The types of in and out must be equal, in
+// must reach as far as out in the other dimensions.
+//
+// An index out of range is an error that names it, and nothing is written.
+func Gather(out, in View, axis int, index View) error {
+	size := out.DType.Size()
+	if out.DType != in.DType || size == 0 {
+		return fmt.Errorf("kernel: cannot gather %v elements from %v ones", out.DType, in.DType)
 	}
-	contiguous := out.Contiguous() && table.at(0).Contiguous() && out.DType == table.DType
-	size := int64(0)
-	if len(indices) > 0 {
-		size = out.at(0).Len() * int64(out.DType.Size())
+	if err := reaches(in.Shape, out.Shape, axis); err != nil {
+		return err
 	}
-	var failed error
-	Parallel(int64(len(indices)), max(1, grain/max(size, 1)), func(lo, hi int64) {
-		for i := lo; i < hi; i++ {
-			to, from := out.at(i), table.at(indices[i])
-			if contiguous {
-				copy(unsafe.Slice((*byte)(to.Data), size), unsafe.Slice((*byte)(from.Data), size))
-			} else if err := Copy(to, from); err != nil {
-				failed = err
-			}
-		}
-	})
-	return failed
-}
-
-// ScatterSum is out[k] = Σ rows[i] over the i with indices[i] = k, times scale(count of k)
-// when scale is given; rows whose index is skip are left out. The sums are fp32, in the
-// order of the rows.
-func ScatterSum(out, rows View, indices []int64, skip int64, scale func(count int) float32) error {
-	n := out.Shape[0]
-	at := make(map[int64][]int64)
-	var keys []int64
-	for i, k := range indices {
-		if k == skip {
-			continue
-		}
-		if k < 0 || k >= n {
-			return fmt.Errorf("index %d at position %d is out of range for %d rows", k, i, n)
-		}
-		if at[k] == nil {
-			keys = append(keys, k)
-		}
-		at[k] = append(at[k], int64(i))
+	if out.Len() == 0 {
+		return nil
 	}
-	source, release := temporary(dtype.Float32, rows.Shape)
+	at, release, err := places(index, in.Shape[axis])
+	if err != nil {
+		return err
+	}
 	defer release()
-	if err := Copy(source, rows); err != nil {
+	if at, err = at.Broadcast(out.Shape); err != nil {
 		return err
 	}
-	sums, releaseSums := temporary(dtype.Float32, out.Shape)
-	defer releaseSums()
-	if err := Zero(sums); err != nil {
-		return err
+	g := C.struct_index_read{step: C.int64_t(in.Strides[axis])}
+	fixed := slices.Clone(in.Strides)
+	fixed[axis] = 0
+	shape, strides := plan(out.Shape, out.Strides, fixed, at.Strides)
+	g.space = cSpace(shape)
+	g.out, g.in = operand(out.Data, out.DType, strides[0]), operand(in.Data, in.DType, strides[1])
+	g.index = operand(at.Data, dtype.Int64, strides[2])
+	Parallel(out.Len(), grain, func(lo, hi int64) { C.index_gather(&g, C.int32_t(size), C.int64_t(lo), C.int64_t(hi)) })
+	return nil
+}
+
+// reaches checks that a tensor covers the coordinates of another but for an axis.
+func reaches(shape, other []int64, axis int) error {
+	if len(shape) > MaxRank || len(shape) != len(other) || axis >= len(shape) {
+		return fmt.Errorf("kernel: shapes %v and %v have no common dimension %d; at most %d are supported", shape, other, axis, MaxRank)
 	}
-	width := int64(0)
-	if len(indices) > 0 && n > 0 {
-		width = sums.Len() / n
-	}
-	Parallel(int64(len(keys)), max(1, grain/max(width, 1)), func(lo, hi int64) {
-		for _, k := range keys[lo:hi] {
-			sum := unsafe.Slice((*float32)(unsafe.Add(sums.Data, 4*k*width)), width)
-			for _, i := range at[k] {
-				row := unsafe.Slice((*float32)(unsafe.Add(source.Data, 4*i*width)), width)
-				for j, x := range row {
-					sum[j] += x
-				}
-			}
-			if scale != nil {
-				f := scale(len(at[k]))
-				for j := range sum {
-					sum[j] *= f
-				}
-			}
+	for i, n := range other {
+		if i != axis && n > shape[i] {
+			return fmt.Errorf("kernel: shape %v is smaller than %v in dimension %d", shape, other, i)
 		}
-	})
-	return Copy(out, sums)
+	}
+	return nil
+}
+
+// Scatter sends every element of src to the element of into at the same coordinates, but
+// for the one along axis, which index holds: the inverse of Gather, with the same rules. For
+// the elements that go to one place the order along axis decides, so the result does not
+// depend on the number of threads; sums of 16-bit types are kept in float and rounded once.
+func Scatter(op ScatterOp, into, src View, axis int, index View) error {
+	if err := reaches(into.Shape, src.Shape, axis); err != nil {
+		return err
+	}
+	if src.Len() == 0 {
+		return nil
+	}
+	at, release, err := places(index, into.Shape[axis])
+	if err != nil {
+		return err
+	}
+	defer release()
+	if at, err = at.Broadcast(src.Shape); err != nil {
+		return err
+	}
+	return scatter(op, into, src, axis, at)
+}
+
+// scatter is Scatter with int64 indices that are known to be in range.
+func scatter(op ScatterOp, into, src View, axis int, index View) error {
+	if op == ScatterSet {
+		if into.DType != src.DType || into.DType.Size() == 0 {
+			return fmt.Errorf("kernel: cannot scatter %v elements to %v ones", src.DType, into.DType)
+		}
+		w := newIndexWrite(op, into, src, axis, index)
+		size := C.int32_t(into.DType.Size())
+		w.run(func(lo, hi C.int64_t) { C.index_set(&w.c, size, lo, hi) })
+		return nil
+	}
+	class, ok := classes[into.DType]
+	if !ok || !Computes(src.DType) {
+		return fmt.Errorf("kernel: cannot combine %v elements with %v ones", src.DType, into.DType)
+	}
+	if sum := accumulators[class]; sum != into.DType {
+		wide, release := temporary(sum, into.Shape)
+		defer release()
+		if err := Copy(wide, into); err != nil {
+			return err
+		}
+		if err := scatter(op, wide, src, axis, index); err != nil {
+			return err
+		}
+		return Copy(into, wide)
+	}
+	w := newIndexWrite(op, into, src, axis, index)
+	w.c.class = class
+	w.run(func(lo, hi C.int64_t) { C.index_reduce(&w.c, lo, hi) })
+	return nil
+}
+
+// accumulators are the types in which the classes combine scattered elements.
+var accumulators = map[C.int32_t]dtype.Type{
+	C.CLASS_F32: dtype.Float32, C.CLASS_F64: dtype.Float64, C.CLASS_I64: dtype.Int64, C.CLASS_U64: dtype.Uint64,
+}
+
+// indexWrite is a planned scatter.
+type indexWrite struct {
+	c             C.struct_index_write
+	lines, length int64
+}
+
+func newIndexWrite(op ScatterOp, into, src View, axis int, index View) *indexWrite {
+	w := &indexWrite{length: src.Shape[axis]}
+	w.lines = src.Len() / w.length
+	w.c.op, w.c.length = C.int32_t(op), C.int64_t(w.length)
+	w.c.into_step, w.c.src_step, w.c.index_step = C.int64_t(into.Strides[axis]), C.int64_t(src.Strides[axis]), C.int64_t(index.Strides[axis])
+	drop := func(d []int64) []int64 { return slices.Delete(slices.Clone(d), axis, axis+1) }
+	shape, strides := plan(drop(src.Shape), drop(into.Strides), drop(src.Strides), drop(index.Strides))
+	w.c.kept = cSpace(shape)
+	w.c.into, w.c.src = operand(into.Data, into.DType, strides[0]), operand(src.Data, src.DType, strides[1])
+	w.c.index = operand(index.Data, dtype.Int64, strides[2])
+	return w
+}
+
+// run divides the work by the coordinates that are not indexed: places that meet are in one
+// part.
+func (w *indexWrite) run(f func(lo, hi C.int64_t)) {
+	Parallel(w.lines, max(grain/w.length, 1), func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
+}
+
+// Put sends the elements of src to the elements of into whose leading coordinates the
+// indices hold, one view for each leading dimension: into[indices...] op= src. The indices
+// have one shape, which src begins with; the rest of src's shape is that of into's other
+// dimensions. Order and precision are as in Scatter.
+func Put(op ScatterOp, into, src View, indices []View) error {
+	m, shape := len(indices), indices[0].Shape
+	if len(into.Shape) > MaxRank || m > len(into.Shape) || !slices.Equal(src.Shape, slices.Concat(shape, into.Shape[m:])) {
+		return fmt.Errorf("kernel: %v elements of shape %v cannot be put into shape %v at %d indices of shape %v", src.DType, src.Shape, into.Shape, m, shape)
+	}
+	if src.Len() == 0 {
+		return nil
+	}
+	offsets, release := temporary(dtype.Int64, shape)
+	defer release()
+	wide := into
+	if class, ok := classes[into.DType]; ok && op != ScatterSet && accumulators[class] != into.DType {
+		var releaseWide func()
+		wide, releaseWide = temporary(accumulators[class], into.Shape)
+		defer releaseWide()
+		if err := Copy(wide, into); err != nil {
+			return err
+		}
+	}
+	clear(offsets.ints())
+	for d, index := range indices {
+		at, release, err := places(index, into.Shape[d])
+		if err != nil {
+			return fmt.Errorf("dimension %d: %w", d, err)
+		}
+		for i, k := range at.ints() {
+			offsets.ints()[i] += k * wide.Strides[d]
+		}
+		release()
+	}
+	// The indexed dimensions together are one, of elements one apart.
+	flat := View{Data: wide.Data, DType: wide.DType, Shape: slices.Concat([]int64{1}, into.Shape[m:]), Strides: slices.Concat([]int64{1}, wide.Strides[m:])}
+	values, release2 := temporary(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:]))
+	defer release2()
+	if err := Copy(View{Data: values.Data, DType: values.DType, Shape: src.Shape, Strides: contiguous(src.Shape)}, src); err != nil {
+		return err
+	}
+	line := make([]int64, len(values.Shape))
+	line[0] = 1
+	at := View{Data: offsets.Data, DType: dtype.Int64, Shape: values.Shape, Strides: line}
+	if err := scatter(op, flat, values, 0, at); err != nil {
+		return err
+	}
+	if wide.Data != into.Data {
+		return Copy(into, wide)
+	}
+	return nil
 }

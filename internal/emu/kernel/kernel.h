@@ -22,6 +22,8 @@ struct view {
 struct map; /* op.h */
 struct reduce; /* reduce_op.h */
 struct scan; /* scan_op.h */
+struct index_write; /* index.h */
+struct combine; /* combine.h */
 
 struct kernel_table {
 	const char *name;
@@ -31,6 +33,9 @@ struct kernel_table {
 	void (*reduce_merge)(const struct reduce *r, void *state, const void *later, int64_t n);
 	void (*reduce_arg)(const struct reduce *r, int sign, int64_t k_lo, int64_t k_hi, void *value, int64_t *index);
 	void (*scan)(const struct scan *s, int64_t lo, int64_t hi);
+	void (*index_reduce)(const struct index_write *w, int64_t lo, int64_t hi);
+	void (*combine)(const struct combine *c, int64_t lo, int64_t hi);
+	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);

@@ -85,6 +85,13 @@ const (
 	TanhGrad        Op = C.OP_TANH_GRAD
 	SqrtGrad        Op = C.OP_SQRT_GRAD
 	MaskedScale     Op = C.OP_MASKED_SCALE
+
+	SquaredError      Op = C.OP_SQUARED_ERROR
+	SquaredErrorGrad  Op = C.OP_SQUARED_ERROR_GRAD
+	AbsoluteError     Op = C.OP_ABSOLUTE_ERROR
+	AbsoluteErrorGrad Op = C.OP_ABSOLUTE_ERROR_GRAD
+	SmoothError       Op = C.OP_SMOOTH_ERROR
+	SmoothErrorGrad   Op = C.OP_SMOOTH_ERROR_GRAD
 )
 
 // Defined for integers.

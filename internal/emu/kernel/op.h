@@ -80,7 +80,13 @@
 	OP(SIGMOID_GRAD, x * y * (1 - y)) \
 	OP(TANH_GRAD, x * (1 - y * y)) \
 	OP(SQRT_GRAD, y / (2 * x)) \
-	OP(MASKED_SCALE, x * y * u)
+	OP(MASKED_SCALE, x * y * u) \
+	OP(SQUARED_ERROR, (x - y) * (x - y)) \
+	OP(SQUARED_ERROR_GRAD, u * x * (y - z)) \
+	OP(ABSOLUTE_ERROR, FN(fabs)(x - y)) \
+	OP(ABSOLUTE_ERROR_GRAD, u * x * ((y > z) - (y < z))) \
+	OP(SMOOTH_ERROR, FN(fabs)(x - y) < u ? (T)0.5 * (x - y) * (x - y) / u : FN(fabs)(x - y) - (T)0.5 * u) \
+	OP(SMOOTH_ERROR_GRAD, u * x * (y - z >= v ? 1 : y - z <= -v ? -1 : (y - z) / v))
 
 #define INT_OPS(OP) \
 	OP(BIT_AND, x & y) \

@@ -9,23 +9,26 @@ import (
 
 var embeddings = table{"Embedding": embedding, "EmbeddingDenseBackward": embeddingDenseBackward}
 
-// rows views a tensor of indices' shape plus the row's as [n, row…].
-func rows(t *Tensor, indices *Tensor) kernel.View {
-	row := t.Shape[indices.Rank():]
-	shape := append([]int64{indices.Len()}, row...)
-	return t.As(shape, ContiguousStrides(shape))
+// indexTypes are the dtypes of indices.
+var indexTypes = []dtype.Type{dtype.Int64, dtype.Int32}
+
+// embedding copies rows of weight. An index out of range is a fault of the stream.
+func embedding(c *Call) (Run, error) {
+	return c.selection(c.Tensor("out"), c.Tensor("weight"), 0, c.Tensor("indices"))
 }
 
-func embedding(c *Call) (Run, error) {
-	weight, indices, out := c.Tensor("weight"), c.Tensor("indices"), c.Tensor("out")
-	c.DType(indices, dtype.Int32, dtype.Int64)
-	c.Rank(weight, 2, 2)
-	c.SameDType(weight, out)
+// selection sets out to the parts of self that index names along a dimension.
+func (c *Call) selection(out, self *Tensor, dim int64, index *Tensor) (Run, error) {
+	axis := c.Axis(self, dim)
+	c.plain(out, self, index)
+	c.DType(index, indexTypes...)
+	c.SameDType(self, out)
+	if self.DType.Size() == 0 {
+		c.Invalid("%v has a dtype that is not supported", self)
+	}
 	if c.Err() == nil {
-		c.Shape(out, append(slices.Clone(indices.Shape), weight.Shape[1]), "indices' shape and the row of weight")
-		if !out.Contiguous() {
-			c.Invalid("%v must be contiguous", out)
-		}
+		c.Shape(out, slices.Concat(self.Shape[:axis], index.Shape, self.Shape[axis+1:]), "the shape of self with the dimension replaced by that of the indices")
+		c.Rank(out, 0, kernel.MaxRank)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -34,44 +37,30 @@ func embedding(c *Call) (Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		at, err := kernel.Indices(indices.View())
-		if err != nil {
-			return err
-		}
-		return kernel.Gather(rows(out, indices), weight.View(), at)
+		return kernel.Lookup(out.View(), self.View(), axis, index.View())
 	}, nil
 }
 
 func embeddingDenseBackward(c *Call) (Run, error) {
 	grad, indices, out := c.Tensor("grad"), c.Tensor("indices"), c.Tensor("out")
 	n, padding, byFrequency := c.Int("numWeights"), c.Int("paddingIdx"), c.Bool("scaleGradByFreq")
-	c.DType(indices, dtype.Int32, dtype.Int64)
+	c.plain(grad, indices, out)
+	c.DType(indices, indexTypes...)
 	c.DType(grad, transformerTypes...)
+	c.SameDType(grad, out)
+	if c.Err() == nil && (grad.Rank() < 1 || !slices.Equal(grad.Shape[:grad.Rank()-1], indices.Shape)) {
+		c.Invalid("%v must have the shape of %v and a row", grad, indices)
+	}
 	if c.Err() == nil {
-		if grad.Rank() < 1 || !slices.Equal(grad.Shape[:grad.Rank()-1], indices.Shape) {
-			c.Invalid("%v must have the shape of %v and a row", grad, indices)
-		} else {
-			c.Shape(out, []int64{n, grad.Dim(-1)}, "numWeights rows of grad")
-		}
-		if !grad.Contiguous() {
-			c.Invalid("%v must be contiguous", grad)
-		}
+		c.Shape(out, []int64{n, grad.Dim(-1)}, "numWeights rows of grad")
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return func(*Exec) error {
-		if grad.Len() == 0 {
-			return zero(out)
+		if out.Len() == 0 {
+			return nil
 		}
-		at, err := kernel.Indices(indices.View())
-		if err != nil {
-			return err
-		}
-		var scale func(int) float32
-		if byFrequency {
-			scale = func(count int) float32 { return 1 / float32(count) }
-		}
-		return kernel.ScatterSum(out.View(), rows(grad, indices), at, padding, scale)
+		return kernel.EmbeddingGrad(out.View(), grad.View(), indices.View(), padding, byFrequency)
 	}, nil
 }

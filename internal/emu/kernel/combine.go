@@ -1,0 +1,158 @@
+package kernel
+
+// #include "combine.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Combination describes sums of rows: row r of the result is the sum of rows r of the
+// addends and, over j, of Scale[r, j] · (X[Index[r, j]] + Bias[Group[r, j]]). The sums are
+// fp32.
+type Combination struct {
+	X       View    // [rows of X, width], float32, float16 or bfloat16
+	Choices int64   // terms per row
+	Index   []int64 // [rows, Choices]; a negative one leaves its term out
+	Scale   View    // [rows, Choices]; without data every term counts once
+	Bias    View    // [groups, width]; may have no data
+	Group   []int64 // [rows, Choices], with Bias
+	Addends []View  // at most two, like the result; one may have no data
+}
+
+// rows is the number of rows of the result.
+func (c *Combination) rows() int64 { return int64(len(c.Index)) / max(c.Choices, 1) }
+
+// Into computes the sums.
+func (c *Combination) Into(out View) error {
+	p, err := c.plan(out)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	defer p.end()
+	p.c.out = p.row(out)
+	for i, a := range c.Addends {
+		if p.c.addend[i], err = p.input(a); err != nil {
+			return err
+		}
+	}
+	p.run(func(lo, hi C.int64_t) { C.combine_rows(&p.c, lo, hi) })
+	return p.finish(out)
+}
+
+// ScaleGrad computes the gradient of Scale from that of the result: out[r, j] is the product
+// of grad's row r and the j-th term's row, 0 where the term is left out.
+func (c *Combination) ScaleGrad(out, grad View) error {
+	p, err := c.plan(grad)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	defer p.end()
+	if p.c.grad, err = p.input(grad); err != nil {
+		return err
+	}
+	sums := p.temporary(dtype.Float32, []int64{c.rows(), c.Choices})
+	p.c.scale_grad = (*C.float)(sums.Data)
+	p.run(func(lo, hi C.int64_t) { C.combine_scale_grad(&p.c, lo, hi) })
+	return Copy(out, sums)
+}
+
+// combinePlan is a combination in C form and the temporaries it holds.
+type combinePlan struct {
+	c       C.struct_combine
+	rows    int64
+	work    int64 // elements per row of the result
+	out     View  // packed rows to be copied to the result
+	release []func()
+}
+
+func (c *Combination) plan(result View) (*combinePlan, error) {
+	width := c.X.Shape[1]
+	if len(result.Shape) != 2 || result.Shape[0] != c.rows() || result.Shape[1] != width {
+		return nil, fmt.Errorf("kernel: %d rows of %d terms of %v have no result of shape %v", c.rows(), c.Choices, c.X.Shape, result.Shape)
+	}
+	for i, k := range c.Index {
+		if k >= c.X.Shape[0] {
+			return nil, fmt.Errorf("row index %d at position %d is out of range for %d rows", k, i, c.X.Shape[0])
+		}
+	}
+	p := &combinePlan{rows: c.rows(), work: max(c.Choices*width, 1)}
+	p.c.choices, p.c.width = C.int64_t(c.Choices), C.int64_t(width)
+	p.c.index = (*C.int64_t)(p.integers(c.Index).Data)
+	var err error
+	if p.c.x, err = p.input(c.X); err == nil && c.Bias.Data != nil {
+		p.c.bias, err = p.input(c.Bias)
+		p.c.group = (*C.int64_t)(p.integers(c.Group).Data)
+		for i, g := range c.Group {
+			if g < 0 || g >= c.Bias.Shape[0] {
+				err = fmt.Errorf("group %d at position %d is out of range for %d", g, i, c.Bias.Shape[0])
+			}
+		}
+	}
+	if err == nil && c.Scale.Data != nil {
+		scale := p.temporary(dtype.Float32, c.Scale.Shape)
+		p.c.scale = (*C.float)(scale.Data)
+		err = Copy(scale, c.Scale)
+	}
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *combinePlan) temporary(d dtype.Type, shape []int64) View {
+	v, release := temporary(d, shape)
+	p.release = append(p.release, release)
+	return v
+}
+
+func (p *combinePlan) integers(x []int64) View {
+	v := p.temporary(dtype.Int64, []int64{int64(len(x))})
+	copy(v.ints(), x)
+	return v
+}
+
+// input is v as packed rows of a type the kernel reads; no data stays no data.
+func (p *combinePlan) input(v View) (C.struct_operand, error) {
+	if v.Data == nil {
+		return C.struct_operand{}, nil
+	}
+	if !slices.Contains([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}, v.DType) {
+		return C.struct_operand{}, fmt.Errorf("kernel: rows of %v cannot be combined", v.DType)
+	}
+	if v.Strides[1] == 1 || v.Shape[1] == 1 {
+		return operand(v.Data, v.DType, v.Strides), nil
+	}
+	whole := p.temporary(v.DType, v.Shape)
+	return operand(whole.Data, whole.DType, whole.Strides), Copy(whole, v)
+}
+
+// row is the result as packed rows: its own memory, or rows that finish copies.
+func (p *combinePlan) row(out View) C.struct_operand {
+	p.out = out
+	if out.Strides[1] != 1 && out.Shape[1] != 1 {
+		p.out = p.temporary(out.DType, out.Shape)
+	}
+	return operand(p.out.Data, p.out.DType, p.out.Strides)
+}
+
+func (p *combinePlan) run(f func(lo, hi C.int64_t)) {
+	Parallel(p.rows, max(grain/p.work, 1), func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
+}
+
+func (p *combinePlan) finish(out View) error {
+	if p.out.Data == out.Data {
+		return nil
+	}
+	return Copy(out, p.out)
+}
+
+func (p *combinePlan) end() {
+	for _, f := range p.release {
+		f()
+	}
+}

@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Lookup sets out to the parts of in that index names along axis: the shape of out is that
+// of in with axis replaced by the shape of index. With axis 0 it is an embedding. Rules for
+// types and values are those of Gather.
+func Lookup(out, in View, axis int, index View) error {
+	before, after := in.Shape[:axis], in.Shape[axis+1:]
+	if want := slices.Concat(before, index.Shape, after); !slices.Equal(out.Shape, want) {
+		return fmt.Errorf("kernel: selecting along dimension %d of %v by %v gives %v, not %v", axis, in.Shape, index.Shape, want, out.Shape)
+	}
+	if len(index.Shape) == 0 {
+		index.Shape, index.Strides = []int64{1}, []int64{1}
+		out.Shape = slices.Concat(before, index.Shape, after)
+		out.Strides = slices.Concat(out.Strides[:axis], []int64{1}, out.Strides[axis:])
+	}
+	// The first dimension of index is gathered along, in repeats itself along the others.
+	extra := index.Shape[1:]
+	in.Shape = slices.Concat(in.Shape[:axis+1], extra, after)
+	in.Strides = slices.Concat(in.Strides[:axis+1], make([]int64, len(extra)), in.Strides[axis+1:])
+	index.Strides = slices.Concat(index.Strides, make([]int64, len(after)))
+	index.Shape = slices.Clone(index.Shape)
+	for range after {
+		index.Shape = append(index.Shape, 1)
+	}
+	return Gather(out, in, axis, index)
+}
+
+// EmbeddingGrad sets row k of out to the sum of the rows of grad whose index is k, in the
+// order of the rows and in fp32. grad has index's shape and a row. The row padding stays 0
+// (-1 for none); with byFrequency a row is divided by the number of rows it sums.
+func EmbeddingGrad(out, grad, index View, padding int64, byFrequency bool) error {
+	if err := Zero(out); err != nil || grad.Len() == 0 {
+		return err
+	}
+	width := grad.Shape[len(grad.Shape)-1]
+	rows := View{Data: grad.Data, DType: grad.DType, Shape: []int64{grad.Len() / width, width}}
+	leading, strides := merged(View{Shape: grad.Shape[:len(grad.Shape)-1], Strides: grad.Strides[:len(grad.Shape)-1]})
+	rows.Strides = []int64{strides[0], grad.Strides[len(grad.Shape)-1]}
+	if len(leading) > 1 {
+		whole, release := temporary(grad.DType, grad.Shape)
+		defer release()
+		if err := Copy(whole, grad); err != nil {
+			return err
+		}
+		rows.Data, rows.Strides = whole.Data, contiguous(rows.Shape)
+	}
+	at, release, err := places(index, out.Shape[0])
+	if err != nil {
+		return err
+	}
+	defer release()
+	sums := out
+	if byFrequency && out.DType != dtype.Float32 {
+		var releaseSums func()
+		sums, releaseSums = temporary(dtype.Float32, out.Shape)
+		defer releaseSums()
+		if err := Zero(sums); err != nil {
+			return err
+		}
+	}
+	at.Shape, at.Strides = rows.Shape, []int64{1, 0}
+	if err := scatter(ScatterAdd, sums, rows, 0, at); err != nil {
+		return err
+	}
+	if byFrequency {
+		counts, release := temporary(dtype.Float32, []int64{out.Shape[0], 1})
+		defer release()
+		if err := Fill(counts, Real(0)); err != nil {
+			return err
+		}
+		at.Shape, at.Strides = []int64{rows.Shape[0]}, []int64{1}
+		for _, k := range at.ints() {
+			counts.floats()[k]++
+		}
+		for i, n := range counts.floats() {
+			counts.floats()[i] = max(n, 1)
+		}
+		if err := Map(Div, dtype.Float32, out, []Input{Of(sums), Of(counts)}); err != nil {
+			return err
+		}
+	}
+	if padding >= 0 && padding < out.Shape[0] {
+		return Zero(out.Narrow(0, padding, 1))
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Order sets index to the places along axis of the smallest elements of x in order, or of
+// the largest with descending. index has the shape of x but for axis, where it may be
+// shorter: then it holds the first places only. Equal elements keep their order; a NaN is
+// larger than every number.
+func Order(index, x View, axis int, descending bool) error {
+	n, k := x.Shape[axis], index.Shape[axis]
+	if !Computes(x.DType) || !index.DType.IsInteger() {
+		return fmt.Errorf("kernel: cannot order %v elements by %v places", x.DType, index.DType)
+	}
+	if k > n || !slices.Equal(others(x.Shape, []int{axis}), others(index.Shape, []int{axis})) {
+		return fmt.Errorf("kernel: no %d first places along dimension %d of shape %v for shape %v", k, axis, x.Shape, index.Shape)
+	}
+	if index.Len() == 0 {
+		return nil
+	}
+	keys, places := x.last(axis), index.last(axis)
+	key := dtype.Float64
+	switch {
+	case x.DType == dtype.Uint64:
+		key = dtype.Uint64
+	case !x.DType.IsFloat():
+		key = dtype.Int64
+	}
+	packed, release := temporary(key, keys.Shape)
+	defer release()
+	if err := Copy(packed, keys); err != nil {
+		return err
+	}
+	order, releaseOrder := temporary(dtype.Int64, places.Shape)
+	defer releaseOrder()
+	out := order.ints()
+	Parallel(x.Len()/n, max(grain/(8*n), 1), func(lo, hi int64) {
+		for row := lo; row < hi; row++ {
+			first := out[row*k : (row+1)*k]
+			switch p := unsafe.Add(packed.Data, row*n*8); key {
+			case dtype.Float64:
+				orderRow(first, unsafe.Slice((*float64)(p), n), descending)
+			case dtype.Uint64:
+				orderRow(first, unsafe.Slice((*uint64)(p), n), descending)
+			default:
+				orderRow(first, unsafe.Slice((*int64)(p), n), descending)
+			}
+		}
+	})
+	return Copy(places, order)
+}
+
+// selected is the number of first places up to which they are selected one by one.
+const selected = 32
+
+func orderRow[T cmp.Ordered](first []int64, keys []T, descending bool) {
+	compare := func(i, j int64) int {
+		c := compareKeys(keys[i], keys[j])
+		if descending {
+			return -c
+		}
+		return c
+	}
+	if len(first) > selected {
+		all := make([]int64, len(keys))
+		for i := range all {
+			all[i] = int64(i)
+		}
+		slices.SortStableFunc(all, compare)
+		copy(first, all)
+		return
+	}
+	best := first[:0]
+	for i := range int64(len(keys)) {
+		at := len(best)
+		for at > 0 && compare(i, best[at-1]) < 0 {
+			at--
+		}
+		switch {
+		case len(best) < cap(first[:len(first):len(first)]):
+			best = slices.Insert(best[:len(best):len(first)], at, i)
+		case at < len(best):
+			copy(best[at+1:], best[at:len(best)-1])
+			best[at] = i
+		}
+	}
+}
+
+// compareKeys orders numbers, a NaN after all others.
+func compareKeys[T cmp.Ordered](a, b T) int {
+	if a != a || b != b {
+		return -cmp.Compare(a, b) // which takes NaN for the smallest
+	}
+	return cmp.Compare(a, b)
+}
+
+// last is v with a dimension moved to the end.
+func (v View) last(axis int) View {
+	move := func(d []int64) []int64 { return append(slices.Delete(slices.Clone(d), axis, axis+1), d[axis]) }
+	v.Shape, v.Strides = move(v.Shape), move(v.Strides)
+	return v
+}
