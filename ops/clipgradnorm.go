@@ -83,7 +83,7 @@ func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs] {
 						return
 					}
 					each(grads, func(_ int, part []*aclnn.Tensor) {
-						launch(s, aclnn.ForeachMulScalar, aclnn.ForeachMulScalarParams{X: part, Scalar: factor, Out: part})
+						launch(s, aclnn.ForeachMulScalar, aclnn.ForeachMulScalarParams{X: part, Scalar: factor.Unsqueeze(0), Out: part})
 					})
 				})
 			},
@@ -142,8 +142,8 @@ func allDims(t *aclnn.Tensor) []int64 {
 	return dims
 }
 
-// clip writes the norm of the norms and returns what to multiply the gradients with, nil
-// for nothing.
+// clip writes the norm of the norms and returns what to multiply the gradients with: one
+// element without dimensions, or nil for nothing.
 func (s *steps) clip(a *ClipGradNormArgs, norms *aclnn.Tensor) *aclnn.Tensor {
 	total := s.tensor(aclnn.Float32)
 	if norms.Len() > 0 {
@@ -157,10 +157,9 @@ func (s *steps) clip(a *ClipGradNormArgs, norms *aclnn.Tensor) *aclnn.Tensor {
 	if a.MaxNorm == 0 || norms.Len() == 0 {
 		return nil
 	}
-	factor := total.Unsqueeze(0)
-	s.adds(factor, 1e-6)
-	launch(s, aclnn.Reciprocal, aclnn.ReciprocalParams{Self: factor, Out: factor})
-	s.scale(factor, a.MaxNorm)
-	launch(s, aclnn.InplaceClampMax, aclnn.InplaceClampMaxParams{SelfRef: factor, ClipValueMax: aclnn.Float(1)})
-	return factor
+	s.adds(total, 1e-6)
+	launch(s, aclnn.Reciprocal, aclnn.ReciprocalParams{Self: total, Out: total})
+	s.scale(total, a.MaxNorm)
+	launch(s, aclnn.InplaceClampMax, aclnn.InplaceClampMaxParams{SelfRef: total, ClipValueMax: aclnn.Float(1)})
+	return total
 }

@@ -65,11 +65,8 @@ func crossEntropySignature(a *CrossEntropyArgs) Signature {
 
 var nan = math.NaN()
 
-// Reductions of loss operators.
-const (
-	meanText   = "mean" // of CrossEntropyLoss
-	meanNumber = 1      // of NLLLoss
-)
+// mean is the reduction of CrossEntropyLoss.
+const mean = "mean"
 
 func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs] {
 	return op(reg, "cross_entropy", (*CrossEntropyArgs).validate, crossEntropySignature,
@@ -81,30 +78,34 @@ func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs] {
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, labels, logProb *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLoss, aclnn.CrossEntropyLossParams{
-						Input: logits, Target: labels, ReductionOptional: meanText, IgnoreIndex: a.IgnoreIndex,
+						Input: logits, Target: labels, ReductionOptional: mean, IgnoreIndex: a.IgnoreIndex,
 						LossOut: a.Loss, LogProbOut: logProb,
 						// Not written, but they must be there.
 						ZlossOut: s.tensor(aclnn.Float32, 1), LseForZlossOut: s.tensor(aclnn.Float32, logits.Dim(0)),
 					})
 					if a.Count != nil {
-						s.count(a)
+						s.count(a, a.Count)
 					}
 				})
 			},
 		},
 		Kernel[CrossEntropyArgs]{
-			Name: "NLLLoss", Supports: has[CrossEntropyArgs](&aclnn.LogSoftmaxParams{}, &aclnn.NLLLossParams{}),
+			Name: "composite", Supports: Always[CrossEntropyArgs],
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, labels, logProb *aclnn.Tensor) {
 					launch(s, aclnn.LogSoftmax, aclnn.LogSoftmaxParams{Self: logits, Dim: 1, Out: logProb})
+					// Selected, not multiplied with zero: a logarithm may be −∞.
+					picked := s.tensor(aclnn.Float32, logProb.Dim(0), logProb.Dim(1))
+					s.store(picked, logProb)
+					s.maskedFill(picked, s.compare(a, labels, logits.Dim(1), false), aclnn.Float(0))
+					loss := s.sum(picked, 0, 1).Reshape(1)
+					s.scale(loss, -1)
 					count := a.Count
 					if count == nil {
 						count = s.tensor(aclnn.Float32, 1)
 					}
-					launch(s, aclnn.NLLLoss, aclnn.NLLLossParams{
-						Self: logProb, Target: labels, Weight: s.ones(logits.Dim(1)), Reduction: meanNumber, IgnoreIndex: a.IgnoreIndex,
-						Out: a.Loss.Squeeze(0), TotalWeightOut: count.Squeeze(0),
-					})
+					s.count(a, count)
+					launch(s, aclnn.Div, aclnn.DivParams{Self: loss, Other: count, Out: a.Loss})
 				})
 			},
 		})
@@ -133,13 +134,39 @@ func (a *CrossEntropyArgs) run(st *acl.Stream, compute func(s *steps, logits, la
 	})
 }
 
-// count is the number of labels that are not ignored.
-func (s *steps) count(a *CrossEntropyArgs) {
-	counts := s.tensor(aclnn.Bool, a.Labels.Dim(0))
-	launch(s, aclnn.NeScalar, aclnn.NeScalarParams{Self: a.Labels, Other: aclnn.Int(a.IgnoreIndex), Out: counts})
+// count writes the number of labels that are not ignored.
+func (s *steps) count(a *CrossEntropyArgs, out *aclnn.Tensor) {
 	launch(s, aclnn.ReduceSum, aclnn.ReduceSumParams{
-		Self: s.float(counts), Dims: []int64{0}, KeepDims: true, Dtype: aclnn.Float32, Out: a.Count,
+		Self: s.float(s.counted(a)), Dims: []int64{0}, KeepDims: true, Dtype: aclnn.Float32, Out: out,
 	})
+}
+
+// counted is which labels are not ignored, bool [rows].
+func (s *steps) counted(a *CrossEntropyArgs) *aclnn.Tensor {
+	t := s.tensor(aclnn.Bool, a.Labels.Dim(0))
+	launch(s, aclnn.NeScalar, aclnn.NeScalarParams{Self: a.Labels, Other: aclnn.Int(a.IgnoreIndex), Out: t})
+	return t
+}
+
+// compare relates labels to classes: bool [rows, classes]. In ignored rows no class is the
+// label.
+func (s *steps) compare(a *CrossEntropyArgs, labels *aclnn.Tensor, classes int64, equal bool) *aclnn.Tensor {
+	n := labels.Dim(0)
+	ignored := s.tensor(aclnn.Bool, n)
+	launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: labels, Other: aclnn.Int(a.IgnoreIndex), Out: ignored})
+	target := s.tensor(aclnn.Int64, n)
+	s.store(target, labels)
+	s.maskedFill(target, ignored, aclnn.Int(-1)) // the ignored index may be a class
+	index := s.tensor(aclnn.Int64, classes)
+	launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(classes), Step: aclnn.Int(1), Out: index})
+	out := s.tensor(aclnn.Bool, n, classes)
+	p := aclnn.EqTensorParams{Self: target.Unsqueeze(1), Other: index, Out: out}
+	if equal {
+		launch(s, aclnn.EqTensor, p)
+	} else {
+		launch(s, aclnn.NeTensor, aclnn.NeTensorParams(p))
+	}
+	return out
 }
 
 // ones is a new float32 vector of ones.
@@ -182,25 +209,24 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs] {
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, labels, dLogits *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLossGrad, aclnn.CrossEntropyLossGradParams{
-						GradLoss: dLoss, LogProb: logProb, Target: labels, ReductionOptional: meanText, IgnoreIndex: a.IgnoreIndex, Out: dLogits,
+						GradLoss: dLoss, LogProb: logProb, Target: labels, ReductionOptional: mean, IgnoreIndex: a.IgnoreIndex, Out: dLogits,
 					})
 				})
 			},
 		},
 		Kernel[CrossEntropyGradArgs]{
-			Name: "NLLLoss", Supports: has[CrossEntropyGradArgs](&aclnn.NLLLossBackwardParams{}, &aclnn.LogSoftmaxBackwardParams{}),
+			Name: "composite", Supports: Always[CrossEntropyGradArgs],
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, labels, dLogits *aclnn.Tensor) {
-					total := CrossEntropyArgs{Labels: a.Labels, IgnoreIndex: a.IgnoreIndex, Count: s.tensor(aclnn.Float32, 1)}
-					s.count(&total)
+					launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: dLogits})
+					s.add(dLogits, s.float(s.compare(&a.CrossEntropyArgs, labels, logProb.Dim(1), true)), -1)
+					counted := s.float(s.counted(&a.CrossEntropyArgs))
+					s.times(dLogits, counted.Unsqueeze(1))
 					// With nothing to average over, divide by one: all gradients are zero anyway.
-					launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: total.Count, ClipValueMin: aclnn.Float(1), Out: total.Count})
-					picked := s.tensor(aclnn.Float32, logProb.Dim(0), logProb.Dim(1))
-					launch(s, aclnn.NLLLossBackward, aclnn.NLLLossBackwardParams{
-						GradOutput: dLoss, Self: logProb, Target: labels, Weight: s.ones(logProb.Dim(1)), Reduction: meanNumber,
-						IgnoreIndex: a.IgnoreIndex, TotalWeight: total.Count.Squeeze(0), Out: picked,
-					})
-					launch(s, aclnn.LogSoftmaxBackward, aclnn.LogSoftmaxBackwardParams{GradOutput: picked, Output: logProb, Dim: 1, Out: dLogits})
+					count := s.sum(counted, 0)
+					launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: count, ClipValueMin: aclnn.Float(1), Out: count})
+					launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: dLogits, Other: count})
+					s.times(dLogits, dLoss)
 				})
 			},
 		})

@@ -1,0 +1,288 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+)
+
+// rowShapes are the shapes that operators on rows are tried with.
+var rowShapes = [][]int64{{1, 1}, {1, 8}, {3, 17}, {2, 3, 40}, {5, 2, 2, 6}, {0, 8}, {64, 1024}, {7}}
+
+func name(dt aclnn.DType, shape []int64, spaced bool) string {
+	s := fmt.Sprint(dt, shape)
+	if spaced {
+		s += "spaced"
+	}
+	return s
+}
+
+// rows runs a test for every dtype, shape, and tensors with and without gaps.
+func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool)) {
+	for _, dt := range floatTypes {
+		for _, shape := range rowShapes {
+			for _, spaced := range []bool{false, true} {
+				t.Run(name(dt, shape, spaced), func(t *testing.T) { test(t, dt, shape, spaced) })
+			}
+		}
+	}
+}
+
+// maybe puts gaps into a tensor.
+func (b *bench) maybe(spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
+	if spaced {
+		return b.gaps(t)
+	}
+	return t
+}
+
+func TestRMSNorm(t *testing.T) {
+	const epsilon = 1e-5
+	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
+		everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RMSNormArgs] { return r.RMSNorm },
+			func(r *ops.Registry) *ops.Op[ops.RMSNormGradArgs] { return r.RMSNormGrad },
+			func(b *bench) bool {
+				h := shape[len(shape)-1]
+				n := size(shape) / max(h, 1)
+				x, xs := b.input(dt, 1, shape...)
+				dy, dys := b.input(dt, 2, shape...)
+				for _, wide := range []aclnn.DType{dt, aclnn.Float32} {
+					w, ws := b.input(wide, 3, h)
+					y, dx, dw := b.empty(dt, shape...), b.empty(dt, shape...), b.empty(wide, h)
+					stat := append([]int64(nil), shape...)
+					stat[len(stat)-1] = 1
+					forward := &ops.RMSNormArgs{X: b.maybe(spaced, x), Weight: w, Epsilon: epsilon, Out: b.maybe(spaced, y), RStd: b.empty(aclnn.Float32, stat...)}
+					run(b, b.RMSNorm, forward)
+					wantY, wantDX, wantDW := make([]float32, n*h), make([]float32, n*h), make([]float32, h)
+					for r := range n {
+						square, dot := 0.0, 0.0
+						for i := range h {
+							square += float64(xs[r*h+i]) * float64(xs[r*h+i])
+							dot += float64(dys[r*h+i]) * float64(ws[i]) * float64(xs[r*h+i])
+						}
+						rstd := 1 / math.Sqrt(square/float64(h)+epsilon)
+						for i := range h {
+							normed := float64(xs[r*h+i]) * rstd
+							wantY[r*h+i] = float32(normed * float64(ws[i]))
+							wantDX[r*h+i] = float32(rstd * (float64(dys[r*h+i])*float64(ws[i]) - normed*dot*rstd/float64(h)))
+							wantDW[i] += float32(float64(dys[r*h+i]) * normed)
+						}
+					}
+					b.near("y", forward.Out, wantY, tolerance(dt))
+					backward := &ops.RMSNormGradArgs{DOut: b.maybe(spaced, dy), X: forward.X, RStd: forward.RStd, Weight: w, DX: b.maybe(spaced, dx), DWeight: dw}
+					run(b, b.RMSNormGrad, backward)
+					if h > 1 { // a row of one has a gradient of rounding errors only
+						b.near("dx", backward.DX, wantDX, 2*tolerance(dt))
+					}
+					b.near("dw", dw, wantDW, tolerance(wide))
+					backward.Accumulate = true
+					run(b, b.RMSNormGrad, backward)
+					b.near("twice dw", dw, convert(wantDW, func(v float32) float32 { return 2 * v }), tolerance(wide))
+					// Without a gradient to come the statistics are not needed.
+					forward.RStd = nil
+					run(b, b.RMSNorm, forward)
+					b.near("y again", forward.Out, wantY, tolerance(dt))
+				}
+				return true
+			})
+	})
+}
+
+func TestSwiGLU(t *testing.T) {
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	rows(t, func(t *testing.T, dt aclnn.DType, half []int64, spaced bool) {
+		everyKernel(t, func(r *ops.Registry) *ops.Op[ops.SwiGLUArgs] { return r.SwiGLU },
+			func(r *ops.Registry) *ops.Op[ops.SwiGLUGradArgs] { return r.SwiGLUGrad },
+			func(b *bench) bool {
+				i := half[len(half)-1]
+				shape := append(append([]int64(nil), half[:len(half)-1]...), 2*i)
+				x, xs := b.input(dt, 1, shape...)
+				dy, dys := b.input(dt, 2, half...)
+				y, dx := b.empty(dt, half...), b.empty(dt, shape...)
+				forward := &ops.SwiGLUArgs{X: b.maybe(spaced, x), Out: b.maybe(spaced, y)}
+				run(b, b.SwiGLU, forward)
+				backward := &ops.SwiGLUGradArgs{DOut: b.maybe(spaced, dy), X: forward.X, DX: b.maybe(spaced, dx)}
+				run(b, b.SwiGLUGrad, backward)
+				wantY, wantDX := make([]float32, len(dys)), make([]float32, len(xs))
+				for at, d := range dys {
+					gate := int64(at)/i*2*i + int64(at)%i
+					g, u := float64(xs[gate]), float64(xs[gate+i])
+					s := sigmoid(g)
+					wantY[at] = float32(g * s * u)
+					wantDX[gate] = float32(float64(d) * u * s * (1 + g*(1-s)))
+					wantDX[gate+i] = float32(float64(d) * g * s)
+				}
+				b.near("y", forward.Out, wantY, tolerance(dt))
+				b.near("dx", backward.DX, wantDX, tolerance(dt))
+				return true
+			})
+	})
+}
+
+func TestRoPE(t *testing.T) {
+	for _, dt := range floatTypes {
+		for _, c := range []struct {
+			shape, table [4]int64
+		}{
+			{[4]int64{2, 5, 3, 8}, [4]int64{1, 5, 1, 8}},  // BSND
+			{[4]int64{2, 3, 5, 8}, [4]int64{1, 1, 5, 8}},  // BNSD
+			{[4]int64{5, 2, 3, 8}, [4]int64{5, 1, 1, 8}},  // SBND
+			{[4]int64{2, 5, 3, 10}, [4]int64{2, 5, 1, 4}}, // positions of each batch item, partial
+			{[4]int64{1, 1, 1, 2}, [4]int64{1, 1, 1, 2}},
+			{[4]int64{0, 5, 3, 8}, [4]int64{1, 5, 1, 8}},
+		} {
+			for _, spaced := range []bool{false, true} {
+				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
+					everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RoPEArgs] { return r.RoPE },
+						func(r *ops.Registry) *ops.Op[ops.RoPEGradArgs] { return r.RoPEGrad },
+						func(b *bench) bool {
+							d, r := c.shape[3], c.table[3]
+							x, xs := b.input(dt, 1, c.shape[:]...)
+							dy, dys := b.input(dt, 2, c.shape[:]...)
+							// The halves of the tables differ, which a shortcut would miss.
+							cos, cs := b.input(dt, 3, c.table[:]...)
+							sin, ss := b.input(dt, 4, c.table[:]...)
+							y, dx := b.empty(dt, c.shape[:]...), b.empty(dt, c.shape[:]...)
+							forward := &ops.RoPEArgs{X: b.maybe(spaced, x), Cos: b.maybe(spaced, cos), Sin: b.maybe(spaced, sin), Out: b.maybe(spaced, y)}
+							backward := &ops.RoPEGradArgs{DOut: b.maybe(spaced, dy), Cos: forward.Cos, Sin: forward.Sin, DX: b.maybe(spaced, dx)}
+							run(b, b.RoPE, forward)
+							run(b, b.RoPEGrad, backward)
+							wantY, wantDX := append([]float32(nil), xs...), append([]float32(nil), dys...)
+							for row := range size(c.shape[:3]) {
+								i, j, k := row/(c.shape[1]*c.shape[2]), row/c.shape[2]%c.shape[1], row%c.shape[2]
+								at := ((i%c.table[0]*c.table[1]+j%c.table[1])*c.table[2] + k%c.table[2]) * r
+								for l := range r / 2 {
+									p, q := row*d+l, row*d+l+r/2
+									c1, c2, s1, s2 := float64(cs[at+l]), float64(cs[at+l+r/2]), float64(ss[at+l]), float64(ss[at+l+r/2])
+									wantY[p] = float32(float64(xs[p])*c1 - float64(xs[q])*s1)
+									wantY[q] = float32(float64(xs[q])*c2 + float64(xs[p])*s2)
+									wantDX[p] = float32(float64(dys[p])*c1 + float64(dys[q])*s2)
+									wantDX[q] = float32(float64(dys[q])*c2 - float64(dys[p])*s1)
+								}
+							}
+							b.near("y", forward.Out, wantY, tolerance(dt))
+							b.near("dx", backward.DX, wantDX, tolerance(dt))
+							return true
+						})
+				})
+			}
+		}
+	}
+}
+
+// TestAttentionKernelsAgree compares all kernels on sizes, layouts and masks that the golden
+// data does not have.
+func TestAttentionKernelsAgree(t *testing.T) {
+	type problem struct {
+		b, n, nkv, sq, skv, d, dv int64
+	}
+	cases := []struct {
+		name   string
+		p      problem
+		layout ops.Layout
+		mask   mask.Mask
+		bias   ops.BiasKind
+		biased []int64
+		spaced bool
+		dtype  aclnn.DType
+	}{
+		{name: "one", p: problem{1, 1, 1, 1, 1, 2, 2}, layout: ops.BNSD},
+		{name: "odd", p: problem{2, 3, 1, 7, 5, 6, 5}, layout: ops.BSND, dtype: aclnn.BFloat16},
+		{name: "spaced", p: problem{2, 4, 2, 6, 6, 8, 8}, layout: ops.BNSD, mask: mask.Causal{}, spaced: true},
+		{name: "spaced BSH", p: problem{2, 4, 2, 6, 6, 8, 8}, layout: ops.BSH, mask: mask.Causal{}, spaced: true, dtype: aclnn.Float16},
+		{name: "rows without keys", p: problem{1, 2, 2, 9, 4, 8, 8}, layout: ops.BSND, mask: mask.Causal{Anchor: mask.BottomRight}},
+		{name: "items without keys", p: problem{3, 2, 1, 5, 5, 8, 8}, layout: ops.SBH, mask: mask.Padding{Lengths: []int64{0, 3, 5}}},
+		{name: "left padding", p: problem{2, 2, 1, 4, 4, 8, 8}, layout: ops.BSND,
+			mask: mask.Padding{Valid: []bool{false, false, true, true, true, true, true, true}, Causal: true}},
+		{name: "window with a cache", p: problem{1, 2, 2, 3, 11, 8, 8}, layout: ops.BNSD, mask: mask.Band{Pre: 2, Next: 1, Anchor: mask.BottomRight}},
+		{name: "prefix with a cache", p: problem{2, 2, 2, 3, 7, 8, 8}, layout: ops.BNSD, mask: mask.Prefix{Lengths: []int64{4, 7}}},
+		{name: "bias after scale", p: problem{2, 2, 1, 5, 6, 8, 8}, layout: ops.BSND, bias: ops.BiasAfterScale, biased: []int64{1, 2, 5, 6}},
+		{name: "bias before scale, one row", p: problem{2, 2, 1, 5, 6, 8, 8}, layout: ops.BSND, bias: ops.BiasBeforeScale, biased: []int64{2, 2, 1, 6}},
+		{name: "no queries", p: problem{2, 2, 1, 0, 6, 8, 8}, layout: ops.BSND},
+		{name: "no keys", p: problem{2, 2, 1, 5, 0, 8, 8}, layout: ops.BSND},
+		{name: "wide heads", p: problem{1, 1, 1, 3, 3, 800, 8}, layout: ops.BSND, mask: mask.Causal{}},
+		{name: "packed", p: problem{1, 4, 2, 11, 14, 8, 6}, layout: ops.TND,
+			mask: mask.Varlen{CuQueries: []int64{0, 3, 3, 4, 11}, CuKeys: []int64{0, 5, 6, 7, 14}, Within: mask.Causal{Anchor: mask.BottomRight}}},
+		{name: "packed window", p: problem{1, 2, 2, 8, 8, 8, 8}, layout: ops.TND, dtype: aclnn.Float16,
+			mask: mask.Varlen{CuQueries: []int64{0, 5, 8}, Within: mask.Band{Pre: 1}}},
+		{name: "packed prefix", p: problem{1, 2, 1, 8, 8, 8, 8}, layout: ops.TND,
+			mask: mask.Varlen{CuQueries: []int64{5, 8}, Within: mask.Prefix{Lengths: []int64{2, 0}}}},
+		{name: "packed sequence without keys", p: problem{1, 2, 1, 8, 5, 8, 8}, layout: ops.TND,
+			mask: mask.Varlen{CuQueries: []int64{5, 8}, CuKeys: []int64{5, 5}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			var first []map[string][]float32
+			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+				p := c.p
+				make4 := func(seed uint64, n, s, d int64) *aclnn.Tensor {
+					if c.layout == ops.TND {
+						x, _ := b.input(c.dtype, seed, s, n, d)
+						return b.maybe(c.spaced, x)
+					}
+					x, _ := b.input(c.dtype, seed, p.b, n, s, d)
+					return b.maybe(c.spaced, b.in(c.layout, x))
+				}
+				a := ops.AttentionArgs{
+					Query: make4(1, p.n, p.sq, p.d), Key: make4(2, p.nkv, p.skv, p.d), Value: make4(3, p.nkv, p.skv, p.dv),
+					Layout: c.layout, Heads: int(p.n), Mask: c.mask, Scale: 0.4, Out: make4(4, p.n, p.sq, p.dv),
+				}
+				if c.biased != nil {
+					a.Bias, _ = b.input(c.dtype, 6, c.biased...)
+					a.BiasKind = c.bias
+				}
+				if c.layout == ops.TND {
+					a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, p.sq, p.n, 8), b.empty(aclnn.Float32, p.sq, p.n, 8)
+				} else {
+					a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, p.b, p.n, p.sq, 8), b.empty(aclnn.Float32, p.b, p.n, p.sq, 8)
+				}
+				g := &ops.AttentionGradArgs{
+					AttentionArgs: a, DOut: make4(5, p.n, p.sq, p.dv),
+					DQuery: make4(7, p.n, p.sq, p.d), DKey: make4(8, p.nkv, p.skv, p.d), DValue: make4(9, p.nkv, p.skv, p.dv),
+				}
+				if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+					return false
+				}
+				run(b, b.Attention, &a)
+				run(b, b.AttentionGrad, g)
+				got := map[string][]float32{"out": b.read(a.Out), "max": b.read(a.SoftmaxMax), "sum": b.read(a.SoftmaxSum),
+					"dq": b.read(g.DQuery), "dk": b.read(g.DKey), "dv": b.read(g.DValue)}
+				if first == nil {
+					first = append(first, got)
+				}
+				for what, want := range first[0] {
+					for _, v := range want {
+						require.Falsef(t, math.IsNaN(float64(v)), "NaN in %s", what)
+					}
+					checkAgree(t, what, got[what], want, 4*tolerance(c.dtype))
+				}
+				return true
+			})
+		})
+	}
+}
+
+// checkAgree compares without the huge values that stand for rows without keys.
+func checkAgree(t *testing.T, what string, got, want []float32, limit float64) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	diff, square := 0.0, 0.0
+	for i, w := range want {
+		if math.Abs(float64(w)) > 1e30 {
+			require.Equalf(t, w, got[i], "%s[%d]", what, i)
+			continue
+		}
+		d := float64(got[i]) - float64(w)
+		diff += d * d
+		square += float64(w) * float64(w)
+	}
+	require.LessOrEqualf(t, math.Sqrt(diff), limit*math.Sqrt(square)+1e-6, "%s: %v and %v", what, got, want)
+}

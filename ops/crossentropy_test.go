@@ -1,0 +1,100 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+func TestCrossEntropy(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		labels []int64
+		ignore int64
+		want   []int64 // that count
+	}{
+		{"all", []int64{0, 4, 2}, -100, []int64{0, 4, 2}},
+		{"one ignored", []int64{0, -100, 2}, -100, []int64{0, -1, 2}},
+		{"a class ignored", []int64{0, 4, 2}, 4, []int64{0, -1, 2}},
+		{"all ignored", []int64{7, 7}, 7, []int64{-1, -1}},
+		{"one row", []int64{1}, -1, []int64{1}},
+		{"no rows", nil, -1, nil},
+	} {
+		for _, dt := range floatTypes {
+			for _, stored := range []aclnn.DType{aclnn.Float32, dt} {
+				t.Run(c.name+"/"+dt.String()+"/"+stored.String(), func(t *testing.T) {
+					everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CrossEntropyArgs] { return r.CrossEntropy },
+						func(r *ops.Registry) *ops.Op[ops.CrossEntropyGradArgs] { return r.CrossEntropyGrad },
+						func(b *bench) bool {
+							const classes = 5
+							n := int64(len(c.labels))
+							x, xs := b.input(dt, 1, n, classes)
+							a := ops.CrossEntropyArgs{
+								Logits: x, Labels: data(b, aclnn.Int64, c.labels, n), IgnoreIndex: c.ignore,
+								Loss: b.empty(aclnn.Float32, 1), LogProb: b.empty(stored, n, classes), Count: b.empty(aclnn.Float32, 1),
+							}
+							dloss := b.floats(aclnn.Float32, []float32{0.5}, 1)
+							g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLoss: dloss, DLogits: b.empty(dt, n, classes)}
+							run(b, b.CrossEntropy, &a)
+							run(b, b.CrossEntropyGrad, g)
+							loss, count := 0.0, 0.0
+							dx := make([]float32, len(xs))
+							for _, l := range c.want {
+								if l >= 0 {
+									count++
+								}
+							}
+							for r, l := range c.want {
+								sum := 0.0
+								for i := range classes {
+									sum += math.Exp(float64(xs[r*classes+i]))
+								}
+								for i := range classes {
+									p := math.Exp(float64(xs[r*classes+i])) / sum
+									switch {
+									case l < 0:
+										continue
+									case int64(i) == l:
+										loss -= math.Log(p)
+										p--
+									}
+									dx[r*classes+i] = float32(0.5 * p / count)
+								}
+							}
+							require.Equal(t, []float32{float32(count)}, b.read(a.Count))
+							if count == 0 {
+								require.True(t, math.IsNaN(float64(b.read(a.Loss)[0])), "a mean of nothing")
+							} else {
+								require.InEpsilon(t, loss/count, b.read(a.Loss)[0], 1e-5, "the loss is computed in float32")
+							}
+							b.near("dlogits", g.DLogits, dx, tolerance(dt))
+							return true
+						})
+				})
+			}
+		}
+	}
+}
+
+// TestCrossEntropyExtremes: a class that is impossible beside the label does not matter.
+func TestCrossEntropyExtremes(t *testing.T) {
+	everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CrossEntropyArgs] { return r.CrossEntropy },
+		func(r *ops.Registry) *ops.Op[ops.CrossEntropyGradArgs] { return r.CrossEntropyGrad },
+		func(b *bench) bool {
+			inf := float32(math.Inf(-1))
+			x := b.floats(aclnn.Float32, []float32{0, 0, inf, 3e4, -3e4, 0}, 2, 3)
+			a := ops.CrossEntropyArgs{Logits: x, Labels: data(b, aclnn.Int32, []int32{1, 0}, 2), Loss: b.empty(aclnn.Float32, 1), IgnoreIndex: -100, LogProb: b.empty(aclnn.Float32, 2, 3)}
+			run(b, b.CrossEntropy, &a)
+			require.InEpsilon(b.t, math.Ln2/2, b.read(a.Loss)[0], 1e-6)
+			g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLogits: b.empty(aclnn.Float32, 2, 3)}
+			run(b, b.CrossEntropyGrad, g)
+			b.near("dlogits", g.DLogits, []float32{.25, -.25, 0, 0, 0, 0}, 1e-6)
+			return true
+		})
+}
