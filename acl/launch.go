@@ -73,11 +73,8 @@ func (s *Stream) Run(p *cshim.Prepared) error {
 	if err != nil {
 		return q.fault(err)
 	}
-	return s.launched(&preparedOperator)
+	return s.launched(p.Operator())
 }
-
-// preparedOperator stands in the ring for a repeated executor, which does not tell its name.
-var preparedOperator = cshim.Operator{Symbol: "a prepared operator"}
 
 // launched notes a launch, and waits for it in the blocking mode.
 func (s *Stream) launched(op *cshim.Operator) error {

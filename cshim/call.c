@@ -67,6 +67,8 @@ static inline void call(struct cann_call *c, void *host)
 		c->message = cann_error_text();
 }
 
-void cann_call(struct cann_call *c, void *host) { call(c, host); }
+void cann_call(struct cann_call *c) { call(c, NULL); }
+
+void cann_call_host(struct cann_call *c, void *host) { call(c, host); }
 
 void cann_call_back(struct cann_call *c, void *host) { call(c, host); }

@@ -79,10 +79,13 @@ func (c *Call) Value(f *Func, context uint64) (uint64, error) {
 }
 
 func (c *Call) run() {
-	if c.CallsBack {
+	switch {
+	case c.CallsBack:
 		c.runBack()
-	} else {
-		C.cann_call((*C.struct_cann_call)(unsafe.Pointer(c)), c.Host)
+	case c.HostArg != 0:
+		C.cann_call_host((*C.struct_cann_call)(unsafe.Pointer(c)), c.Host)
+	default:
+		C.cann_call((*C.struct_cann_call)(unsafe.Pointer(c)))
 	}
 }
 

@@ -136,6 +136,9 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	return p, nil
 }
 
+// Operator is the operator that was prepared.
+func (p *Prepared) Operator() *Operator { return p.launch.op }
+
 // Workspace is the number of bytes of scratch memory that Run needs.
 func (p *Prepared) Workspace() uint64 { return uint64(p.launch.head.need) }
 

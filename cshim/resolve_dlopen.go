@@ -7,6 +7,8 @@ package cshim
 // These functions keep no pointer; only cann_call_back may come back into Go.
 #cgo noescape cann_call
 #cgo nocallback cann_call
+#cgo noescape cann_call_host
+#cgo nocallback cann_call_host
 #cgo noescape cann_launch
 #cgo nocallback cann_launch
 #cgo noescape cann_release

@@ -21,7 +21,10 @@ struct cann_call {
 	uint64_t message; /* malloc'ed error text of a failed call, or 0 */
 };
 
-void cann_call(struct cann_call *c, void *host);
+void cann_call(struct cann_call *c);
+/* The same with host memory for the argument that c->host names. It is a function of its
+ * own because cgo checks every pointer it is given. */
+void cann_call_host(struct cann_call *c, void *host);
 /* The same for a callee that may call back into Go on this thread. */
 void cann_call_back(struct cann_call *c, void *host);
 

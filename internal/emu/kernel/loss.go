@@ -42,8 +42,8 @@ func (e *CrossEntropy) check(classes int64) error {
 	return nil
 }
 
-// total is the sum of the weights of the rows that count.
-func (e *CrossEntropy) total() (sum float64) {
+// TotalWeight is the sum of the weights of the rows that count.
+func (e *CrossEntropy) TotalWeight() (sum float64) {
 	for _, k := range e.Targets {
 		if k != e.Ignore {
 			sum += e.weight(k)
@@ -55,16 +55,31 @@ func (e *CrossEntropy) total() (sum float64) {
 // Forward writes the log-probabilities of x [rows, classes] and the loss: [rows] without
 // averaging, else one element. The mean over no rows is NaN, as in PyTorch.
 func (e *CrossEntropy) Forward(loss, logProb, x View) error {
-	classes := x.Shape[1]
-	if err := e.check(classes); err != nil {
-		return err
-	}
 	logs, release := temporary(dtype.Float32, x.Shape)
 	defer release()
 	if err := LogSoftmax(logs, x, 1); err != nil {
 		return err
 	}
 	if err := Copy(logProb, logs); err != nil {
+		return err
+	}
+	return e.average(loss, logs)
+}
+
+// Likelihood is Forward for log-probabilities that are given.
+func (e *CrossEntropy) Likelihood(loss, logProb View) error {
+	logs, release := temporary(dtype.Float32, logProb.Shape)
+	defer release()
+	if err := Copy(logs, logProb); err != nil {
+		return err
+	}
+	return e.average(loss, logs)
+}
+
+// average writes the loss of contiguous fp32 log-probabilities.
+func (e *CrossEntropy) average(loss, logs View) error {
+	classes := logs.Shape[1]
+	if err := e.check(classes); err != nil {
 		return err
 	}
 	p := unsafe.Slice((*float32)(logs.Data), logs.Len())
@@ -89,9 +104,37 @@ func (e *CrossEntropy) Forward(loss, logProb, x View) error {
 		return fromFloats(loss, losses)
 	}
 	if e.Averaging == MeanAveraging {
-		sum /= e.total()
+		sum /= e.TotalWeight()
 	}
 	return Fill(loss, Real(sum))
+}
+
+// LikelihoodGrad writes the gradient of Likelihood with respect to the log-probabilities.
+func (e *CrossEntropy) LikelihoodGrad(dx, gradLoss View) error {
+	if err := e.check(dx.Shape[1]); err != nil {
+		return err
+	}
+	g, err := Floats(gradLoss)
+	if err != nil {
+		return err
+	}
+	total := e.TotalWeight()
+	whole, release := temporary(dtype.Float32, dx.Shape)
+	defer release()
+	if err := Zero(whole); err != nil {
+		return err
+	}
+	for i, k := range e.Targets {
+		if k == e.Ignore {
+			continue
+		}
+		scale := float64(g[min(i, len(g)-1)]) * e.weight(k)
+		if e.Averaging == MeanAveraging {
+			scale /= total
+		}
+		setFloat(whole, int64(i)*dx.Shape[1]+k, -scale)
+	}
+	return Copy(dx, whole)
 }
 
 // Backward writes the gradient of the loss with respect to x, given the log-probabilities
@@ -112,7 +155,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 		all += e.weight(c)
 	}
 	// dx = scale·(p·mass − target distribution): the weight of a row's distribution is mass.
-	total := e.total()
+	total := e.TotalWeight()
 	scale, mass := make([]float64, rows), make([]float64, rows)
 	for i, k := range e.Targets {
 		if k == e.Ignore {
