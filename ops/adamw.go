@@ -65,12 +65,15 @@ func (c *check) state(name string, t, param *aclnn.Tensor) {
 
 func newAdamW(reg *Registry) *Op[AdamWArgs] {
 	return op(reg, "adamw", (*AdamWArgs).validate,
-		func(a *AdamWArgs) Signature { return dtypeSignature(a.Param, a.Grad) },
+		func(a *AdamWArgs) Signature { return dtypeSignature(a.Param, a.Grad, a.MaxExpAvgSq) },
 		Kernel[AdamWArgs]{
 			Name: "ApplyAdamWV2",
 			Supports: func(env *Env, a *AdamWArgs) error {
-				if is16(a.Param.DType()) && a.Grad.DType() != a.Param.DType() {
+				switch mixed := a.Grad.DType() != a.Param.DType(); {
+				case mixed && is16(a.Param.DType()):
 					return errors.New("16-bit weights need gradients of their dtype")
+				case mixed && a.MaxExpAvgSq != nil:
+					return errors.New("it would keep the maximum in the dtype of the gradient")
 				}
 				return errors.Join(trainingChip(env, "ApplyAdamWV2"), available(&aclnn.ApplyAdamWV2Params{}))
 			},

@@ -87,7 +87,7 @@ func newLinear(reg *Registry) *Op[LinearArgs] {
 				case a.Bias == nil:
 					return errors.New("there is no bias to add")
 				case !flat(a.X) || !flat(a.Out):
-					return errors.New("X or Out has gaps and cannot be viewed as a matrix")
+					return errors.New("a tensor has gaps and cannot be viewed as a matrix")
 				}
 				return available(&aclnn.AddmmParams{})
 			},

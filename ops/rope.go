@@ -73,7 +73,7 @@ const rotaryLimit = 1024
 func fusedRotation(env *Env, x, cos *aclnn.Tensor) error {
 	switch {
 	case cos.DType() != x.DType():
-		return fmt.Errorf("Cos is %v and X %v; RotaryPositionEmbedding takes one dtype", cos.DType(), x.DType())
+		return fmt.Errorf("the tables are %v and the features %v; RotaryPositionEmbedding takes one dtype", cos.DType(), x.DType())
 	case cos.Dim(-1) > rotaryLimit:
 		return fmt.Errorf("more than %d features are rotated", rotaryLimit)
 	}

@@ -1,0 +1,79 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+func TestAdamW(t *testing.T) {
+	reg, err := ops.NewRegistry(ops.Env{})
+	require.NoError(t, err)
+	for _, kernel := range reg.AdamW.Kernels() {
+		for _, dt := range floatTypes {
+			for _, gradient := range floatTypes {
+				for _, c := range []struct {
+					n                 int64
+					amsgrad, maximize bool
+				}{{1, false, false}, {37, true, false}, {64, false, true}, {0, false, false}} {
+					t.Run(fmt.Sprintf("%s/%v/%v/%v", kernel, dt, gradient, c), func(t *testing.T) {
+						b := newBench(t)
+						require.NoError(t, b.AdamW.Pin(kernel))
+						const lr, b1, b2, eps, decay = 0.01, 0.9, 0.98, 1e-6, 0.1
+						param, p := b.input(dt, 1, c.n)
+						zero := make([]float32, c.n)
+						a := &ops.AdamWArgs{
+							Param: param, ExpAvg: b.floats(dt, zero, c.n), ExpAvgSq: b.floats(dt, zero, c.n),
+							Copy: b.empty(aclnn.BFloat16, c.n), LR: lr, Beta1: b1, Beta2: b2, Epsilon: eps, WeightDecay: decay, Maximize: c.maximize,
+						}
+						if c.amsgrad {
+							a.MaxExpAvgSq = b.floats(dt, zero, c.n)
+						}
+						m, v, top := make([]float64, c.n), make([]float64, c.n), make([]float64, c.n)
+						for step := 1; step <= 3; step++ {
+							grad, g := b.input(gradient, uint64(10*step), c.n)
+							a.Step, a.Grad = step, grad
+							if kernel == "ApplyAdamWV2" && gradient != dt && (dt != aclnn.Float32 || c.amsgrad) {
+								require.ErrorIs(t, b.AdamW.Run(t.Context(), b.st, a), ops.ErrNoKernel)
+								return
+							}
+							run(b, b.AdamW, a)
+							for i := range p {
+								x := float64(g[i])
+								if c.maximize {
+									x = -x
+								}
+								m[i] = b1*m[i] + (1-b1)*x
+								v[i] = b2*v[i] + (1-b2)*x*x
+								top[i] = max(top[i], v[i])
+								second := v[i]
+								if c.amsgrad {
+									second = top[i]
+								}
+								bias1, bias2 := 1-math.Pow(b1, float64(step)), 1-math.Pow(b2, float64(step))
+								w := float64(p[i]) * (1 - lr*decay)
+								p[i] = float32(w - lr/bias1*m[i]/(math.Sqrt(second)/math.Sqrt(bias2)+eps))
+							}
+							// 16-bit state is rounded at each step.
+							limit := float64(step) * tolerance(dt)
+							b.near("param", a.Param, p, limit)
+							b.near("m", a.ExpAvg, convert(m, func(x float64) float32 { return float32(x) }), limit)
+							b.near("v", a.ExpAvgSq, convert(v, func(x float64) float32 { return float32(x) }), limit)
+							b.near("copy", a.Copy, b.read(a.Param), tolerance(aclnn.BFloat16))
+							if c.amsgrad {
+								b.near("max", a.MaxExpAvgSq, convert(top, func(x float64) float32 { return float32(x) }), limit)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}

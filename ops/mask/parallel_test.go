@@ -1,0 +1,169 @@
+package mask_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/ops/mask"
+)
+
+func TestChunks(t *testing.T) {
+	for _, c := range []struct {
+		split       mask.Split
+		length      int64
+		rank, ranks int
+		want        []mask.Range
+	}{
+		{mask.Contiguous, 8, 0, 1, []mask.Range{{0, 8}}},
+		{mask.Contiguous, 8, 1, 2, []mask.Range{{4, 8}}},
+		{mask.ZigZag, 8, 0, 1, []mask.Range{{0, 8}}},
+		{mask.ZigZag, 8, 0, 2, []mask.Range{{0, 2}, {6, 8}}},
+		{mask.ZigZag, 8, 1, 2, []mask.Range{{2, 4}, {4, 6}}},
+		{mask.ZigZag, 0, 1, 2, []mask.Range{{0, 0}, {0, 0}}},
+	} {
+		got, err := c.split.Chunks(c.length, c.rank, c.ranks)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	for _, c := range []struct {
+		split       mask.Split
+		length      int64
+		rank, ranks int
+	}{{mask.ZigZag, 6, 0, 2}, {mask.ZigZag, 3, 0, 1}, {mask.Contiguous, 7, 0, 2}, {mask.ZigZag, 8, 2, 2}, {mask.ZigZag, 8, -1, 2}, {mask.Contiguous, 8, 0, 0}} {
+		_, err := c.split.Chunks(c.length, c.rank, c.ranks)
+		require.ErrorIs(t, err, mask.ErrRefused)
+	}
+	require.Equal(t, []string{"a", "b", "g", "h", "A", "B", "G", "H"},
+		mask.Gather([]string{"a", "b", "c", "d", "e", "f", "g", "h", "A", "B", "C", "D", "E", "F", "G", "H"}, 8, []mask.Range{{0, 2}, {6, 8}}))
+}
+
+// TestChunksPartition: the chunks of all ranks are every position once.
+func TestChunksPartition(t *testing.T) {
+	for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+		for ranks := 1; ranks <= 5; ranks++ {
+			seen := make([]int, 40*ranks)
+			for rank := range ranks {
+				chunks, err := split.Chunks(int64(len(seen)), rank, ranks)
+				require.NoError(t, err)
+				held := int64(0)
+				for _, c := range chunks {
+					held += c.Len()
+					for i := c.From; i < c.To; i++ {
+						seen[i]++
+					}
+				}
+				require.EqualValues(t, 40, held, "ranks hold equally many")
+			}
+			for i, n := range seen {
+				require.Equal(t, 1, n, "position %d of %d ranks", i, ranks)
+			}
+		}
+	}
+}
+
+// TestParts: what the parts of all ranks see together is what the whole mask says.
+func TestParts(t *testing.T) {
+	const length = 24
+	whole := mask.Shape{Layout: mask.BSND, Batch: 2, Heads: 1, Queries: length, Keys: length}
+	for _, m := range []mask.Mask{
+		nil, mask.None{}, mask.Causal{}, mask.Causal{Anchor: mask.BottomRight}, mask.Band{Pre: 5}, mask.Band{Pre: 3, Next: 4}, mask.Band{Pre: -1, Next: 9},
+		mask.Band{Pre: 7, Next: -2, Anchor: mask.BottomRight}, mask.Padding{Lengths: []int64{9, length}}, mask.Padding{Lengths: []int64{9, length}, Causal: true},
+	} {
+		for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+			for _, ranks := range []int{1, 2, 3, 12} {
+				t.Run(fmt.Sprint(m, split, ranks), func(t *testing.T) {
+					d, err := mask.Decide(m, whole)
+					require.NoError(t, err)
+					want := d.Pattern(0)
+					for rank := range ranks {
+						chunks, err := split.Chunks(length, rank, ranks)
+						require.NoError(t, err)
+						parts, err := mask.Parts(m, whole, chunks)
+						require.NoError(t, err)
+						require.Len(t, parts, len(chunks))
+						for _, p := range parts {
+							s := whole
+							s.Queries, s.Keys = p.Queries.Len(), p.Keys.Len()
+							pd, err := mask.Decide(p.Mask, s)
+							require.NoError(t, err)
+							got := pd.Pattern(0)
+							for b := range whole.Batch {
+								for i := p.Queries.From; i < p.Queries.To; i++ {
+									for j := range int64(length) {
+										sees := j < p.Keys.To && got.Visible(b, i-p.Queries.From, j)
+										require.Equal(t, want.Visible(b, i, j), sees, "item %d query %d key %d in %+v", b, i, j, p)
+									}
+								}
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestPartsRefused(t *testing.T) {
+	chunks := []mask.Range{{0, 4}}
+	for _, c := range []struct {
+		mask   mask.Mask
+		shape  mask.Shape
+		chunks []mask.Range
+		text   string
+	}{
+		{mask.Causal{}, wide, chunks, "as many queries as keys"},
+		{mask.Causal{}, square, []mask.Range{{4, 9}}, "not in the sequence"},
+		{mask.Prefix{Lengths: []int64{1, 2, 3}}, square, chunks, "cannot be cut"},
+		{mask.Padding{Lengths: []int64{1, 2, 3}, Causal: true, Exact: true}, square, chunks, "pad on the right"},
+		{mask.Padding{Lengths: []int64{1, 2}}, square, chunks, "one per batch item"},
+	} {
+		_, err := mask.Parts(c.mask, c.shape, c.chunks)
+		require.ErrorIs(t, err, mask.ErrRefused)
+		require.ErrorContains(t, err, c.text)
+	}
+}
+
+func TestLastTokens(t *testing.T) {
+	for _, c := range []struct {
+		mask  mask.Mask
+		shape mask.Shape
+		want  []int64
+		text  string
+	}{
+		{nil, square, []int64{7, 7, 7}, ""},
+		{mask.Causal{}, wide, []int64{3}, ""},
+		{mask.Padding{Lengths: []int64{8, 3, 1}}, square, []int64{7, 2, 0}, ""},
+		{mask.Padding{Valid: []bool{false, true, true, false}}, mask.Shape{Layout: mask.BSH, Batch: 2, Heads: 1, Queries: 2, Keys: 2}, []int64{1, 0}, ""},
+		{in(nil), packed, nil, "item 2 has no token"},
+		{mask.Varlen{CuQueries: []int64{4, 9}, CuKeys: []int64{5, 14}}, packed, []int64{3, 8}, ""},
+		{mask.Varlen{CuQueries: []int64{4}}, packed, nil, "ends at 4"},
+		{mask.Padding{Lengths: []int64{8, 0, 1}}, square, nil, "item 1 has no token"},
+		{mask.Padding{}, square, nil, "neither or both"},
+		{mask.Dense{}, square, nil, "device memory"},
+		{nil, mask.Shape{Layout: mask.BSH, Batch: 1}, nil, "item 0 has no token"},
+	} {
+		got, err := mask.LastTokens(c.mask, c.shape)
+		if c.text != "" {
+			require.ErrorIs(t, err, mask.ErrRefused)
+			require.ErrorContains(t, err, c.text)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+}
+
+func TestValidTokens(t *testing.T) {
+	s := mask.Shape{Layout: mask.BSH, Batch: 2, Heads: 1, Queries: 3, Keys: 3}
+	valid, err := mask.Padding{Lengths: []int64{3, 1}}.ValidTokens(s)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, true, true, false, false}, valid)
+	again, err := mask.Padding{Valid: valid, Causal: true}.ValidTokens(s)
+	require.NoError(t, err)
+	require.Equal(t, valid, again)
+	_, err = mask.Padding{}.ValidTokens(s)
+	require.ErrorIs(t, err, mask.ErrRefused)
+	require.Equal(t, []int64{0, 3, 3, 7}, mask.CuSeqLens([]int64{3, 0, 4}))
+}
