@@ -235,17 +235,3 @@ func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
 		s.finish(a.DValue, dValue)
 	})
 }
-
-// target is t, or a tensor without gaps to compute into, for finish to copy to t.
-func (s *steps) target(t *aclnn.Tensor) *aclnn.Tensor {
-	if t.Contiguous() {
-		return t
-	}
-	return s.tensor(t.DType(), t.Shape()...)
-}
-
-func (s *steps) finish(t, target *aclnn.Tensor) {
-	if t != target {
-		s.store(t, target)
-	}
-}

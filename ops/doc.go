@@ -3,6 +3,7 @@
 // dispatched among kernels.
 //
 //	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+//	defer reg.Close()
 //	err = reg.RMSNorm.Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: r})
 //	fmt.Println(reg.Attention.Explain(&args)) // which kernel, and why not the others
 //
@@ -10,6 +11,10 @@
 // function of the environment and the signature of the arguments; Pin fixes it, and then
 // nothing replaces it silently. Outputs are the caller's tensors; scratch tensors come from
 // the stream's caching allocator and return to it in stream order.
+//
+// Fused kernels are preferred; composites of simpler operators stand in where a chip, a CANN
+// version or the arguments lack them, compute in float32, and cost memory and time. Masks of
+// attention are a type (package mask). Operators queue work and never wait.
 //
 // The package keeps no autograd tape and no module tree: examples/trainstep shows how a
 // model strings forward and backward together.

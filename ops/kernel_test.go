@@ -266,7 +266,7 @@ func TestOneDecision(t *testing.T) {
 	require.Len(t, logs.TakeAll(), 1)
 }
 
-func BenchmarkDispatch(b *testing.B) {
+func BenchmarkChoice(b *testing.B) {
 	reg, err := NewRegistry(Env{})
 	require.NoError(b, err)
 	o := toyOf(reg)

@@ -78,6 +78,21 @@ func (s *steps) store(dst, t *aclnn.Tensor) {
 	launch(s, aclnn.InplaceCopy, aclnn.InplaceCopyParams{SelfRef: dst, Src: t})
 }
 
+// target is t, or a tensor without gaps to compute into, for finish to copy to t.
+func (s *steps) target(t *aclnn.Tensor) *aclnn.Tensor {
+	if t.Contiguous() {
+		return t
+	}
+	return s.tensor(t.DType(), t.Shape()...)
+}
+
+// finish copies a target to the tensor it stands in for.
+func (s *steps) finish(t, target *aclnn.Tensor) {
+	if t != target {
+		s.store(t, target)
+	}
+}
+
 // deliver stores a gradient, or adds it to what dst has.
 func (s *steps) deliver(dst, t *aclnn.Tensor, accumulate bool) {
 	if accumulate {

@@ -72,7 +72,9 @@ func newSwiGLU(reg *Registry) *Op[SwiGLUArgs] {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					launch(s, aclnn.SwiGlu, aclnn.SwiGluParams{X: s.dense(a.X), Dim: -1, Out: a.Out})
+					out := s.target(a.Out) // the operator takes tensors without gaps only
+					launch(s, aclnn.SwiGlu, aclnn.SwiGluParams{X: s.dense(a.X), Dim: -1, Out: out})
+					s.finish(a.Out, out)
 				})
 			},
 		},
@@ -144,7 +146,11 @@ func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs] {
 				if a.DOut.Len() == 0 { // which the operator refuses
 					return nil
 				}
-				return aclnn.SwiGluGrad(st, aclnn.SwiGluGradParams{YGrad: a.DOut, X: a.X, Dim: -1, Out: a.DX})
+				return compose(st, func(s *steps) {
+					dx := s.target(a.DX)
+					launch(s, aclnn.SwiGluGrad, aclnn.SwiGluGradParams{YGrad: s.dense(a.DOut), X: s.dense(a.X), Dim: -1, Out: dx})
+					s.finish(a.DX, dx)
+				})
 			},
 		},
 		Kernel[SwiGLUGradArgs]{
