@@ -384,8 +384,9 @@ func (r *Runtime) deviceInfo(t *Thread, a []uint64) uint64 {
 
 // utilizationInfo is aclrtUtilizationInfo.
 type utilizationInfo struct {
-	cube, vector, aicpu, memory int32
-	extend                      uint64
+	_      [3]int32 // cube, vector and AI-CPU, which the emulator does not have
+	memory int32
+	_      uint64 // must be null
 }
 
 func (r *Runtime) utilization(t *Thread, a []uint64) uint64 {

@@ -47,15 +47,3 @@ func (h *hostMemory) remove(addr uint64, owned bool) bool {
 	delete(h.owned, addr)
 	return true
 }
-
-// count is the number of live allocations of pinned memory.
-func (h *hostMemory) count() (n int) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for _, owned := range h.owned {
-		if owned {
-			n++
-		}
-	}
-	return n
-}

@@ -182,7 +182,7 @@ type pointerAttributes struct {
 	device   uint32
 	kind     int32
 	pageSize uint32
-	reserved [4]uint32
+	_        [4]uint32
 }
 
 func (r *Runtime) pointerAttributes(t *Thread, a []uint64) uint64 {

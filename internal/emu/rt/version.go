@@ -16,9 +16,10 @@ const (
 
 // packageVersion is aclCANNPackageVersion.
 type packageVersion struct {
-	version                      [128]byte
-	major, minor, release, patch [64]byte
-	reserved                     [128]byte
+	version               [128]byte
+	major, minor, release [64]byte
+	_                     [64]byte // patch
+	_                     [128]byte
 }
 
 func (r *Runtime) versionFunctions() table {
