@@ -23,6 +23,12 @@ const (
 	ScatterMin ScatterOp = C.SCATTER_MIN
 )
 
+// doubles is the memory of a contiguous float64 view.
+func (v View) doubles() []float64 { return unsafe.Slice((*float64)(v.Data), v.Len()) }
+
+// bytes is the memory of a contiguous view of one-byte elements.
+func (v View) bytes() []byte { return unsafe.Slice((*byte)(v.Data), v.Len()) }
+
 // Indices reads the elements of an integer view in row-major order.
 func Indices(v View) ([]int64, error) {
 	whole, release := temporary(dtype.Int64, v.Shape)
@@ -131,6 +137,38 @@ func Scatter(op ScatterOp, into, src View, axis int, index View) error {
 	return scatter(op, into, src, axis, at)
 }
 
+// ScatterNumber is Scatter of a number that every index gets.
+func ScatterNumber(op ScatterOp, into View, n Number, axis int, index View) error {
+	one, release := temporary(into.DType, []int64{1})
+	defer release()
+	if err := Fill(one, n); err != nil {
+		return err
+	}
+	same, err := one.Broadcast(index.Shape)
+	if err != nil {
+		return err
+	}
+	return Scatter(op, into, same, axis, index)
+}
+
+// ScatterScaled is Scatter that adds src times a number. Products of 16-bit elements are
+// not rounded before they are added.
+func ScatterScaled(into, src View, n Number, axis int, index View) error {
+	if n.F == 1 && n.I == 1 {
+		return Scatter(ScatterAdd, into, src, axis, index)
+	}
+	class, ok := classes[into.DType]
+	if !ok {
+		return fmt.Errorf("kernel: cannot add %v elements", into.DType)
+	}
+	scaled, release := temporary(accumulators[class], src.Shape)
+	defer release()
+	if err := Map(Mul, scaled.DType, scaled, []Input{Of(src), Const(n)}); err != nil {
+		return err
+	}
+	return Scatter(ScatterAdd, into, scaled, axis, index)
+}
+
 // scatter is Scatter with int64 indices that are known to be in range.
 func scatter(op ScatterOp, into, src View, axis int, index View) error {
 	if op == ScatterSet {
@@ -191,57 +229,4 @@ func newIndexWrite(op ScatterOp, into, src View, axis int, index View) *indexWri
 // part.
 func (w *indexWrite) run(f func(lo, hi C.int64_t)) {
 	Parallel(w.lines, max(grain/w.length, 1), func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
-}
-
-// Put sends the elements of src to the elements of into whose leading coordinates the
-// indices hold, one view for each leading dimension: into[indices...] op= src. The indices
-// have one shape, which src begins with; the rest of src's shape is that of into's other
-// dimensions. Order and precision are as in Scatter.
-func Put(op ScatterOp, into, src View, indices []View) error {
-	m, shape := len(indices), indices[0].Shape
-	if len(into.Shape) > MaxRank || m > len(into.Shape) || !slices.Equal(src.Shape, slices.Concat(shape, into.Shape[m:])) {
-		return fmt.Errorf("kernel: %v elements of shape %v cannot be put into shape %v at %d indices of shape %v", src.DType, src.Shape, into.Shape, m, shape)
-	}
-	if src.Len() == 0 {
-		return nil
-	}
-	offsets, release := temporary(dtype.Int64, shape)
-	defer release()
-	wide := into
-	if class, ok := classes[into.DType]; ok && op != ScatterSet && accumulators[class] != into.DType {
-		var releaseWide func()
-		wide, releaseWide = temporary(accumulators[class], into.Shape)
-		defer releaseWide()
-		if err := Copy(wide, into); err != nil {
-			return err
-		}
-	}
-	clear(offsets.ints())
-	for d, index := range indices {
-		at, release, err := places(index, into.Shape[d])
-		if err != nil {
-			return fmt.Errorf("dimension %d: %w", d, err)
-		}
-		for i, k := range at.ints() {
-			offsets.ints()[i] += k * wide.Strides[d]
-		}
-		release()
-	}
-	// The indexed dimensions together are one, of elements one apart.
-	flat := View{Data: wide.Data, DType: wide.DType, Shape: slices.Concat([]int64{1}, into.Shape[m:]), Strides: slices.Concat([]int64{1}, wide.Strides[m:])}
-	values, release2 := temporary(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:]))
-	defer release2()
-	if err := Copy(View{Data: values.Data, DType: values.DType, Shape: src.Shape, Strides: contiguous(src.Shape)}, src); err != nil {
-		return err
-	}
-	line := make([]int64, len(values.Shape))
-	line[0] = 1
-	at := View{Data: offsets.Data, DType: dtype.Int64, Shape: values.Shape, Strides: line}
-	if err := scatter(op, flat, values, 0, at); err != nil {
-		return err
-	}
-	if wide.Data != into.Data {
-		return Copy(into, wide)
-	}
-	return nil
 }

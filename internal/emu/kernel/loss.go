@@ -42,8 +42,8 @@ func (e *CrossEntropy) check(classes int64) error {
 	return nil
 }
 
-// TotalWeight is the sum of the weights of the rows that count.
-func (e *CrossEntropy) TotalWeight() (sum float64) {
+// total is the sum of the weights of the rows that count.
+func (e *CrossEntropy) total() (sum float64) {
 	for _, k := range e.Targets {
 		if k != e.Ignore {
 			sum += e.weight(k)
@@ -61,16 +61,6 @@ func (e *CrossEntropy) Forward(loss, logProb, x View) error {
 		return err
 	}
 	if err := Copy(logProb, logs); err != nil {
-		return err
-	}
-	return e.average(loss, logs)
-}
-
-// Likelihood is Forward for log-probabilities that are given.
-func (e *CrossEntropy) Likelihood(loss, logProb View) error {
-	logs, release := temporary(dtype.Float32, logProb.Shape)
-	defer release()
-	if err := Copy(logs, logProb); err != nil {
 		return err
 	}
 	return e.average(loss, logs)
@@ -104,37 +94,9 @@ func (e *CrossEntropy) average(loss, logs View) error {
 		return fromFloats(loss, losses)
 	}
 	if e.Averaging == MeanAveraging {
-		sum /= e.TotalWeight()
+		sum /= e.total()
 	}
 	return Fill(loss, Real(sum))
-}
-
-// LikelihoodGrad writes the gradient of Likelihood with respect to the log-probabilities.
-func (e *CrossEntropy) LikelihoodGrad(dx, gradLoss View) error {
-	if err := e.check(dx.Shape[1]); err != nil {
-		return err
-	}
-	g, err := Floats(gradLoss)
-	if err != nil {
-		return err
-	}
-	total := e.TotalWeight()
-	whole, release := temporary(dtype.Float32, dx.Shape)
-	defer release()
-	if err := Zero(whole); err != nil {
-		return err
-	}
-	for i, k := range e.Targets {
-		if k == e.Ignore {
-			continue
-		}
-		scale := float64(g[min(i, len(g)-1)]) * e.weight(k)
-		if e.Averaging == MeanAveraging {
-			scale /= total
-		}
-		setFloat(whole, int64(i)*dx.Shape[1]+k, -scale)
-	}
-	return Copy(dx, whole)
 }
 
 // Backward writes the gradient of the loss with respect to x, given the log-probabilities
@@ -155,7 +117,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 		all += e.weight(c)
 	}
 	// dx = scale·(p·mass − target distribution): the weight of a row's distribution is mass.
-	total := e.TotalWeight()
+	total := e.total()
 	scale, mass := make([]float64, rows), make([]float64, rows)
 	for i, k := range e.Targets {
 		if k == e.Ignore {

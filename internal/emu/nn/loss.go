@@ -5,10 +5,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-var losses = table{
-	"CrossEntropyLoss": crossEntropyLoss, "CrossEntropyLossGrad": crossEntropyLossGrad,
-	"NLLLoss": nllLoss, "NLLLossBackward": nllLossBackward,
-}
+var losses = table{"CrossEntropyLoss": crossEntropyLoss, "CrossEntropyLossGrad": crossEntropyLossGrad}
 
 var averagings = map[string]kernel.Averaging{
 	"": kernel.MeanAveraging, "mean": kernel.MeanAveraging, "sum": kernel.SumAveraging, "none": kernel.NoAveraging,
@@ -97,31 +94,6 @@ func crossEntropyLossGrad(c *Call) (Run, error) {
 	}, nil
 }
 
-// likelihood reads the arguments that NLLLoss and its backward operator share.
-func likelihood(c *Call, x *Tensor) (describe func() (*kernel.CrossEntropy, error), averaging kernel.Averaging) {
-	target, weight, ignore := c.Tensor("target"), c.Tensor("weight"), c.Int("ignoreIndex")
-	averaging = kernel.Averaging(c.Int("reduction"))
-	c.DType(x, transformerTypes...)
-	c.DType(target, dtype.Int32, dtype.Int64, dtype.Uint8)
-	c.Rank(x, 2, 2)
-	c.SameDType(x, weight)
-	if c.Err() == nil {
-		c.Shape(target, x.Shape[:1], "one class index for each row")
-		c.Shape(weight, x.Shape[1:], "one weight for each class")
-	}
-	if averaging < kernel.NoAveraging || averaging > kernel.SumAveraging {
-		c.Invalid("reduction %d is unknown; 0 is none, 1 mean, 2 sum", int(averaging))
-	}
-	return func() (*kernel.CrossEntropy, error) {
-		targets, err := kernel.Indices(target.View())
-		if err != nil {
-			return nil, err
-		}
-		weights, err := kernel.Floats(weight.View())
-		return &kernel.CrossEntropy{Targets: targets, Ignore: ignore, Weights: weights, Averaging: averaging}, err
-	}, averaging
-}
-
 // rowLoss checks a loss or its gradient: one element, or one per row without averaging.
 func rowLoss(c *Call, loss, x *Tensor, averaging kernel.Averaging) {
 	switch {
@@ -131,48 +103,4 @@ func rowLoss(c *Call, loss, x *Tensor, averaging kernel.Averaging) {
 	case loss.Len() != 1:
 		c.Invalid("%v must have one element", loss)
 	}
-}
-
-func nllLoss(c *Call) (Run, error) {
-	x, loss, total := c.Tensor("self"), c.Tensor("out"), c.Tensor("totalWeightOut")
-	describe, averaging := likelihood(c, x)
-	c.SameDType(x, loss, total)
-	rowLoss(c, loss, x, averaging)
-	if total.Len() != 1 {
-		c.Invalid("%v must have one element", total)
-	}
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	return func(*Exec) error {
-		e, err := describe()
-		if err != nil {
-			return err
-		}
-		if err := kernel.Fill(total.View(), kernel.Real(e.TotalWeight())); err != nil {
-			return err
-		}
-		return e.Likelihood(loss.View(), x.View())
-	}, nil
-}
-
-func nllLossBackward(c *Call) (Run, error) {
-	grad, x, dx := c.Tensor("gradOutput"), c.Tensor("self"), c.Tensor("out")
-	c.Tensor("totalWeight") // what the targets say again
-	describe, averaging := likelihood(c, x)
-	c.Same(x, dx)
-	rowLoss(c, grad, x, averaging)
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	return func(*Exec) error {
-		if dx.Len() == 0 {
-			return nil
-		}
-		e, err := describe()
-		if err != nil {
-			return err
-		}
-		return e.LikelihoodGrad(dx.View(), grad.View())
-	}, nil
 }

@@ -1,0 +1,180 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// NegativeLogLikelihood describes the loss −weight[target] · x[target] of rows x of
+// log-probabilities.
+type NegativeLogLikelihood struct {
+	Targets   View  // integers: the shape of x without the class dimension
+	Ignore    int64 // a row with this target does not count
+	Weights   View  // per class; without data every class has weight 1
+	Averaging Averaging
+}
+
+// rows are the targets as places that can be gathered, and the weight of each row.
+type nllRows struct {
+	places  View // shape of x, with one class
+	weights []float64
+	release func()
+}
+
+func (l *NegativeLogLikelihood) rows(x View, axis int) (*nllRows, error) {
+	classes := x.Shape[axis]
+	targets, err := Indices(l.Targets)
+	if err != nil {
+		return nil, err
+	}
+	var weights []float32
+	if l.Weights.Data != nil {
+		if weights, err = Floats(l.Weights); err != nil {
+			return nil, err
+		}
+	}
+	r := &nllRows{weights: make([]float64, len(targets))}
+	for i, k := range targets {
+		switch {
+		case k == l.Ignore:
+			targets[i] = 0
+		case k < 0 || k >= classes:
+			return nil, fmt.Errorf("target %d of row %d is out of range for %d classes", k, i, classes)
+		case weights != nil:
+			r.weights[i] = float64(weights[k])
+		default:
+			r.weights[i] = 1
+		}
+	}
+	shape := slices.Clone(x.Shape)
+	shape[axis] = 1
+	r.places, r.release = temporary(dtype.Int64, shape)
+	copy(r.places.ints(), targets)
+	return r, nil
+}
+
+func (r *nllRows) total() (sum float64) {
+	for _, w := range r.weights {
+		sum += w
+	}
+	return sum
+}
+
+// Forward writes the loss, of Targets' shape without averaging and else of one element, and
+// the sum of the weights that count to total. The classes of x lie along axis. The mean
+// over no weight is NaN.
+func (l *NegativeLogLikelihood) Forward(loss, total, x View, axis int) error {
+	r, err := l.rows(x, axis)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	picked, release := temporary(x.DType, r.places.Shape)
+	defer release()
+	if err := Gather(picked, x, axis, r.places); err != nil {
+		return err
+	}
+	losses, releaseLosses := temporary(dtype.Float64, l.Targets.Shape)
+	defer releaseLosses()
+	picked.Shape, picked.Strides = losses.Shape, losses.Strides
+	if err := Copy(losses, picked); err != nil {
+		return err
+	}
+	sum := 0.0
+	for i, w := range r.weights {
+		value := &losses.doubles()[i]
+		// An ignored row may hold anything, also infinities.
+		if w == 0 {
+			*value = 0
+		}
+		*value *= -w
+		sum += *value
+	}
+	if err := Fill(total, Real(r.total())); err != nil {
+		return err
+	}
+	switch l.Averaging {
+	case NoAveraging:
+		return Copy(loss, losses)
+	case MeanAveraging:
+		sum /= r.total()
+	}
+	return Fill(loss, Real(sum))
+}
+
+// Backward writes the gradient with respect to x, given that of the loss and, for the mean,
+// the total of Forward.
+func (l *NegativeLogLikelihood) Backward(dx, grad, total View, axis int) error {
+	r, err := l.rows(dx, axis)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	wide, release := temporary(dtype.Float32, l.Targets.Shape)
+	defer release()
+	if grad.Len() == 1 {
+		grad = View{Data: grad.Data, DType: grad.DType, Shape: []int64{}}
+	}
+	if err := Copy(wide, grad); err != nil {
+		return err
+	}
+	divisor := 1.0
+	if l.Averaging == MeanAveraging {
+		sums, err := Floats(total)
+		if err != nil {
+			return err
+		}
+		divisor = float64(sums[0])
+	}
+	for i, w := range r.weights {
+		g := &wide.floats()[i]
+		if w == 0 {
+			*g = 0
+		} else {
+			*g = float32(-w * float64(*g) / divisor)
+		}
+	}
+	values, releaseValues := temporary(dx.DType, r.places.Shape)
+	defer releaseValues()
+	wide.Shape, wide.Strides = values.Shape, values.Strides
+	if err := Copy(values, wide); err != nil {
+		return err
+	}
+	if err := Zero(dx); err != nil {
+		return err
+	}
+	return Scatter(ScatterSet, dx, values, axis, r.places)
+}
+
+// PointwiseLoss sets out to op(x, y) of every element, or their sum or mean: x and y
+// broadcast. The mean over no elements is NaN.
+func PointwiseLoss(op Op, out, x, y View, averaging Averaging, params ...Number) error {
+	in := []Input{Of(x), Of(y)}
+	compute := dtype.Float32
+	if x.DType == dtype.Float64 || y.DType == dtype.Float64 {
+		compute = dtype.Float64
+	}
+	if averaging == NoAveraging {
+		return Map(op, compute, out, in, params...)
+	}
+	shape, err := common([]View{x, y})
+	if err != nil {
+		return err
+	}
+	each, release := temporary(compute, shape)
+	defer release()
+	if err := Map(op, compute, each, in, params...); err != nil {
+		return err
+	}
+	reduction := ReduceSum
+	if averaging == MeanAveraging {
+		reduction = ReduceMean
+	}
+	if out.Len() == 1 {
+		out.Shape, out.Strides = []int64{}, []int64{}
+	}
+	return Reduce(reduction, out, each, axesFrom(0, len(shape)), math.NaN())
+}
