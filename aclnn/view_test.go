@@ -1,0 +1,73 @@
+package aclnn
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// described is a contiguous tensor without memory.
+func described(t *testing.T, shape ...int64) *Tensor {
+	d, _, err := describe(Float32, shape)
+	require.NoError(t, err)
+	return &Tensor{desc: d}
+}
+
+func TestViews(t *testing.T) {
+	x := described(t, 2, 3, 4)
+	for name, c := range map[string]struct {
+		view           *Tensor
+		shape, strides []int64
+		offset         int64
+	}{
+		"reshape":    {x.Reshape(6, -1), []int64{6, 4}, []int64{4, 1}, 0},
+		"transpose":  {x.Transpose(0, -1), []int64{4, 3, 2}, []int64{1, 4, 12}, 0},
+		"permute":    {x.Permute(2, 0, 1), []int64{4, 2, 3}, []int64{1, 12, 4}, 0},
+		"slice":      {x.Slice(2, 1, -1, 1), []int64{2, 3, 2}, []int64{12, 4, 1}, 1},
+		"step":       {x.Slice(2, 0, 4, 3), []int64{2, 3, 2}, []int64{12, 4, 3}, 0},
+		"narrow":     {x.Narrow(1, 1, 2), []int64{2, 2, 4}, []int64{12, 4, 1}, 4},
+		"select":     {x.Select(0, 1), []int64{3, 4}, []int64{4, 1}, 12},
+		"unsqueeze":  {x.Unsqueeze(1), []int64{2, 1, 3, 4}, []int64{12, 12, 4, 1}, 0},
+		"squeeze":    {x.Unsqueeze(0).Squeeze(0), []int64{2, 3, 4}, []int64{12, 4, 1}, 0},
+		"expand":     {x.Select(0, 0).Unsqueeze(0).Expand(5, 3, 4), []int64{5, 3, 4}, []int64{0, 4, 1}, 0},
+		"empty part": {x.Narrow(0, 2, 0), []int64{0, 3, 4}, []int64{12, 4, 1}, 24},
+	} {
+		require.NoError(t, c.view.Err(), name)
+		require.Equal(t, c.shape, c.view.Shape(), name)
+		require.Equal(t, c.strides, c.view.Strides(), name)
+		require.Equal(t, c.offset, c.view.Offset(), name)
+	}
+	require.False(t, x.Transpose(0, 1).Contiguous())
+	require.Equal(t, []int64{2, 3, 4}, x.Shape(), "a view leaves its tensor alone")
+}
+
+// TestImpossibleViews: the first reason stays with the chain, and nothing panics.
+func TestImpossibleViews(t *testing.T) {
+	x := described(t, 2, 3)
+	for name, v := range map[string]*Tensor{
+		"too many elements": x.Reshape(7), "two unknowns": x.Reshape(-1, -1), "of a transpose": x.Transpose(0, 1).Reshape(6),
+		"no such axis": x.Transpose(0, 2), "axis twice": x.Permute(0, 0), "too few axes": x.Permute(0), "beyond": x.Narrow(0, 1, 2),
+		"backwards": x.Slice(0, 1, 0, 1), "step 0": x.Slice(0, 0, 2, 0), "index": x.Select(1, 3), "not one": x.Squeeze(0),
+		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": described(t, 4).AsNZ(),
+		"chained": x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
+	} {
+		require.Error(t, v.Err(), name)
+	}
+	_, _, err := describe(Float32, []int64{-1})
+	require.Error(t, err)
+	_, _, err = describe(Undefined, nil)
+	require.Error(t, err)
+}
+
+func TestNZ(t *testing.T) {
+	d, _, err := describe(Float16, []int64{3, 20, 30})
+	require.NoError(t, err)
+	x := (&Tensor{desc: d}).AsNZ()
+	require.NoError(t, x.Err())
+	require.Equal(t, []int64{3, 20, 30}, x.Shape())
+	require.Equal(t, []int64{3, 2, 2, 16, 16}, x.StorageShape())
+	require.Equal(t, FractalNZ, x.Format())
+	require.Equal(t, 3*2*2*16*16*2, NZBytes(Float16, 3, 20, 30))
+	require.Equal(t, int64(32), NZBlock(Int8))
+	require.Equal(t, "float16[3,20,30]FRACTAL_NZ", x.String())
+}
