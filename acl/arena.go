@@ -81,10 +81,10 @@ func (a *Arena) Reset() error {
 
 func (a *Arena) reset() error {
 	old := a.now
-	old.closed.Store(true)
 	a.now, a.used = a.generation(), 0
 	old.mu.Lock()
 	defer old.mu.Unlock()
+	old.shut()
 	var errs []error
 	for _, q := range old.users {
 		errs = append(errs, a.st.q.follow(q))

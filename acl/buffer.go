@@ -170,18 +170,18 @@ func (b *Buffer) where() *region {
 // its address only; what goes through this module notes it by itself.
 func (b *Buffer) RecordStream(s *Stream) error { return s.Accepts(b) }
 
+// Knows reports whether Accepts would find what it found the last time: the buffer is open,
+// and the stream was the last to use it. It is small enough to be inlined: operators ask for
+// each tensor, and the launch itself finds a closed stream.
+func (s *Stream) Knows(b *Buffer) bool { return b.mem.last.Load() == s.q }
+
 // Accepts checks that work on the stream may use the buffer: it is open, and of the stream's
 // device or of one whose memory EnablePeerAccess has opened to it. It notes the stream as
 // a user of the memory, as RecordStream does.
 func (s *Stream) Accepts(b *Buffer) error {
-	// Small enough to be inlined: operators call it for each tensor.
-	if b != nil && b.known(s.q, 0) && !s.closed.Load() {
+	if b != nil && s.Knows(b) && !s.closed.Load() {
 		return nil
 	}
-	return s.accepts(b)
-}
-
-func (s *Stream) accepts(b *Buffer) error {
 	const op = "Stream.Accepts"
 	if err := s.usable(op); err != nil {
 		return err

@@ -33,7 +33,7 @@ type memory struct {
 	owner  *queue      // stream that it belongs to, nil for none
 	block  *pool.Block // of the pool's memory
 
-	last  atomic.Pointer[queue] // the last user, which is the next one most of the time
+	last  atomic.Pointer[queue] // the last user, which is the next one most of the time; nil once closed
 	mu    sync.Mutex
 	users []*queue // streams but the owner that have used it
 }
@@ -50,7 +50,9 @@ func (m *memory) use(q *queue) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last.Store(q)
+	if !m.closed.Load() {
+		m.last.Store(q)
+	}
 	if q != m.owner && !slices.Contains(m.users, q) {
 		m.users = append(m.users, q)
 	}
@@ -58,7 +60,13 @@ func (m *memory) use(q *queue) {
 
 // known is the short way of accept: the stream that used the memory last was checked then.
 func (r *region) known(q *queue, n uint64) bool {
-	return r.mem.last.Load() == q && n <= r.size && !r.mem.closed.Load()
+	return r.mem.last.Load() == q && n <= r.size
+}
+
+// shut makes every later use an error. The caller holds m.mu.
+func (m *memory) shut() {
+	m.closed.Store(true)
+	m.last.Store(nil)
 }
 
 // accept checks that a stream may use n bytes of memory, and notes that it does.
@@ -121,9 +129,9 @@ func (d direct) takeBack(m *memory, addr uint64) error {
 // close ends the memory; views of it find it closed.
 func (r *region) close() error {
 	m := r.mem
-	m.closed.Store(true)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.shut()
 	return errors.Join(m.home.takeBack(m, r.addr), m.scope.release())
 }
 

@@ -75,11 +75,10 @@ func (c *Call) free() {
 
 // check keeps the first error of an argument.
 func (c *Call) check(t *Tensor) {
-	switch {
-	case c.err != nil:
-	case t.err != nil:
-		c.err = t.err
-	case t.buf != nil:
+	if t.err == nil && (t.buf == nil || c.st.Knows(t.buf)) || c.err != nil {
+		return
+	}
+	if c.err = t.err; c.err == nil {
 		c.err = c.st.Accepts(t.buf)
 	}
 }

@@ -1,18 +1,18 @@
 #include "shim.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic uint64_t base[CANN_BASE_COUNT];
+_Atomic uint64_t cann_base_address[CANN_BASE_COUNT];
 static _Atomic uint64_t epoch;
 static __thread struct {
 	uint64_t context, epoch;
 } current;
 
-void cann_set_base(int which, uint64_t fn) { atomic_store_explicit(&base[which], fn, memory_order_release); }
-
-uint64_t cann_base(int which) { return atomic_load_explicit(&base[which], memory_order_acquire); }
+void cann_set_base(int which, uint64_t fn)
+{
+	atomic_store_explicit(&cann_base_address[which], fn, memory_order_release);
+}
 
 void cann_forget(void) { atomic_fetch_add(&epoch, 1); }
 

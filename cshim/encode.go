@@ -5,126 +5,147 @@ import "C"
 
 import (
 	"math"
+	"math/bits"
 	"unsafe"
 )
 
 // MaxRank is the largest number of dimensions of a tensor or its storage.
-const MaxRank = 8
+const MaxRank = C.CANN_MAX_RANK
 
 // TensorDesc describes a tensor as aclCreateTensor takes it: a strided view over device
 // memory. Offset and strides count elements. Strides of rank Rank are always given.
+//
+// It is laid out as C's struct cann_tensor, so that encoding one is a copy.
 type TensorDesc struct {
-	Address     uint64 // of the storage
-	Offset      int64
-	Dims        [MaxRank]int64
-	Strides     [MaxRank]int64
-	Storage     [MaxRank]int64
-	DType       int16
-	Format      int16
-	Rank        uint8
-	StorageRank uint8
+	class, slot       uint8
+	DType             int16
+	Format            int16
+	Rank, StorageRank uint8
+	Address           uint64 // of the storage
+	Offset            int64
+	Dims              [MaxRank]int64
+	Strides           [MaxRank]int64
+	Storage           [MaxRank]int64
 }
 
-// header puts class and count into the word that starts an argument.
-func header(class, count int) uint64 { return uint64(class) | uint64(count)<<8 }
+// record is the head of an argument that C makes an object of: C's struct cann_record.
+type record struct {
+	class, slot uint8
+	dtype       int16
+	count       uint32
+}
 
-// room extends the encoding by n words and returns them. They hold what an earlier launch
-// left: every one must be written.
-func (l *Launch) room(n int) []uint64 {
+// The layouts must agree: each constant overflows if they do not.
+const (
+	_ = uint(unsafe.Sizeof(TensorDesc{}) - C.sizeof_struct_cann_tensor)
+	_ = uint(C.sizeof_struct_cann_tensor - unsafe.Sizeof(TensorDesc{}))
+	_ = uint(unsafe.Offsetof(TensorDesc{}.Address) - unsafe.Offsetof(C.struct_cann_tensor{}.address))
+	_ = uint(unsafe.Offsetof(TensorDesc{}.Storage) - unsafe.Offsetof(C.struct_cann_tensor{}.storage))
+	_ = uint(unsafe.Sizeof(record{}) - C.sizeof_struct_cann_record)
+	_ = uint(C.sizeof_struct_cann_record - unsafe.Sizeof(record{}))
+)
+
+// Sizes in words.
+const (
+	tensorWords = int(unsafe.Sizeof(TensorDesc{}) / 8)
+	recordWords = int(unsafe.Sizeof(record{}) / 8)
+)
+
+// extend makes room for n words behind the records. They hold what an earlier launch left:
+// every one must be written.
+func (l *Launch) extend(n int) []uint64 {
 	at := l.used
 	l.used += n
-	if l.used > len(l.words) {
+	if l.used > len(l.records) {
 		l.grow()
 	}
-	return l.words[at:l.used]
+	return l.records[at:l.used]
 }
 
 // grow makes the words in use, and as many again.
 func (l *Launch) grow() {
-	words := make([]uint64, max(256, 2*l.used))
-	copy(words, l.words)
-	l.words = words
+	words := make([]uint64, max(512, 2*l.used))
+	copy(words, l.records)
+	l.records = words
 }
 
-func (l *Launch) word(header uint64) {
-	l.room(1)[0] = header
-	l.params++
+// word appends an argument that travels as it is.
+func (l *Launch) word(w uint64) {
+	if l.words < maxWords {
+		l.head.word[l.words] = C.uint64_t(w)
+	}
+	l.words++
 }
 
-func (l *Launch) value(class, bits uint64) {
-	w := l.room(2)
-	w[0], w[1] = class, bits
-	l.params++
+// float appends a floating-point argument.
+func (l *Launch) float(bits uint64) {
+	if l.floats < len(l.head.floats) {
+		l.head.floats[l.floats] = C.double(math.Float64frombits(bits))
+		l.floating |= 1 << ((l.words + l.floats) & 63)
+	}
+	l.floats++
+}
+
+// object starts the record of an argument, the word of which C will fill in.
+func (l *Launch) object(class uint8, dtype int16, count int) {
+	l.member(class, dtype, count)
+	l.head.records++
+	l.words++
+}
+
+// member starts a record inside a list, or that of an object.
+func (l *Launch) member(class uint8, dtype int16, count int) {
+	*(*record)(unsafe.Pointer(&l.extend(recordWords)[0])) = record{class, uint8(l.words), dtype, uint32(count)}
 }
 
 // Null appends an absent optional argument.
-func (l *Launch) Null() { l.word(C.CANN_NULL) }
+func (l *Launch) Null() { l.word(0) }
 
 // Int appends an integer, enum, bool or pointer argument.
-func (l *Launch) Int(v int64) { l.value(C.CANN_INT, uint64(v)) }
+func (l *Launch) Int(v int64) { l.word(uint64(v)) }
 
 // Double appends a double argument.
-func (l *Launch) Double(v float64) { l.value(C.CANN_DOUBLE, math.Float64bits(v)) }
+func (l *Launch) Double(v float64) { l.float(math.Float64bits(v)) }
 
 // Float appends a float argument.
-func (l *Launch) Float(v float32) { l.value(C.CANN_FLOAT, uint64(math.Float32bits(v))) }
+func (l *Launch) Float(v float32) { l.float(uint64(math.Float32bits(v))) }
 
 // Tensor appends a tensor.
 func (l *Launch) Tensor(d *TensorDesc) {
-	l.tensor(d)
-	l.params++
-	l.tensors++
-}
-
-func (l *Launch) tensor(d *TensorDesc) {
-	rank, storage := int(d.Rank), int(d.StorageRank)
-	w := l.room(3 + 2*rank + storage)
-	w[0] = C.CANN_TENSOR | uint64(rank)<<8 | uint64(storage)<<16 | uint64(uint16(d.DType))<<32 | uint64(uint16(d.Format))<<48
-	w[1], w[2] = d.Address, uint64(d.Offset)
-	dims, strides, stored := w[3:3+rank], w[3+rank:3+2*rank], w[3+2*rank:]
-	for i := range dims {
-		dims[i] = uint64(d.Dims[i&(MaxRank-1)])
-	}
-	for i := range strides {
-		strides[i] = uint64(d.Strides[i&(MaxRank-1)])
-	}
-	for i := range stored {
-		stored[i] = uint64(d.Storage[i&(MaxRank-1)])
-	}
+	l.Member(d)
+	l.head.records++
+	l.words++
 }
 
 // Tensors starts a tensor list of n members; n calls of Member must follow.
-func (l *Launch) Tensors(n int) { l.word(header(C.CANN_TENSORS, n)) }
+func (l *Launch) Tensors(n int) { l.object(C.CANN_TENSORS, 0, n) }
 
 // Member appends a member of a tensor list.
 func (l *Launch) Member(d *TensorDesc) {
-	l.tensor(d)
+	r := (*TensorDesc)(unsafe.Pointer(unsafe.SliceData(l.extend(tensorWords))))
+	*r = *d
+	r.class, r.slot = C.CANN_TENSOR, uint8(l.words)
 	l.tensors++
 }
 
 // Scalar appends a scalar of the given dtype; value holds its little-endian bytes.
 func (l *Launch) Scalar(dtype int32, value [2]uint64) {
 	l.ScalarMember(dtype, value)
-	l.params++
+	l.head.records++
+	l.words++
 }
 
 // Scalars starts a scalar list of n members; n calls of ScalarMember must follow.
-func (l *Launch) Scalars(n int) { l.word(header(C.CANN_SCALARS, n)) }
+func (l *Launch) Scalars(n int) { l.object(C.CANN_SCALARS, 0, n) }
 
 // ScalarMember appends a member of a scalar list.
 func (l *Launch) ScalarMember(dtype int32, value [2]uint64) {
-	w := l.room(3)
-	w[0], w[1], w[2] = C.CANN_SCALAR|uint64(uint16(dtype))<<32, value[0], value[1]
+	l.member(C.CANN_SCALAR, int16(dtype), 0)
+	copy(l.extend(len(value)), value[:])
 }
 
 // Ints appends an aclIntArray.
-func (l *Launch) Ints(v []int64) {
-	l.word(header(C.CANN_INTS, len(v)))
-	w := l.room(len(v))
-	for i, x := range v {
-		w[i] = uint64(x)
-	}
-}
+func (l *Launch) Ints(v []int64) { packed(l, C.CANN_INTS, v) }
 
 // Floats appends an aclFloatArray.
 func (l *Launch) Floats(v []float32) { packed(l, C.CANN_FLOATS, v) }
@@ -134,70 +155,68 @@ func (l *Launch) Bools(v []bool) { packed(l, C.CANN_BOOLS, v) }
 
 // Text appends a C string; the copy ends with a NUL.
 func (l *Launch) Text(s string) {
-	l.word(header(C.CANN_STRING, len(s)+1))
-	w := l.room(len(s)/8 + 1)
+	l.object(C.CANN_STRING, 0, len(s)+1)
+	w := l.extend(len(s)/8 + 1)
 	w[len(w)-1] = 0
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), len(s)), s)
 }
 
-// packed appends an array whose elements are smaller than a word.
-func packed[T float32 | bool](l *Launch, class int, v []T) {
-	l.word(header(class, len(v)))
+// packed appends an array as it lies in memory.
+func packed[T int64 | float32 | bool](l *Launch, class uint8, v []T) {
+	l.object(class, 0, len(v))
 	if len(v) == 0 {
 		return
 	}
-	var zero T
-	w := l.room((len(v)*int(unsafe.Sizeof(zero)) + 7) / 8)
+	w := l.extend(payload(len(v), unsafe.Sizeof(v[0])))
 	copy(unsafe.Slice((*T)(unsafe.Pointer(&w[0])), len(v)), v)
 }
+
+// payload is how many words n elements of a size take.
+func payload(n int, size uintptr) int { return (n*int(size) + 7) / 8 }
 
 // Each calls f for every tensor among the arguments: the index of the parameter, the index
 // in its list (-1 for a tensor of its own), and the descriptor. For error texts.
 func (l *Launch) Each(f func(param, member int, d *TensorDesc)) {
-	w := l.words[:l.used]
+	w := l.records[:l.used]
 	tensor := func(param, member int) {
-		h := w[0]
-		d := TensorDesc{Address: w[1], Offset: int64(w[2]), Rank: uint8(h >> 8), StorageRank: uint8(h >> 16),
-			DType: int16(h >> 32), Format: int16(h >> 48)}
-		w = w[3:]
-		rank, storage := int(d.Rank), int(d.StorageRank)
-		for i := range rank {
-			d.Dims[i], d.Strides[i] = int64(w[i]), int64(w[rank+i])
-		}
-		for i := range storage {
-			d.Storage[i] = int64(w[2*rank+i])
-		}
-		w = w[2*rank+storage:]
-		f(param, member, &d)
+		f(param, member, (*TensorDesc)(unsafe.Pointer(&w[0])))
+		w = w[tensorWords:]
 	}
-	for i := range l.params {
-		class, count := w[0]&0xff, int(w[0]>>8&0xffffff)
-		switch class {
-		case C.CANN_TENSOR:
-			tensor(i, -1)
+	for range l.head.records {
+		r := *(*record)(unsafe.Pointer(&w[0]))
+		param, count := l.param(int(r.slot)), int(r.count)
+		if r.class == C.CANN_TENSOR {
+			tensor(param, -1)
 			continue
+		}
+		w = w[recordWords:]
+		switch r.class {
 		case C.CANN_TENSORS:
-			w = w[1:]
 			for k := range count {
-				tensor(i, k)
+				tensor(param, k)
 			}
-			continue
-		}
-		skip := 1
-		switch class {
-		case C.CANN_INT, C.CANN_DOUBLE, C.CANN_FLOAT:
-			skip = 2
 		case C.CANN_SCALAR:
-			skip = 3
+			w = w[2:]
 		case C.CANN_SCALARS:
-			skip = 1 + 3*count
+			w = w[(recordWords+2)*count:]
 		case C.CANN_INTS:
-			skip = 1 + count
+			w = w[count:]
 		case C.CANN_FLOATS:
-			skip = 1 + (4*count+7)/8
+			w = w[payload(count, 4):]
 		case C.CANN_STRING, C.CANN_BOOLS:
-			skip = 1 + (count+7)/8
+			w = w[payload(count, 1):]
 		}
-		w = w[skip:]
+	}
+}
+
+// param is the index among all parameters of the one that travels in a word: floating-point
+// ones travel elsewhere.
+func (l *Launch) param(slot int) int {
+	for param := slot; ; {
+		passed := bits.OnesCount64(l.floating & (1<<(param+1) - 1))
+		if param == slot+passed {
+			return param
+		}
+		param = slot + passed
 	}
 }

@@ -2,132 +2,129 @@
 
 #include <stdlib.h>
 
-/* What is left of the encoded arguments. */
-struct reader {
-	const uint64_t *at;
-};
-
-static uint64_t next(struct reader *r) { return *r->at++; }
-
 /* The base functions have known signatures: calling them with their own number of words
  * spares the trampoline's. */
-static uint64_t base1(int which, uint64_t x) { return ((uint64_t(*)(uint64_t))cann_base(which))(x); }
+static inline uint64_t base1(int which, uint64_t x) { return ((uint64_t(*)(uint64_t))cann_base(which))(x); }
 
-static uint64_t base2(int which, uint64_t x, uint64_t y)
+static inline uint64_t base2(int which, uint64_t x, uint64_t y)
 {
 	return ((uint64_t(*)(uint64_t, uint64_t))cann_base(which))(x, y);
 }
 
-static uint64_t base4(int which, uint64_t w, uint64_t x, uint64_t y, uint64_t z)
+static inline uint64_t base4(int which, uint64_t w, uint64_t x, uint64_t y, uint64_t z)
 {
 	return ((uint64_t(*)(uint64_t, uint64_t, uint64_t, uint64_t))cann_base(which))(w, x, y, z);
 }
 
-typedef uint64_t (*create_tensor)(const uint64_t *dims, uint64_t rank, int64_t dtype, const uint64_t *strides,
-				  uint64_t offset, int64_t format, const uint64_t *storage_dims, uint64_t storage_rank,
-				  uint64_t address);
+/* What is left of the records. */
+struct reader {
+	const uint64_t *at;
+	uint64_t **tensors; /* where the tensors made are noted, or NULL */
+};
 
-/* header: class 8 bits, rank 8, storage rank 8, unused 8, dtype 16, format 16 */
-static uint64_t build_tensor(struct reader *r, uint64_t header)
+static const void *take(struct reader *r, uint64_t bytes)
 {
-	uint64_t rank = header >> 8 & 0xff, storage = header >> 16 & 0xff;
-	uint64_t address = next(r), offset = next(r);
-	const uint64_t *dims = r->at, *strides = dims + rank, *storage_dims = strides + rank;
-	r->at = storage_dims + storage;
-	return ((create_tensor)cann_base(CANN_CREATE_TENSOR))(dims, rank, (int16_t)(header >> 32), strides, offset,
-							      (int16_t)(header >> 48), storage_dims, storage, address);
+	const uint64_t *p = r->at;
+	r->at += (bytes + 7) / 8;
+	return p;
 }
 
-static uint64_t build_scalar(struct reader *r, uint64_t header)
+static uint64_t build_tensor(struct reader *r)
 {
-	const uint64_t *value = r->at;
-	r->at += 2;
-	return base2(CANN_CREATE_SCALAR, (uint64_t)value, (uint64_t)(int64_t)(int16_t)(header >> 32));
+	typedef uint64_t (*create)(const int64_t *dims, uint64_t rank, int64_t dtype, const int64_t *strides, int64_t offset,
+				   int64_t format, const int64_t *storage, uint64_t storage_rank, uint64_t address);
+	const struct cann_tensor *t = take(r, sizeof *t);
+	return ((create)cann_base(CANN_CREATE_TENSOR))(t->dims, t->rank, t->dtype, t->strides, t->offset, t->format, t->storage,
+						       t->storage_rank, t->address);
+}
+
+static uint64_t build_scalar(struct reader *r)
+{
+	const struct cann_record *head = take(r, sizeof *head);
+	return base2(CANN_CREATE_SCALAR, (uint64_t)take(r, 16), (uint64_t)(int64_t)head->dtype);
 }
 
 /* The members of a list belong to the list once it exists. */
-static uint64_t build_list(struct reader *r, uint64_t count, uint64_t (*build)(struct reader *, uint64_t), int create,
-			   int destroy, uint64_t **tensors)
+static uint64_t build_list(struct reader *r, uint64_t count, uint64_t (*build)(struct reader *), int create, int destroy)
 {
 	uint64_t few[64], *members = count <= 64 ? few : malloc(count * sizeof *members);
 	uint64_t n = 0, list = 0;
 	if (!members)
 		return 0;
-	while (n < count && (members[n] = build(r, next(r))) != 0)
+	while (n < count && (members[n] = build(r)) != 0)
 		n++;
 	if (n == count)
 		list = base2(create, (uint64_t)members, count);
 	if (!list)
 		while (n > 0)
 			base1(destroy, members[--n]);
-	else if (tensors && *tensors)
+	else if (r->tensors && destroy == CANN_DESTROY_TENSOR)
 		for (uint64_t i = 0; i < count; i++)
-			*(*tensors)++ = members[i];
+			*(*r->tensors)++ = members[i];
 	if (members != few)
 		free(members);
 	return list;
 }
 
-/* Payload of count elements of the given size, packed into words. */
-static uint64_t packed(struct reader *r, uint64_t count, uint64_t size)
+/* An object that CANN makes of a packed array. */
+static uint64_t build_array(struct reader *r, uint64_t count, uint64_t size, int create)
 {
-	const uint64_t *p = r->at;
-	r->at += (count * size + 7) / 8;
-	return (uint64_t)p;
+	return base2(create, (uint64_t)take(r, count * size), count);
 }
 
-/* Builds one argument: its word, and the descriptor to destroy later if it made one. */
-static int build(struct cann_launch *l, struct reader *r, uint64_t *word, uint64_t **tensors)
+/* Makes the object of the next record; destroy says how it ends. */
+static uint64_t build(struct reader *r, const struct cann_record *head, int *destroy)
 {
-	uint64_t header = next(r), count = header >> 8 & 0xffffff;
-	uint64_t object = 0;
-	int destroy = 0;
-	switch (header & 0xff) {
-	case CANN_NULL:
-		*word = 0;
-		return 1;
-	case CANN_INT:
-		*word = next(r);
-		return 1;
-	case CANN_STRING:
-		*word = packed(r, count, 1);
-		return 1;
-	case CANN_TENSOR:
-		object = build_tensor(r, header);
-		destroy = CANN_DESTROY_TENSOR;
-		if (*tensors && object)
-			*(*tensors)++ = object;
-		break;
-	case CANN_TENSORS:
-		object = build_list(r, count, build_tensor, CANN_CREATE_TENSORS, CANN_DESTROY_TENSOR, tensors);
-		destroy = CANN_DESTROY_TENSORS;
-		break;
-	case CANN_SCALAR:
-		object = build_scalar(r, header);
-		destroy = CANN_DESTROY_SCALAR;
-		break;
-	case CANN_SCALARS:
-		object = build_list(r, count, build_scalar, CANN_CREATE_SCALARS, CANN_DESTROY_SCALAR, NULL);
-		destroy = CANN_DESTROY_SCALARS;
-		break;
-	case CANN_INTS:
-		object = base2(CANN_CREATE_INTS, packed(r, count, 8), count);
-		destroy = CANN_DESTROY_INTS;
-		break;
-	case CANN_FLOATS:
-		object = base2(CANN_CREATE_FLOATS, packed(r, count, 4), count);
-		destroy = CANN_DESTROY_FLOATS;
-		break;
-	case CANN_BOOLS:
-		object = base2(CANN_CREATE_BOOLS, packed(r, count, 1), count);
-		destroy = CANN_DESTROY_BOOLS;
-		break;
+	if (head->class == CANN_TENSOR) {
+		uint64_t object = build_tensor(r);
+		if (r->tensors && object)
+			*(*r->tensors)++ = object;
+		*destroy = CANN_DESTROY_TENSOR;
+		return object;
 	}
-	if (!object)
-		return 0;
-	l->object[l->objects] = object;
-	l->kind[l->objects++] = (uint8_t)destroy;
-	*word = object;
+	if (head->class == CANN_SCALAR) {
+		*destroy = CANN_DESTROY_SCALAR;
+		return build_scalar(r);
+	}
+	take(r, sizeof *head);
+	switch (head->class) {
+	case CANN_TENSORS:
+		*destroy = CANN_DESTROY_TENSORS;
+		return build_list(r, head->count, build_tensor, CANN_CREATE_TENSORS, CANN_DESTROY_TENSOR);
+	case CANN_SCALARS:
+		*destroy = CANN_DESTROY_SCALARS;
+		return build_list(r, head->count, build_scalar, CANN_CREATE_SCALARS, CANN_DESTROY_SCALAR);
+	case CANN_INTS:
+		*destroy = CANN_DESTROY_INTS;
+		return build_array(r, head->count, 8, CANN_CREATE_INTS);
+	case CANN_FLOATS:
+		*destroy = CANN_DESTROY_FLOATS;
+		return build_array(r, head->count, 4, CANN_CREATE_FLOATS);
+	case CANN_BOOLS:
+		*destroy = CANN_DESTROY_BOOLS;
+		return build_array(r, head->count, 1, CANN_CREATE_BOOLS);
+	}
+	return 0;
+}
+
+/* Fills in the words that the records stand for. */
+static int build_all(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
+{
+	struct reader r = {records, tensors ? &tensors : NULL};
+	for (uint32_t i = 0; i < l->records; i++) {
+		const struct cann_record *head = (const struct cann_record *)r.at;
+		if (head->class == CANN_STRING) {
+			take(&r, sizeof *head);
+			l->word[head->slot] = (uint64_t)take(&r, head->count);
+			continue;
+		}
+		int destroy = 0;
+		uint64_t object = build(&r, head, &destroy);
+		if (!object)
+			return 0;
+		l->word[head->slot] = l->object[l->objects] = object;
+		l->kind[l->objects++] = (uint8_t)destroy;
+	}
 	return 1;
 }
 
@@ -148,36 +145,19 @@ static int fail(struct cann_launch *l, int stage, int32_t code)
 	return 0;
 }
 
-static int phase_one(struct cann_launch *l, const uint64_t *words, uint64_t *tensors)
+static int phase_one(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
 {
-	struct reader r = {words};
-	uint64_t ints[64];
-	double floats[8] = {0};
-	uint32_t n = 0, f = 0;
 	l->objects = 0;
 	l->executor = l->need = l->message = 0;
 	l->code = 0;
 	int32_t code = cann_bind(l->context);
 	if (code != 0)
 		return fail(l, CANN_BIND, code);
-	for (uint32_t i = 0; i < l->params; i++) {
-		uint64_t class = *r.at & 0xff;
-		if (class == CANN_DOUBLE || class == CANN_FLOAT) {
-			union {
-				uint64_t bits;
-				double value;
-			} u = {r.at[1]};
-			r.at += 2;
-			if (f == 8)
-				return fail(l, CANN_BUILD, 0);
-			floats[f++] = u.value;
-		} else if (!build(l, &r, &ints[n++], &tensors)) {
-			return fail(l, CANN_BUILD, 0);
-		}
-	}
-	ints[n++] = (uint64_t)&l->need;
-	ints[n++] = (uint64_t)&l->executor;
-	code = (int32_t)cann_invoke(l->prepare, ints, n, floats);
+	if (!build_all(l, records, tensors))
+		return fail(l, CANN_BUILD, 0);
+	l->word[l->words] = (uint64_t)&l->need;
+	l->word[l->words + 1] = (uint64_t)&l->executor;
+	code = (int32_t)cann_invoke(l->prepare, l->word, l->words + 2, l->floats);
 	if (code != 0)
 		return fail(l, CANN_PREPARE, code);
 	return 1;
@@ -192,10 +172,10 @@ static void phase_two(struct cann_launch *l)
 		l->message = cann_error_text();
 }
 
-void cann_launch(struct cann_launch *l, const uint64_t *words)
+void cann_launch(struct cann_launch *l, const uint64_t *records)
 {
 	if (l->stage != CANN_WORKSPACE) {
-		if (!phase_one(l, words, NULL))
+		if (!phase_one(l, records, NULL))
 			return;
 		if (l->need > l->size) {
 			l->stage = CANN_WORKSPACE;
@@ -222,9 +202,9 @@ void cann_release(struct cann_launch *l)
 	destroy_objects(l);
 }
 
-void cann_prepare(struct cann_launch *l, const uint64_t *words, uint64_t *tensors)
+void cann_prepare(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
 {
-	if (!phase_one(l, words, tensors))
+	if (!phase_one(l, records, tensors))
 		return;
 	int32_t code = (int32_t)base1(CANN_SET_REPEATABLE, l->executor);
 	if (code != 0) {

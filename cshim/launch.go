@@ -6,24 +6,30 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"unsafe"
 )
 
-// Launch is one operator launch: the encoded arguments and the state between crossings.
+// Launch is one operator launch: the arguments, and the state between crossings.
 // Keep launches in a pool; Reset readies one for its next use without allocating. A Launch
 // serves one goroutine at a time.
 type Launch struct {
-	op      *Operator
-	head    C.struct_cann_launch
-	words   []uint64 // the encoded arguments, the first used of them
-	used    int
-	params  int
-	tensors int
+	op       *Operator
+	head     C.struct_cann_launch
+	words    int      // arguments in head.word, those that C fills in included
+	floats   int      // arguments in head.floats
+	floating uint64   // bit i: parameter i is floating-point
+	records  []uint64 // what C makes objects of, the first used of them
+	used     int
+	tensors  int
 }
+
+// maxWords leaves room for the two results of phase one.
+const maxWords = C.CANN_MAX_PARAMS - 2
 
 // Reset drops the arguments and sets the operator.
 func (l *Launch) Reset(op *Operator) {
-	l.op, l.used, l.params, l.tensors = op, 0, 0, 0
-	l.head.stage = C.CANN_DONE
+	l.op, l.words, l.floats, l.floating, l.used, l.tensors = op, 0, 0, 0, 0, 0
+	l.head.records, l.head.stage = 0, C.CANN_DONE
 }
 
 // Operator is the operator being launched.
@@ -62,22 +68,18 @@ func (l *Launch) start() error {
 	if err := l.op.Available(); err != nil {
 		return err
 	}
-	if l.params > C.CANN_MAX_PARAMS-2 {
-		return fmt.Errorf("%s: %d arguments, at most %d can be passed", l.op.Symbol, l.params, C.CANN_MAX_PARAMS-2)
+	if l.words > maxWords || l.floats > len(l.head.floats) {
+		return fmt.Errorf("%s: %d words and %d floating-point arguments, at most %d and %d can be passed",
+			l.op.Symbol, l.words, l.floats, maxWords, len(l.head.floats))
 	}
 	h := &l.head
 	h.prepare, h.execute = C.uint64_t(l.op.prepare.Load()), C.uint64_t(l.op.execute.Load())
-	h.params = C.uint32_t(l.params)
+	h.words = C.uint32_t(l.words)
 	return nil
 }
 
-// first is the address of the encoded arguments.
-func (l *Launch) first() *C.uint64_t {
-	if len(l.words) == 0 {
-		l.grow()
-	}
-	return (*C.uint64_t)(&l.words[0])
-}
+// first is the address of the records.
+func (l *Launch) first() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(l.records)) }
 
 // Abandon gives up a launch that waits for workspace.
 func (l *Launch) Abandon() {

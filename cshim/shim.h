@@ -3,9 +3,10 @@
 #ifndef CSHIM_H
 #define CSHIM_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
-enum { CANN_ARGS = 12, CANN_MAX_PARAMS = 64 };
+enum { CANN_ARGS = 12, CANN_MAX_PARAMS = 64, CANN_MAX_FLOATS = 8, CANN_MAX_RANK = 8 };
 
 /* One runtime call. The Go type Call begins with the same fields. */
 struct cann_call {
@@ -28,21 +29,33 @@ void cann_call_host(struct cann_call *c, void *host);
 /* The same for a callee that may call back into Go on this thread. */
 void cann_call_back(struct cann_call *c, void *host);
 
-/* How an operator argument is encoded: a header word (class in the low byte), then its
- * payload. See launch.go, which writes what launch.c reads. */
+/* The arguments of an operator are words in C order. An argument that is an object in C
+ * (tensor, scalar, array, list) or a string also has a record, from which its word is made
+ * in the crossing. A record is this head and its payload, in whole words. */
 enum cann_class {
-	CANN_NULL,
-	CANN_INT,     /* value */
-	CANN_DOUBLE,  /* bits */
-	CANN_FLOAT,   /* bits in the low half */
-	CANN_STRING,  /* count = bytes with the NUL, then the bytes */
-	CANN_TENSOR,  /* rank, storage rank, dtype, format in the header; address, offset, dims, strides, storage dims */
-	CANN_TENSORS, /* count, then tensors */
-	CANN_SCALAR,  /* dtype in the header; two words of value */
-	CANN_SCALARS, /* count, then scalars */
-	CANN_INTS,    /* count, then values */
-	CANN_FLOATS,  /* count, then values, packed */
-	CANN_BOOLS,   /* count, then bytes, packed */
+	CANN_TENSOR = 1, /* struct cann_tensor is the whole record */
+	CANN_TENSORS,    /* count tensor records follow */
+	CANN_SCALAR,     /* two words of value */
+	CANN_SCALARS,    /* count scalar records follow */
+	CANN_STRING,     /* count bytes, the NUL among them */
+	CANN_INTS,       /* count values */
+	CANN_FLOATS,     /* count values, packed */
+	CANN_BOOLS,      /* count bytes, packed */
+};
+
+struct cann_record {
+	uint8_t class, slot; /* slot: which word */
+	int16_t dtype;
+	uint32_t count;
+};
+
+/* The Go type TensorDesc has the same fields. Begins as a record does. */
+struct cann_tensor {
+	uint8_t class, slot;
+	int16_t dtype, format;
+	uint8_t rank, storage_rank;
+	uint64_t address;
+	int64_t offset, dims[CANN_MAX_RANK], strides[CANN_MAX_RANK], storage[CANN_MAX_RANK];
 };
 
 enum cann_stage { CANN_DONE, CANN_BIND, CANN_BUILD, CANN_PREPARE, CANN_EXECUTE, CANN_WORKSPACE };
@@ -52,25 +65,27 @@ struct cann_launch {
 	uint64_t prepare, execute; /* the two phases */
 	uint64_t context, stream;
 	uint64_t workspace, size; /* scratch memory at hand */
-	uint32_t params;          /* encoded arguments */
-	uint32_t objects;         /* descriptors to destroy */
-	uint64_t object[CANN_MAX_PARAMS];
+	uint32_t words, records;
+	uint64_t word[CANN_MAX_PARAMS]; /* integers and pointers, in C order */
+	double floats[CANN_MAX_FLOATS]; /* floating-point arguments, in C order; a float in the low half */
+	uint32_t objects;               /* descriptors to destroy */
+	int32_t code;
+	int32_t stage;                  /* where it stopped */
 	uint8_t kind[CANN_MAX_PARAMS];
+	uint64_t object[CANN_MAX_PARAMS];
 	uint64_t executor;
 	uint64_t need;    /* workspace size that phase one asked for */
 	uint64_t message; /* malloc'ed error text, or 0 */
-	int32_t code;
-	int32_t stage; /* where it stopped */
 };
 
 /* Runs both phases. When the workspace at hand is too small it stops with stage
  * CANN_WORKSPACE; called again with a larger one it goes on with phase two. */
-void cann_launch(struct cann_launch *l, const uint64_t *words);
+void cann_launch(struct cann_launch *l, const uint64_t *records);
 /* Gives up a launch that stopped at CANN_WORKSPACE, or a prepared one. */
 void cann_release(struct cann_launch *l);
 /* Phase one only, for an executor that runs repeatedly; phase two with other addresses:
  * addresses[i] for tensor i in declaration order, 0 = keep. tensors holds the descriptors. */
-void cann_prepare(struct cann_launch *l, const uint64_t *words, uint64_t *tensors);
+void cann_prepare(struct cann_launch *l, const uint64_t *records, uint64_t *tensors);
 void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *addresses, uint32_t count);
 
 /* Functions the shim itself calls. */
@@ -106,7 +121,11 @@ void cann_forget(void);
 uint64_t cann_invoke(uint64_t fn, const uint64_t *ints, uint32_t n, const double *floats);
 
 /* Shared by call.c and launch.c. */
-uint64_t cann_base(int which);
+extern _Atomic uint64_t cann_base_address[CANN_BASE_COUNT];
+static inline uint64_t cann_base(int which)
+{
+	return atomic_load_explicit(&cann_base_address[which], memory_order_acquire);
+}
 int32_t cann_bind(uint64_t context);
 uint64_t cann_error_text(void);
 
