@@ -6,9 +6,9 @@ import (
 	"github.com/goascend/cann/cshim"
 )
 
-// HostFunc queues a Go function: the stream waits for it, and it runs once, on a thread of
-// CANN's, when the work queued before has ended (aclrtLaunchHostFunc, from CANN 8.5; older
-// versions give ErrNotSupported). It must make no call on the device, nor wait for one that
+// HostFunc queues a Go function: the stream waits for it, and it runs once, on a thread for
+// such functions, when the work queued before has ended (aclrtLaunchHostFunc from CANN 8.5,
+// aclrtLaunchCallback before). It must make no call on the device, nor wait for one that
 // does: CANN would deadlock. A function still queued when the stream is aborted or closed
 // does not run.
 func (s *Stream) HostFunc(f func()) error {
@@ -25,13 +25,21 @@ func (s *Stream) HostFunc(f func()) error {
 		f()
 	})
 	h.keep(id, cancel)
-	c := cshim.Call{Args: [cshim.Args]uint64{s.q.handle, function, argument}, CallsBack: true}
-	if err := c.Do(launchHostFunc, s.q.scope.handle); err != nil {
+	if err := s.q.launchHost(function, argument); err != nil {
 		h.take(id)
 		cancel()
 		return s.q.fail(err)
 	}
 	return nil
+}
+
+// launchHost queues a C function in the way this CANN has.
+func (q *queue) launchHost(function, argument uint64) error {
+	if launchHostFunc.Available() != nil && launchCallback.Available() == nil {
+		return q.reports.launch(q, function, argument)
+	}
+	c := cshim.Call{Args: [cshim.Args]uint64{q.handle, function, argument}, CallsBack: true}
+	return c.Do(launchHostFunc, q.scope.handle)
 }
 
 // hosted are the host functions that a stream has not run yet.

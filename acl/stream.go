@@ -20,13 +20,14 @@ type Stream struct {
 
 // queue is the inner part of a stream, which memory and errors refer to.
 type queue struct {
-	scope  *scope
-	handle uint64
-	id     int
-	gone   atomic.Bool // all work has ended and no more comes
-	ring   ring
-	arena  workspace
-	hosted hosted
+	scope   *scope
+	handle  uint64
+	id      int
+	gone    atomic.Bool // all work has ended and no more comes
+	ring    ring
+	arena   workspace
+	hosted  hosted
+	reports reporter
 }
 
 // StreamOption is an option of NewStream.
@@ -161,6 +162,7 @@ func (q *queue) end() error {
 	}
 	q.gone.Store(true)
 	q.hosted.cancel()
+	q.reports.end(q)
 	q.arena.close(q)
 	q.scope.chip.pool.Forget(q)
 	return err

@@ -46,6 +46,10 @@ var (
 	stopStream        = function("aclrtStreamStop")
 	setFailureMode    = function("aclrtSetStreamFailureMode")
 	launchHostFunc    = function("aclrtLaunchHostFunc")
+	launchCallback    = function("aclrtLaunchCallback")
+	subscribeReport   = function("aclrtSubscribeReport")
+	unsubscribeReport = function("aclrtUnSubscribeReport")
+	processReport     = function("aclrtProcessReport")
 
 	createEvent      = function("aclrtCreateEventExWithFlag")
 	destroyEvent     = function("aclrtDestroyEvent")

@@ -28,6 +28,10 @@ func RegisterHostFunc(f func()) (function, argument uint64, cancel func()) {
 	return uint64(C.cann_host_func_address()), n, func() { takeHostFunc(n) }
 }
 
+// Thread is pthread_self of the calling OS thread, by which CANN knows the threads that run
+// callbacks. It means something on a locked thread only.
+func Thread() uint64 { return uint64(C.cann_thread()) }
+
 func takeHostFunc(n uint64) func() {
 	hostFuncs.Lock()
 	defer hostFuncs.Unlock()

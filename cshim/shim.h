@@ -133,5 +133,7 @@ uint64_t cann_error_text(void);
  * function registered under the number that is its argument. */
 void cann_host_func(void *number);
 uint64_t cann_host_func_address(void);
+/* pthread_self of the calling thread. */
+uint64_t cann_thread(void);
 
 #endif

@@ -45,13 +45,32 @@ func emitExports(out files, t *abi.Table) error {
 
 	var symbols bytes.Buffer
 	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\nconst struct emu_symbol emu_symbols[] = {\n")
-	names := t.Symbols()
+	names, later := t.Symbols(), laterSymbols(t)
 	for _, n := range names {
-		fmt.Fprintf(&symbols, "\t{\"%s\", (void *)%[1]s},\n", n)
+		fmt.Fprintf(&symbols, "\t{\"%s\", (void *)%[1]s, %d},\n", n, later[n])
 	}
 	fmt.Fprintf(&symbols, "};\n\nconst int emu_symbol_count = %d;\n", len(names))
 	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
 	return nil
+}
+
+// laterSymbols marks with 1 what CANN 8.1.RC1 does not have.
+func laterSymbols(t *abi.Table) map[string]int {
+	later := make(map[string]int)
+	mark := func(f abi.Function) {
+		if f.Since() == abi.V2608 {
+			later[f.Name] = 1
+		}
+	}
+	for _, f := range t.Functions {
+		mark(f)
+	}
+	for _, o := range t.Operators {
+		prepare, execute := o.Phases()
+		mark(prepare)
+		mark(execute)
+	}
+	return later
 }
 
 // words packs parameters into 64-bit words by the macros of export.h.

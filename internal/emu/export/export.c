@@ -34,14 +34,14 @@ void *emu_thread(void)
 	return thread_block;
 }
 
-void *emu_lookup(const char *name)
+const struct emu_symbol *emu_lookup(const char *name)
 {
 	int low = 0, high = emu_symbol_count;
 	while (low < high) {
 		int middle = low + (high - low) / 2;
 		int order = strcmp(name, emu_symbols[middle].name);
 		if (order == 0)
-			return emu_symbols[middle].address;
+			return &emu_symbols[middle];
 		if (order < 0)
 			high = middle;
 		else

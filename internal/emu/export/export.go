@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -72,11 +73,18 @@ func Implemented() []string {
 }
 
 // Lookup returns the address of an exported CANN function, or 0. It stands in for dlsym.
+// With CANN_EMU_API=8.1.RC1 it does not find what CANN got after that version.
 func Lookup(name string) uintptr {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
-	return uintptr(C.emu_lookup(c))
+	s := C.emu_lookup(c)
+	if s == nil || s.later != 0 && oldAPI() {
+		return 0
+	}
+	return uintptr(s.address)
 }
+
+var oldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
 
 // fail leaves a text for aclGetRecentErrMsg. Functions whose result is no code leave the
 // thread's last error alone, as CANN's do.

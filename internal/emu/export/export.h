@@ -47,14 +47,14 @@ static inline float emu_float(uint64_t w)
 struct emu_symbol {
 	const char *name;
 	void *address;
+	int later; // not in CANN 8.1.RC1
 };
 
 extern const struct emu_symbol emu_symbols[];
 extern const int emu_symbol_count;
 
-// The address of an exported CANN function, or null: dlsym for programs that link the
-// emulator in.
-void *emu_lookup(const char *name);
+// An exported CANN function, or null: dlsym for programs that link the emulator in.
+const struct emu_symbol *emu_lookup(const char *name);
 
 // The calling thread's rt.Thread, zeroed at first use and freed when the thread ends; null
 // when memory is exhausted.
