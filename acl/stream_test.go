@@ -2,8 +2,6 @@ package acl_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/abi"
 )
 
 func TestStreamOptions(t *testing.T) {
@@ -229,19 +226,4 @@ func hostBuffer(t testing.TB, dev *acl.Device, n int) *acl.HostBuffer {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, h.Close()) })
 	return h
-}
-
-// TestHostFuncOnOlderCANN runs the tests of host functions again in a process whose CANN has
-// aclrtLaunchCallback only.
-func TestHostFuncOnOlderCANN(t *testing.T) {
-	const api = "CANN_EMU_API"
-	if os.Getenv(api) != "" {
-		t.Skip("this is the process with the older CANN")
-	}
-	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "HostFunc|Abort|Wait|Fault|Leak")
-	cmd.Env = append(os.Environ(), api+"="+abi.V81RC1)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: TestHostFuncRunsInOrder")
-	require.NotContains(t, string(out), "no host functions")
 }
