@@ -188,3 +188,26 @@ func TestContextRidesWithTheCall(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestCapturedLaunchReplays: operators are part of a graph like copies.
+func TestCapturedLaunchReplays(t *testing.T) {
+	r := newRig(t, 0)
+	x, y := r.upload(1, 2, 3), r.upload(1, 1, 1)
+	call := func(name string, out uint32, args ...uint64) uint64 {
+		c := cshim.Call{Out: out}
+		copy(c.Args[:], args)
+		require.NoError(t, c.Do(cshim.NewFunc(cshim.ACL, name), r.context))
+		return c.Args[1]
+	}
+	call("aclmdlRICaptureBegin", 0, r.stream, abi.ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
+	var l cshim.Launch
+	encodeAdd(&l, vector(x, 3), vector(y, 3), vector(x, 3))
+	_, err := l.Run(r.context, r.stream, 0, 0)
+	require.NoError(t, err)
+	graph := call("aclmdlRICaptureEnd", 2, r.stream)
+	for range 3 {
+		call("aclmdlRIExecuteAsync", 0, graph, r.stream)
+	}
+	require.Equal(t, []float32{7, 8, 9}, r.download(x, 3))
+	call("aclmdlRIDestroy", 0, graph)
+}

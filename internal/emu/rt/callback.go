@@ -175,7 +175,7 @@ func (r *Runtime) launchHostFunc(t *Thread, a []uint64) uint64 {
 		return t.Fail(streamSubscribe, "EE1016: aclrtLaunchHostFunc: the stream uses aclrtSubscribeReport; one style per stream")
 	}
 	function, argument := a[1], a[2] // the words are the caller's
-	return r.Submit(t, s, Task{Name: "aclrtLaunchHostFunc", Run: func() error {
+	return r.Submit(t, s, Task{Name: "aclrtLaunchHostFunc", Repeatable: true, Run: func() error {
 		s.ctx.callback.Lock()
 		defer s.ctx.callback.Unlock()
 		call(function, argument)

@@ -145,6 +145,9 @@ func (r *Runtime) memcpy(t *Thread, a []uint64) uint64 {
 
 // now checks a transfer and runs it on the calling thread.
 func (r *Runtime) now(t *Thread, x *transfer) uint64 {
+	if r.captures.forbid(t) {
+		return t.Fail(captureForbids, "EE1016: %s: a capture is under way that would not see the copy", x.function)
+	}
 	if code := x.check(r, t); code != 0 {
 		return code
 	}
@@ -184,6 +187,12 @@ func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
 		return t.Fail(featureNotSupported, "EE1005: %s: host to host cannot be asynchronous; use aclrtMemcpy", x.function)
 	}
 	if x.dstPlace == pageable || x.srcPlace == pageable {
+		switch {
+		case s.capture.Load() != nil:
+			return t.Fail(paramInvalid, "EE1016: %s: host memory that is not pinned cannot be captured", x.function)
+		case r.captures.forbid(t):
+			return t.Fail(captureBlocksAsync, "EE1016: %s: host memory that is not pinned makes the copy wait, which a capture forbids", x.function)
+		}
 		if f := s.synchronize(wait{}); f != nil {
 			return f.report(t)
 		}
@@ -194,7 +203,7 @@ func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
 	}
 	m := s.Memory()
 	copied := *x
-	return r.Submit(t, s, Task{Name: x.function, Run: func() error { return copied.run(r, m) }})
+	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Run: func() error { return copied.run(r, m) }})
 }
 
 // The largest asynchronous 2-D copy.
@@ -275,6 +284,9 @@ func (r *Runtime) memset(t *Thread, a []uint64) uint64 {
 	if done {
 		return code
 	}
+	if r.captures.forbid(t) {
+		return t.Fail(captureForbids, "EE1016: aclrtMemset: a capture is under way that would not see it")
+	}
 	c, code := r.current(t)
 	if c == nil {
 		return code
@@ -295,5 +307,5 @@ func (r *Runtime) memsetAsync(t *Thread, a []uint64) uint64 {
 		return fillCode
 	}
 	m := s.Memory()
-	return r.Submit(t, s, Task{Name: "aclrtMemsetAsync", Run: func() error { return f.run(r, m) }})
+	return r.Submit(t, s, Task{Name: "aclrtMemsetAsync", Repeatable: true, Run: func() error { return f.run(r, m) }})
 }

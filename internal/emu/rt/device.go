@@ -185,6 +185,9 @@ func (r *Runtime) syncDevice(t *Thread, milliseconds int32) uint64 {
 	if !ok {
 		return t.Fail(paramInvalid, "EE1003: aclrtSynchronizeDeviceWithTimeout: timeout %d ms; use -1 or a positive number", milliseconds)
 	}
+	if r.captures.onDevice(c.device) {
+		return t.Fail(streamCaptured, "EE1016: aclrtSynchronizeDevice: a stream of the device is capturing")
+	}
 	var first *Fault
 	for _, s := range c.device.allStreams() {
 		f := s.synchronize(w)

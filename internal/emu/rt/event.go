@@ -27,7 +27,8 @@ type Event struct {
 
 	mu     sync.Mutex
 	last   *record
-	waited int // device waits queued and not passed yet
+	mark   *mark // where a capture recorded it last
+	waited int   // device waits queued and not passed yet
 }
 
 // record is one recording: done is closed when the stream has passed it.
@@ -155,6 +156,9 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
+	if c := s.capture.Load(); c != nil {
+		return c.record(t, s, e)
+	}
 	rec := &record{done: make(chan struct{})}
 	pass := func() {
 		rec.at = time.Now()
@@ -167,9 +171,41 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	defer e.mu.Unlock()
 	code = r.Submit(t, s, Task{Name: "aclrtRecordEvent", Run: func() error { pass(); return nil }, Drop: pass})
 	if code == 0 {
-		e.last = rec
+		e.last, e.mark = rec, nil
 	}
 	return code
+}
+
+// record records an event on a capturing stream: one of aclrtCreateEventExWithFlag orders
+// the streams of the capture, an external one is recorded by each replay.
+func (c *capture) record(t *Thread, s *Stream, e *Event) uint64 {
+	if !e.ex && e.flags&eventExternal == 0 {
+		return t.Fail(featureNotSupported, "EE1005: aclrtRecordEvent: a capture takes events of aclrtCreateEventExWithFlag, or external ones")
+	}
+	if e.ex {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.mark = c.mark(s)
+		return 0
+	}
+	return c.add(t, s, Task{Name: "aclrtRecordEvent", Repeatable: true, Run: func() error {
+		rec := &record{done: make(chan struct{}), at: time.Now()}
+		close(rec.done)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.last = rec
+		return nil
+	}})
+}
+
+// captured refuses a call that asks for the state of an event of a capture.
+func (e *Event) captured(t *Thread, function string) uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mark == nil {
+		return 0
+	}
+	return t.Fail(eventCaptured, "EE1016: %s: the event was recorded in a capture", function)
 }
 
 func (r *Runtime) resetEvent(t *Thread, a []uint64) uint64 {
@@ -220,11 +256,17 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
-	if e.flags&eventSync == 0 {
+	if e.flags&(eventSync|eventExternal) == 0 {
 		return t.Fail(featureNotSupported, "EE1005: aclrtStreamWaitEvent: the event was made without ACL_EVENT_SYNC")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.mark != nil {
+		return e.mark.join(t, s)
+	}
+	if c := s.capture.Load(); c != nil {
+		return c.wait(t, s, e, limit)
+	}
 	rec := e.last
 	if rec == nil {
 		return 0 // nothing was recorded, so there is nothing to wait for
@@ -243,6 +285,20 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 		e.waited--
 	}
 	return code
+}
+
+// wait makes each replay wait for an external event; another event would reach out of the
+// capture.
+func (c *capture) wait(t *Thread, s *Stream, e *Event, limit time.Duration) uint64 {
+	if e.flags&eventExternal == 0 {
+		return t.Fail(captureDependency, "EE1016: aclrtStreamWaitEvent: the event was recorded outside the capture")
+	}
+	return c.add(t, s, Task{Name: "aclrtStreamWaitEvent", Repeatable: true, Wait: func(cancel <-chan struct{}) error {
+		if rec, _ := e.state(); rec != nil {
+			return rec.waitFor(cancel, limit)
+		}
+		return nil
+	}})
 }
 
 func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {
@@ -287,6 +343,9 @@ func (r *Runtime) queryEvent(t *Thread, a []uint64) uint64 {
 	if e.ex {
 		return t.Fail(featureNotSupported, "EE1005: aclrtQueryEvent: use aclrtQueryEventStatus for an event of aclrtCreateEventExWithFlag")
 	}
+	if code := e.captured(t, "aclrtQueryEvent"); code != 0 {
+		return code
+	}
 	status := int32(abi.ACL_EVENT_STATUS_NOT_READY)
 	if _, done := e.state(); done {
 		status = int32(abi.ACL_EVENT_STATUS_COMPLETE)
@@ -304,6 +363,9 @@ func (r *Runtime) queryEventStatus(t *Thread, a []uint64) uint64 {
 	}
 	if a[1] == 0 {
 		return t.null("aclrtQueryEventStatus", "status")
+	}
+	if code := e.captured(t, "aclrtQueryEventStatus"); code != 0 {
+		return code
 	}
 	rec, done := e.state()
 	status := int32(abi.ACL_EVENT_RECORDED_STATUS_NOT_READY)
@@ -348,6 +410,9 @@ func (r *Runtime) syncEvent(t *Thread, h uint64, milliseconds int32) uint64 {
 	}
 	e, code := r.event(t, "aclrtSynchronizeEvent", h)
 	if e == nil {
+		return code
+	}
+	if code := e.captured(t, "aclrtSynchronizeEvent"); code != 0 {
 		return code
 	}
 	rec, _ := e.state()

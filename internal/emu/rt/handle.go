@@ -22,6 +22,7 @@ const (
 	ExecutorKind
 	CommKind
 	StreamConfigKind
+	TaskGroupKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -18,10 +18,12 @@ type Runtime struct {
 	devices   []*Device
 	host      hostMemory
 	reports   reporters
+	captures  captures
 	sysParams sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
 	streamCount atomic.Int32  // for stream ids
+	graphCount  atomic.Int32  // for graph ids
 	socName     func() uint64
 }
 
@@ -54,6 +56,7 @@ func (r *Runtime) Functions() map[string]Func {
 	for _, t := range []table{
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
+		r.captureFunctions(), r.graphFunctions(),
 		r.optionFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {

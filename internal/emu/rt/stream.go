@@ -2,6 +2,7 @@ package rt
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
@@ -41,6 +42,9 @@ type Stream struct {
 	done      chan struct{}
 	reporter  *reporter // thread that runs the stream's callbacks, nil when none subscribed
 	attrs     map[int32][16]byte
+
+	capture atomic.Pointer[capture]     // the capture that gets the tasks, nil for none
+	update  atomic.Pointer[groupUpdate] // the group of a graph that gets them
 }
 
 // waiter is a call that waits until a number of tasks is done, or until an abort.
@@ -53,13 +57,9 @@ type waiter struct {
 // newStream makes a stream of the context, or says why there can be none.
 func (c *Context) newStream(flags, priority uint32) (*Stream, *Fault) {
 	d := c.device
-	d.mu.Lock()
-	if d.streams >= maxStreams {
-		d.mu.Unlock()
+	if !d.takeStreams(1) {
 		return nil, &Fault{Code: noStreamResource, Text: "EE1023: the device has no stream left; destroy some, 1984 can exist"}
 	}
-	d.streams++
-	d.mu.Unlock()
 	s := &Stream{
 		id: d.rt.streamCount.Add(1), ctx: c, flags: flags, priority: min(priority, lowestPriority),
 		cancel: make(chan struct{}), done: make(chan struct{}),
@@ -69,6 +69,23 @@ func (c *Context) newStream(flags, priority uint32) (*Stream, *Fault) {
 	c.streams[s] = struct{}{}
 	go s.loop()
 	return s, nil
+}
+
+// takeStreams takes n of the device's streams, if it has as many left.
+func (d *Device) takeStreams(n int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.streams+n > maxStreams {
+		return false
+	}
+	d.streams += n
+	return true
+}
+
+func (d *Device) giveStreams(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.streams -= n
 }
 
 // defaultStream is the stream behind a null handle.
@@ -83,6 +100,13 @@ func (c *Context) defaultStream() (*Stream, *Fault) {
 		c.main = s
 	}
 	return c.main, nil
+}
+
+// isDefault reports whether the stream is the one behind a null handle.
+func (s *Stream) isDefault() bool {
+	s.ctx.mu.Lock()
+	defer s.ctx.mu.Unlock()
+	return s.ctx.main == s
 }
 
 // Stream finds the stream of a handle for a call on the thread: a null handle is the
@@ -115,11 +139,18 @@ func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 // Device is the index of the stream's device.
 func (s *Stream) Device() int { return s.ctx.device.id }
 
-// Submit queues a task. It blocks while the queue is full, and refuses with the sticky code
+// Submit queues a task, or gives it to the capture that the stream is part of. It blocks while the queue is full, and refuses with the sticky code
 // of a context that a failure stopped.
 func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if f := s.ctx.failure.Load(); f != nil {
 		return f.report(t)
+	}
+	if c := s.capture.Load(); c != nil {
+		return c.add(t, s, task)
+	}
+	if u := s.update.Load(); u != nil {
+		u.tasks = append(u.tasks, task)
+		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,13 +199,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 		task.drop()
 		return nil
 	}
-	var err error
-	switch {
-	case task.Run != nil:
-		err = task.Run()
-	case task.Wait != nil:
-		err = task.Wait(cancel)
-	}
+	err := task.do(cancel)
 	if err == nil {
 		return nil
 	}
@@ -294,6 +319,7 @@ func (s *Stream) idle() (bool, *Fault) {
 
 // abort drops the queued tasks and interrupts a task that waits; blocked calls get code.
 func (s *Stream) abort(code int32) {
+	s.spoil()
 	s.mu.Lock()
 	dropped := append([]Task(nil), s.queue[s.head:]...)
 	clear(s.queue)
@@ -321,19 +347,19 @@ func (s *Stream) close(drain bool) {
 		return
 	}
 	s.closed = true
+	s.spoil()
 	s.notEmpty.Broadcast()
 	s.notFull.Broadcast()
 	s.mu.Unlock()
 	<-s.done
 	d := s.ctx.device
 	d.rt.Handles.Delete(s.handle)
+	d.rt.abandon(s)
 	s.ctx.mu.Lock()
 	delete(s.ctx.streams, s)
 	if s.ctx.main == s {
 		s.ctx.main = nil
 	}
 	s.ctx.mu.Unlock()
-	d.mu.Lock()
-	d.streams--
-	d.mu.Unlock()
+	d.giveStreams(1)
 }

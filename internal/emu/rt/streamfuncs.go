@@ -115,6 +115,9 @@ func (r *Runtime) endStream(t *Thread, h uint64, drain bool) uint64 {
 	if s == nil {
 		return uint64(uint32(code))
 	}
+	if drain && s.capture.Load() != nil {
+		return t.Fail(streamCaptured, "EE1016: aclrtDestroyStream: the stream is capturing; end the capture first")
+	}
 	s.close(drain)
 	return 0
 }
@@ -151,6 +154,9 @@ func (r *Runtime) syncStream(t *Thread, h uint64, milliseconds int32) uint64 {
 	if s == nil {
 		return code
 	}
+	if s.capture.Load() != nil {
+		return t.Fail(streamCaptured, "EE1016: aclrtSynchronizeStream: the stream is capturing")
+	}
 	if f := s.synchronize(w); f != nil {
 		return f.report(t)
 	}
@@ -164,6 +170,9 @@ func (r *Runtime) queryStream(t *Thread, a []uint64) uint64 {
 	s, code := r.Stream(t, a[0])
 	if s == nil {
 		return uint64(uint32(code))
+	}
+	if s.capture.Load() != nil {
+		return t.Fail(streamCaptured, "EE1016: aclrtStreamQuery: the stream is capturing")
 	}
 	done, f := s.idle()
 	if f != nil {

@@ -13,6 +13,19 @@ type Task struct {
 	Run  func() error
 	Wait func(cancel <-chan struct{}) error
 	Drop func()
+
+	// Repeatable says that the task can run again: it may be captured into a graph.
+	Repeatable bool
+}
+
+func (t Task) do(cancel <-chan struct{}) error {
+	switch {
+	case t.Run != nil:
+		return t.Run()
+	case t.Wait != nil:
+		return t.Wait(cancel)
+	}
+	return nil
 }
 
 // Fault is an asynchronous device error: the code that the next synchronising call returns

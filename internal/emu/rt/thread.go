@@ -13,11 +13,12 @@ type Func func(t *Thread, a []uint64) uint64
 // Thread is what CANN keeps per OS thread. It lives in C memory that package export
 // allocates zeroed, one block per thread, so it must hold no Go pointer.
 type Thread struct {
-	Context   uint64 // current context handle, 0 when none
-	LastError int32  // for aclrtPeekAtLastError
-	pending   int32  // length of the unread text in text
-	text      [textSize]byte
-	shown     [textSize]byte // what the last aclGetRecentErrMsg of this thread returned
+	Context     uint64 // current context handle, 0 when none
+	LastError   int32  // for aclrtPeekAtLastError
+	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
+	pending     int32  // length of the unread text in text
+	text        [textSize]byte
+	shown       [textSize]byte // what the last aclGetRecentErrMsg of this thread returned
 }
 
 const textSize = 8192
