@@ -12,6 +12,7 @@
 #include "scan.h"
 #include "index_body.h"
 #include "combine_body.h"
+#include "triangular_body.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -27,6 +28,7 @@ const struct kernel_table KERNEL_TABLE = {
 	.index_reduce = index_reduce_,
 	.combine = combine_,
 	.combine_scale_grad = combine_scale_grad_,
+	.triangular_solve = triangular_solve_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

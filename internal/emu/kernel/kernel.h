@@ -24,6 +24,7 @@ struct reduce; /* reduce_op.h */
 struct scan; /* scan_op.h */
 struct index_write; /* index.h */
 struct combine; /* combine.h */
+struct triangular; /* triangular.h */
 
 struct kernel_table {
 	const char *name;
@@ -36,6 +37,7 @@ struct kernel_table {
 	void (*index_reduce)(const struct index_write *w, int64_t lo, int64_t hi);
 	void (*combine)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);
+	void (*triangular_solve)(const struct triangular *t, int64_t lo, int64_t hi);
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
