@@ -36,6 +36,8 @@ type Registry struct {
 	AttentionGrad    *Op[AttentionGradArgs]
 	CrossEntropy     *Op[CrossEntropyArgs]
 	CrossEntropyGrad *Op[CrossEntropyGradArgs]
+	GatedDelta       *Op[GatedDeltaArgs]
+	GatedDeltaGrad   *Op[GatedDeltaGradArgs]
 	AdamW            *Op[AdamWArgs]
 	ClipGradNorm     *Op[ClipGradNormArgs]
 }
@@ -60,6 +62,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.RoPE, r.RoPEGrad = newRoPE(r), newRoPEGrad(r)
 	r.SwiGLU, r.SwiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
 	r.Attention, r.AttentionGrad = newAttention(r), newAttentionGrad(r)
+	r.GatedDelta, r.GatedDeltaGrad = newGatedDelta(r), newGatedDeltaGrad(r)
 	r.CrossEntropy, r.CrossEntropyGrad = newCrossEntropy(r), newCrossEntropyGrad(r)
 	r.AdamW, r.ClipGradNorm = newAdamW(r), newClipGradNorm(r)
 	if r.err != nil {

@@ -1,0 +1,153 @@
+package ops
+
+import "github.com/goascend/cann/aclnn"
+
+// chunks are the quantities of the chunked rule, all float32 and [B,Hk,G,N,C,·], where
+// queries and keys have 1 for G. γ is the running sum of the decay in a chunk.
+type chunks struct {
+	*deltaSequence
+	q, k, v, beta *aclnn.Tensor // q includes the scale
+	qUnit, kUnit  *aclnn.Tensor // factors of the normalisation, or nil
+	reach         *aclnn.Tensor // exp(γ), from the start of the chunk to a token; last dimension 1
+	remain        *aclnn.Tensor // exp(γ_C − γ), from a token to the end of the chunk
+	through       *aclnn.Tensor // exp(γ_C), [B,Hk,G,N,1,1]
+	decay         *aclnn.Tensor // exp(γᵢ − γⱼ) for i ≥ j, else 0; [C,C]
+	mixing        *aclnn.Tensor // β·KKᵀ·decay, lower triangular; the diagonal does not count
+	wu, w, u      *aclnn.Tensor // (I + mixing)⁻¹·[β·reach·K | β·V] and its two parts
+	kRemain       *aclnn.Tensor // remain·K
+	qReach        *aclnn.Tensor // reach·Q
+	scores        *aclnn.Tensor // QKᵀ·decay, [C,C]
+	corrected     *aclnn.Tensor // U − W·state: what is written, [C,V]
+	state         *aclnn.Tensor // [N+1,B,Hk,G,K,V], before each chunk and after the last
+}
+
+// shape is [B,Hk,G,N,rows,columns].
+func (d *deltaSequence) shape(rows, columns int64) []int64 {
+	return []int64{d.b, d.hk, d.group, d.n, rows, columns}
+}
+
+// chunks computes everything but the output.
+func (d *deltaSequence) chunks(s *steps) *chunks {
+	x := &chunks{deltaSequence: d}
+	x.q, x.k, x.v = d.chunked(s, d.Query), d.chunked(s, d.Key), d.chunked(s, d.Value)
+	x.beta = d.chunked(s, d.Beta.Unsqueeze(3))
+	if d.Normalize {
+		x.qUnit, x.kUnit = s.unit(x.q), s.unit(x.k)
+	}
+	s.scale(x.q, d.Scale)
+
+	g := d.chunked(s, d.Decay.Unsqueeze(3))
+	sums := s.tensor(aclnn.Float32, g.Shape()...)
+	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: g, Dim: 4, Dtype: aclnn.Float32, Out: sums})
+	total := sums.Narrow(4, d.c-1, 1)
+	x.reach, x.through = s.exp(sums), s.exp(total)
+	x.remain = s.tensor(aclnn.Float32, sums.Shape()...)
+	s.minus(x.remain, total.Expand(sums.Shape()...), sums)
+	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.remain})
+	// Above the diagonal the exponents are positive and may overflow: cleared before and after.
+	x.decay = s.tensor(aclnn.Float32, d.shape(d.c, d.c)...)
+	s.minus(x.decay, sums.Expand(d.shape(d.c, d.c)...), sums.Transpose(-2, -1))
+	s.lower(x.decay, 0)
+	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.decay})
+	s.lower(x.decay, 0)
+
+	keys := d.perGroup(x.k)
+	x.mixing = s.mul(x.decay, x.beta)
+	s.times(x.mixing, s.matmul(x.k, x.k.Transpose(-2, -1), d.b, d.hk, 1, d.n, d.c, d.c))
+	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
+	launch(s, aclnn.Mul, aclnn.MulParams{Self: keys, Other: s.mul(x.beta, x.reach), Out: right.Narrow(-1, 0, d.dk)})
+	launch(s, aclnn.Mul, aclnn.MulParams{Self: x.v, Other: x.beta, Out: right.Narrow(-1, d.dk, d.dv)})
+	x.wu = x.solve(s, right, false)
+	x.w, x.u = x.wu.Narrow(-1, 0, d.dk), x.wu.Narrow(-1, d.dk, d.dv)
+
+	x.kRemain, x.qReach = s.mul(keys, x.remain), s.mul(d.perGroup(x.q), x.reach)
+	x.scores = s.mul(x.decay, s.matmul(x.q, x.k.Transpose(-2, -1), d.b, d.hk, 1, d.n, d.c, d.c))
+	x.run(s)
+	return x
+}
+
+// solve finds x of (I + mixing)·x = right, or of the transposed system.
+func (x *chunks) solve(s *steps, right *aclnn.Tensor, transpose bool) *aclnn.Tensor {
+	out, same := s.tensor(aclnn.Float32, right.Shape()...), s.tensor(aclnn.Float32, x.mixing.Shape()...)
+	launch(s, aclnn.TriangularSolve, aclnn.TriangularSolveParams{
+		Self: right, A: x.mixing, Transpose: transpose, Unitriangular: true, XOut: out, MOut: same,
+	})
+	return out
+}
+
+// run steps through the chunks: what each one writes, and the state after it.
+func (x *chunks) run(s *steps) {
+	d := x.deltaSequence
+	x.state = s.tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
+	d.begin(s, x.state.Select(0, 0), d.InitialState)
+	x.corrected = s.tensor(aclnn.Float32, d.shape(d.c, d.dv)...)
+	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
+	written := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
+	for i := range d.n {
+		now, next, corrected := x.state.Select(0, i), x.state.Select(0, i+1), x.corrected.Select(3, i)
+		s.multiply(read, x.w.Select(3, i), now)
+		s.minus(corrected, x.u.Select(3, i), read)
+		s.multiply(written, x.kRemain.Select(3, i).Transpose(-2, -1), corrected)
+		launch(s, aclnn.Addcmul, aclnn.AddcmulParams{Self: written, Tensor1: now, Tensor2: x.through.Select(3, i), Value: aclnn.Float(1), Out: next})
+	}
+}
+
+// before views the states before each chunk as [B,Hk,G,N,K,V]; at 1, those after each.
+func (x *chunks) before(states *aclnn.Tensor, at int64) *aclnn.Tensor {
+	return states.Narrow(0, at, x.n).Permute(1, 2, 3, 0, 4, 5)
+}
+
+func (d *deltaSequence) forward(s *steps) {
+	if d.tokens == 0 {
+		d.idle(s)
+		return
+	}
+	x := d.chunks(s)
+	out := s.matmul(x.qReach, x.before(x.state, 0), d.shape(d.c, d.dv)...)
+	s.add(out, s.matmul(x.scores, x.corrected, d.shape(d.c, d.dv)...), 1)
+	d.unchunked(s, d.Out, out)
+	d.storeState(s, d.FinalState, x.state.Select(0, d.n))
+}
+
+// idle hands the state on when there are no tokens.
+func (d *deltaSequence) idle(s *steps) {
+	if d.FinalState != nil {
+		d.begin(s, d.FinalState.Narrow(0, d.first, d.b), nil)
+		if d.InitialState != nil {
+			s.store(d.FinalState, d.InitialState)
+		}
+	}
+}
+
+// recur takes the tokens one by one.
+func (d *deltaSequence) recur(s *steps) {
+	if d.tokens == 0 {
+		d.idle(s)
+		return
+	}
+	d.c, d.n = 1, d.tokens // chunks of one token
+	q, k, v, beta := d.chunked(s, d.Query), d.chunked(s, d.Key), d.chunked(s, d.Value), d.chunked(s, d.Beta.Unsqueeze(3))
+	if d.Normalize {
+		s.unit(q)
+		s.unit(k)
+	}
+	s.scale(q, d.Scale)
+	keep := s.exp(d.chunked(s, d.Decay.Unsqueeze(3)))
+	state := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
+	d.begin(s, state, d.InitialState)
+	out := s.tensor(aclnn.Float32, v.Shape()...)
+	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, 1, d.dv)
+	written := s.tensor(aclnn.Float32, state.Shape()...)
+	for i := range d.n {
+		key := k.Select(3, i)
+		s.times(state, keep.Select(3, i))
+		s.multiply(read, key, state)
+		s.minus(read, v.Select(3, i), read)
+		s.times(read, beta.Select(3, i))
+		s.multiply(written, key.Transpose(-2, -1), read)
+		s.add(state, written, 1)
+		s.multiply(out.Select(3, i), q.Select(3, i), state)
+	}
+	d.unchunked(s, d.Out, out)
+	d.storeState(s, d.FinalState, state)
+}

@@ -1,0 +1,116 @@
+package ops
+
+import "github.com/goascend/cann/aclnn"
+
+// backward goes through the chunks from the last to the first for the gradients of the
+// states, then takes all chunks at once.
+func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
+	if d.tokens == 0 {
+		if a.DInitialState != nil {
+			s.zero(a.DInitialState)
+			if a.DFinalState != nil {
+				s.store(a.DInitialState, a.DFinalState)
+			}
+		}
+		return
+	}
+	x := d.chunks(s)
+	dOut := d.chunked(s, a.DOut)
+	dState, dCorrected := x.stateGrad(s, a.DFinalState, dOut)
+	d.storeState(s, a.DInitialState, dState.Select(0, 0))
+
+	keys, queries := d.perGroup(x.k), d.perGroup(x.q)
+	state, dNext := x.before(x.state, 0), x.before(dState, 1)
+	ofKeys := d.shape(d.c, d.dk)
+
+	// Through the output: queries read the state and the chunk's own writes.
+	dScores := s.matmul(dOut, x.corrected.Transpose(-2, -1), d.shape(d.c, d.c)...)
+	s.times(dScores, x.decay)
+	dq := s.matmul(s.mul(dOut, x.reach), state.Transpose(-2, -1), ofKeys...)
+	s.add(dq, s.matmul(dScores, x.k, ofKeys...), 1)
+	// Through the state: keys wrote to it.
+	carried := s.matmul(x.corrected, dNext.Transpose(-2, -1), ofKeys...)
+	s.times(carried, x.remain)
+	dk := s.matmul(dScores.Transpose(-2, -1), x.q, ofKeys...)
+	s.add(dk, carried, 1)
+
+	dSums := s.dots(dq, queries)
+	s.add(dSums, s.dots(dk, keys), -1)
+	last := dSums.Narrow(4, d.c-1, 1)
+	s.add(last, s.sum(s.mul(carried, keys), -2, -1), 1)
+	s.addProduct(last, s.sum(s.mul(state, dNext), -2, -1), x.through)
+
+	// Through the triangular system: its right-hand sides, then its matrix.
+	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
+	s.multiply(right.Narrow(-1, 0, d.dk), dCorrected, state.Transpose(-2, -1))
+	s.scale(right.Narrow(-1, 0, d.dk), -1)
+	s.store(right.Narrow(-1, d.dk, d.dv), dCorrected)
+	solved := x.solve(s, right, true)
+	xk, xv := solved.Narrow(-1, 0, d.dk), solved.Narrow(-1, d.dk, d.dv)
+	e := s.matmul(solved, x.wu.Transpose(-2, -1), d.shape(d.c, d.c)...)
+	s.times(e, x.decay)
+	s.lower(e, -1)
+	s.scale(e, -1)
+	ek := s.matmul(e, x.k, ofKeys...)
+	ekt := s.matmul(e.Transpose(-2, -1), s.mul(keys, x.beta), ofKeys...)
+
+	weight := s.mul(x.beta, x.reach)
+	direct := s.mul(s.dots(xk, keys), x.reach)
+	s.add(direct, s.dots(ek, keys), 1)
+	s.addProduct(dSums, direct, x.beta)
+	s.add(dSums, s.dots(ekt, keys), -1)
+	dBeta := s.dots(xv, x.v)
+	s.add(dBeta, direct, 1)
+	s.addProduct(dk, xk, weight)
+	s.addProduct(dk, ek, x.beta)
+	s.add(dk, ekt, 1)
+
+	dDecay := s.tensor(aclnn.Float32, dSums.Shape()...)
+	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: dSums, Dim: 4, Reverse: true, Out: dDecay})
+	d.unchunked(s, a.DDecay.Unsqueeze(3), dDecay)
+	d.unchunked(s, a.DBeta.Unsqueeze(3), dBeta)
+	d.unchunked(s, a.DValue, s.mul(xv, x.beta))
+	dq, dk = d.overGroup(s, dq), d.overGroup(s, dk)
+	s.scale(dq, d.Scale)
+	if d.Normalize {
+		if d.Scale != 0 { // x.q is the normalised query times the scale
+			s.scale(x.q, 1/d.Scale)
+		}
+		s.unitGrad(dq, x.q, x.qUnit)
+		s.unitGrad(dk, x.k, x.kUnit)
+	}
+	d.unchunked(s, a.DQuery, dq)
+	d.unchunked(s, a.DKey, dk)
+}
+
+// stateGrad computes the gradients of the states, laid out as the states are, and of what
+// each chunk writes.
+func (x *chunks) stateGrad(s *steps, dFinal, dOut *aclnn.Tensor) (dState, dCorrected *aclnn.Tensor) {
+	d := x.deltaSequence
+	dState = s.tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
+	d.begin(s, dState.Select(0, d.n), dFinal)
+	s.store(x.before(dState, 0), s.matmul(x.qReach.Transpose(-2, -1), dOut, d.shape(d.dk, d.dv)...))
+	dCorrected = s.matmul(x.scores.Transpose(-2, -1), dOut, d.shape(d.c, d.dv)...)
+	wrote := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
+	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
+	for i := d.n - 1; i >= 0; i-- {
+		here, next, corrected := dState.Select(0, i), dState.Select(0, i+1), dCorrected.Select(3, i)
+		s.multiply(wrote, x.kRemain.Select(3, i), next)
+		s.add(corrected, wrote, 1)
+		s.multiply(read, x.w.Select(3, i).Transpose(-2, -1), corrected)
+		s.add(here, read, -1)
+		s.addProduct(here, next, x.through.Select(3, i))
+	}
+	return dState, dCorrected
+}
+
+// dots are the scalar products of the rows of x and y.
+func (s *steps) dots(x, y *aclnn.Tensor) *aclnn.Tensor { return s.sum(s.mul(x, y), -1) }
+
+// overGroup adds up the gradients of the value heads that share a key head.
+func (d *deltaSequence) overGroup(s *steps, t *aclnn.Tensor) *aclnn.Tensor {
+	if d.group == 1 {
+		return t
+	}
+	return s.sum(t, 2)
+}
