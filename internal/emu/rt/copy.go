@@ -29,7 +29,7 @@ const (
 
 func (r *Runtime) placeOf(addr, n uint64) place {
 	switch {
-	case r.memoryOf(addr) != nil:
+	case r.deviceOf(addr) != nil:
 		return device
 	case r.host.isPinned(addr, n):
 		return pinned

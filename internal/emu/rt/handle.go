@@ -23,6 +23,7 @@ const (
 	CommKind
 	StreamConfigKind
 	TaskGroupKind
+	PhysicalKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a
@@ -76,6 +77,19 @@ func (h *Handles) Count(k Kind) int {
 		}
 	}
 	return n
+}
+
+// Of are the live objects of one kind by handle.
+func (h *Handles) Of(k Kind) map[uint64]any {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	live := make(map[uint64]any)
+	for id, obj := range h.m {
+		if Kind(id>>48) == k {
+			live[id] = obj
+		}
+	}
+	return live
 }
 
 // Lookup is Get for an object of type T; a handle of another kind gives false.

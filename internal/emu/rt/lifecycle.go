@@ -139,6 +139,11 @@ func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
 
 // release resets every device, so that a process can initialise again from nothing.
 func (r *Runtime) release() {
+	r.virtual.close()
+	for h, o := range r.Handles.Of(PhysicalKind) {
+		r.Handles.Delete(h)
+		r.virtual.free(o.(*physical))
+	}
 	for _, d := range r.devices {
 		d.reset(true)
 	}

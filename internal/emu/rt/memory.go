@@ -63,6 +63,9 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 	need := (n + allocationUnit - 1) / allocationUnit * allocationUnit
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if need > m.size-m.used {
+		return 0, false
+	}
 	for i := range m.free {
 		f := &m.free[i]
 		if f.end-f.start < need {
@@ -78,6 +81,23 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 		return start, true
 	}
 	return 0, false
+}
+
+// take counts n bytes as used that lie elsewhere; false when the device has not as many.
+func (m *Memory) take(n uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n > m.size-m.used {
+		return false
+	}
+	m.used += n
+	return true
+}
+
+func (m *Memory) untake(n uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= n
 }
 
 // release frees the allocation that starts at addr; false when there is none.
@@ -147,6 +167,9 @@ func (m *Memory) Resolve(addr uint64, n int64) (unsafe.Pointer, error) {
 
 // foreign resolves an address that is not of this device.
 func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
+	if p, ok, err := m.device.rt.virtual.resolve(m.device, addr, n); ok {
+		return p, err
+	}
 	other := m.device.rt.memoryOf(addr)
 	switch {
 	case other == nil:
@@ -158,7 +181,16 @@ func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
 	return other.Resolve(addr, n)
 }
 
-// memoryOf is the device memory an address belongs to, or nil.
+// deviceOf is the device whose memory an address belongs to, or nil.
+func (r *Runtime) deviceOf(addr uint64) *Device {
+	if m := r.memoryOf(addr); m != nil {
+		return m.device
+	}
+	return r.virtual.owner(addr)
+}
+
+// memoryOf is the device memory with addresses of its own that an address belongs to, or
+// nil.
 func (r *Runtime) memoryOf(addr uint64) *Memory {
 	for _, d := range r.devices {
 		d.mu.Lock()

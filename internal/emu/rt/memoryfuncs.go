@@ -190,8 +190,8 @@ func (r *Runtime) pointerAttributes(t *Thread, a []uint64) uint64 {
 		return t.null("aclrtPointerGetAttributes", "an argument")
 	}
 	v := pointerAttributes{kind: int32(abi.ACL_MEM_LOCATION_TYPE_UNREGISTERED), pageSize: hostPage}
-	if m := r.memoryOf(a[0]); m != nil {
-		v = pointerAttributes{device: uint32(m.device.id), kind: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE), pageSize: 1 << 21}
+	if d := r.deviceOf(a[0]); d != nil {
+		v = pointerAttributes{device: uint32(d.id), kind: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE), pageSize: 1 << 21}
 	} else if r.host.isPinned(a[0], 1) {
 		v.kind = int32(abi.ACL_MEM_LOCATION_TYPE_HOST)
 	}

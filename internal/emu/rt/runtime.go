@@ -17,6 +17,7 @@ type Runtime struct {
 	life      lifecycle
 	devices   []*Device
 	host      hostMemory
+	virtual   virtual
 	reports   reporters
 	captures  captures
 	sysParams sync.Map // process-wide options by number
@@ -56,7 +57,7 @@ func (r *Runtime) Functions() map[string]Func {
 	for _, t := range []table{
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
-		r.captureFunctions(), r.graphFunctions(),
+		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(),
 		r.optionFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {
