@@ -24,8 +24,8 @@ type World struct {
 	Address string
 
 	// Secret is what the ranks of a job know and strangers do not. When empty it is derived
-	// from Job, Address and Size: that keeps jobs apart that meet by accident on one port, and
-	// keeps nobody out who wants in. Set it where others can reach the port.
+	// from Job: that keeps jobs apart that meet by accident on one port, and keeps nobody out
+	// who wants in. Set it where others can reach the port.
 	Secret string
 
 	// Job is the launcher's identity of the job, equal on all ranks. It may be empty.
