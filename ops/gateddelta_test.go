@@ -3,7 +3,11 @@
 package ops_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/golden"
@@ -47,4 +51,151 @@ func TestGoldenGatedDelta(t *testing.T) {
 				})
 		})
 	}
+}
+
+// TestGatedDelta compares with the definition: lengths around the chunk, groups of heads,
+// packed sequences, states, gaps, 16-bit types, and decay that underflows.
+func TestGatedDelta(t *testing.T) {
+	for _, c := range []struct {
+		d        delta
+		dt, gate aclnn.DType // of queries, and of beta; the zero value is float32
+		states   bool
+		spaced   bool
+		decay    float64 // scales the decay
+	}{
+		{d: delta{b: 1, t: 1, hk: 1, hv: 1, dk: 1, dv: 1}},
+		{d: delta{b: 2, t: 1, hk: 2, hv: 4, dk: 5, dv: 3, normalize: true}, states: true},
+		{d: delta{b: 1, t: 63, hk: 1, hv: 2, dk: 8, dv: 12}, states: true},
+		{d: delta{b: 3, t: 64, hk: 3, hv: 3, dk: 16, dv: 8, normalize: true}, spaced: true},
+		{d: delta{b: 1, t: 65, hk: 2, hv: 8, dk: 7, dv: 9, normalize: true}, states: true, spaced: true},
+		{d: delta{b: 2, t: 200, hk: 1, hv: 1, dk: 24, dv: 24, normalize: true}, states: true, decay: 30},
+		{d: delta{b: 1, t: 133, hk: 2, hv: 4, dk: 16, dv: 8, normalize: true, cu: []int64{0, 1, 4, 68, 133}}, states: true},
+		{d: delta{b: 1, t: 9, hk: 1, hv: 1, dk: 4, dv: 4, cu: []int64{0, 9}}, spaced: true},
+		{d: delta{b: 2, t: 70, hk: 1, hv: 2, dk: 16, dv: 16, normalize: true}, dt: aclnn.BFloat16, states: true},
+		{d: delta{b: 1, t: 70, hk: 2, hv: 2, dk: 16, dv: 16, normalize: true}, dt: aclnn.Float16, gate: aclnn.Float16},
+		{d: delta{b: 2, t: 0, hk: 1, hv: 2, dk: 4, dv: 4}, states: true},
+		{d: delta{b: 0, t: 5, hk: 1, hv: 2, dk: 4, dv: 4}},
+	} {
+		t.Run(fmt.Sprintf("%dx%d/%d heads on %d/%dx%d/%v/%v", c.d.b, c.d.t, c.d.hv, c.d.hk, c.d.dk, c.d.dv, c.d.cu, c.dt), func(t *testing.T) {
+			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.GatedDeltaArgs] { return r.GatedDelta },
+				func(r *ops.Registry) *ops.Op[ops.GatedDeltaGradArgs] { return r.GatedDeltaGrad },
+				func(b *bench) bool {
+					d, dt, gate := c.d, c.dt, c.gate
+					d.scale = 1 / math.Sqrt(float64(d.dk))
+					key, value, gates, state := d.shapes()
+					in := func(dt aclnn.DType, seed uint64, change func(float64) float64, shape []int64) (*aclnn.Tensor, []float64) {
+						v := convert(random(dt, seed, size(shape)), func(x float32) float32 { return float32(change(float64(x))) })
+						x := b.floats(dt, v, shape...)
+						return b.maybe(c.spaced, x), wide(b.read(x))
+					}
+					same := func(x float64) float64 { return x }
+					shrink := func(x float64) float64 { return x / 2 }
+					strength := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+					forget := func(x float64) float64 { return -max(c.decay, 1) * math.Log1p(math.Exp(x)) / 8 }
+					a := ops.GatedDeltaArgs{Scale: d.scale, Normalize: d.normalize, CuSeqLens: d.cu}
+					a.Query, d.q = in(dt, 1, shrink, key)
+					a.Key, d.k = in(dt, 2, shrink, key)
+					a.Value, d.v = in(dt, 3, same, value)
+					a.Decay, d.g = in(aclnn.Float32, 4, forget, gates)
+					a.Beta, d.beta = in(gate, 5, strength, gates)
+					grad := ops.GatedDeltaGradArgs{}
+					grad.DOut, d.do = in(dt, 6, same, value)
+					d.dsT = make([]float64, size(state))
+					if c.states {
+						a.InitialState, d.s0 = in(aclnn.Float32, 7, same, state)
+						grad.DFinalState, d.dsT = in(aclnn.Float32, 8, same, state)
+						a.FinalState, grad.DInitialState = b.maybe(c.spaced, b.empty(aclnn.Float32, state...)), b.empty(aclnn.Float32, state...)
+					}
+					a.Out = b.maybe(c.spaced, b.empty(dt, value...))
+					grad.GatedDeltaArgs = a
+					if !takes(b.GatedDelta, &a) || !takes(b.GatedDeltaGrad, &grad) {
+						return false
+					}
+					grad.DQuery, grad.DKey = b.maybe(c.spaced, b.empty(dt, key...)), b.empty(dt, key...)
+					grad.DValue = b.maybe(c.spaced, b.empty(dt, value...))
+					grad.DDecay, grad.DBeta = b.empty(aclnn.Float32, gates...), b.maybe(c.spaced, b.empty(gate, gates...))
+					run(b, b.GatedDelta, &a)
+					run(b, b.GatedDeltaGrad, &grad)
+					d.compute()
+					for _, r := range []struct {
+						name string
+						got  *aclnn.Tensor
+						want []float64
+					}{
+						{"out", a.Out, d.o}, {"final state", a.FinalState, d.sT}, {"dq", grad.DQuery, d.dq}, {"dk", grad.DKey, d.dkey},
+						{"dv", grad.DValue, d.dval}, {"decay", grad.DDecay, d.dg}, {"beta", grad.DBeta, d.db}, {"initial state", grad.DInitialState, d.ds0},
+					} {
+						if r.got != nil {
+							b.near(r.name, r.got, narrow(r.want), tolerance(dt))
+						}
+					}
+					return true
+				})
+		})
+	}
+}
+
+// A state handed from one run to the next continues the sequence, in place.
+func TestGatedDeltaContinues(t *testing.T) {
+	b := newBench(t)
+	q, _ := b.input(aclnn.Float32, 1, 1, 90, 1, 8)
+	k, _ := b.input(aclnn.Float32, 2, 1, 90, 1, 8)
+	v, _ := b.input(aclnn.Float32, 3, 1, 90, 2, 4)
+	gates, _ := b.input(aclnn.Float32, 4, 1, 90, 2)
+	beta, decay := b.empty(aclnn.Float32, 1, 90, 2), b.empty(aclnn.Float32, 1, 90, 2)
+	require.NoError(t, aclnn.Sigmoid(b.st, aclnn.SigmoidParams{Self: gates, Out: beta}))
+	require.NoError(t, aclnn.Muls(b.st, aclnn.MulsParams{Self: beta, Other: aclnn.Float(-0.2), Out: decay}))
+	whole, parts := b.empty(aclnn.Float32, 1, 90, 2, 4), b.empty(aclnn.Float32, 1, 90, 2, 4)
+	end, state := b.empty(aclnn.Float32, 1, 2, 8, 4), b.empty(aclnn.Float32, 1, 2, 8, 4)
+	a := ops.GatedDeltaArgs{Query: q, Key: k, Value: v, Decay: decay, Beta: beta, Scale: 0.5, Normalize: true, Out: whole, FinalState: end}
+	run(b, b.GatedDelta, &a)
+	for from, n := int64(0), int64(80); from < 90; from, n = from+n, 1 { // a prompt, then token by token
+		part := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(1, from, n) }
+		step := ops.GatedDeltaArgs{
+			Query: part(q), Key: part(k), Value: part(v), Decay: part(decay), Beta: part(beta), Scale: 0.5, Normalize: true,
+			Out: part(parts), FinalState: state,
+		}
+		if from > 0 {
+			step.InitialState = state
+			require.Equal(t, "recurrence", b.GatedDelta.Explain(&step).Kernel)
+		}
+		run(b, b.GatedDelta, &step)
+	}
+	b.near("outputs", parts, b.read(whole), 1e-6)
+	b.near("final state", state, b.read(end), 1e-6)
+}
+
+func TestGatedDeltaRefuses(t *testing.T) {
+	b := newBench(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	for text, change := range map[string]func(a *ops.GatedDeltaArgs){
+		"Query is nil":                     func(a *ops.GatedDeltaArgs) { a.Query = nil },
+		"Key is bfloat16":                  func(a *ops.GatedDeltaArgs) { a.Key = b.empty(aclnn.BFloat16, 1, 6, 2, 8) },
+		"Decay is bfloat16":                func(a *ops.GatedDeltaArgs) { a.Decay = b.empty(aclnn.BFloat16, 1, 6, 4) },
+		"must be [B,T,heads,dimension]":    func(a *ops.GatedDeltaArgs) { a.Value = f(6, 4, 8) },
+		"3 value heads and 2 key heads":    func(a *ops.GatedDeltaArgs) { a.Value = f(1, 6, 3, 8) },
+		"dimensions must be positive":      func(a *ops.GatedDeltaArgs) { a.Value = f(1, 6, 4, 0) },
+		"Beta is float32[1,6,2]ND":         func(a *ops.GatedDeltaArgs) { a.Beta = f(1, 6, 2) },
+		"InitialState is float32[2,4,8,8]": func(a *ops.GatedDeltaArgs) { a.InitialState = f(2, 4, 8, 8) },
+		"FinalState is float32[1,4,8,8]": func(a *ops.GatedDeltaArgs) {
+			a.CuSeqLens, a.FinalState = []int64{0, 2, 6}, f(1, 4, 8, 8)
+		},
+		"it must go from 0 to 6": func(a *ops.GatedDeltaArgs) { a.CuSeqLens = []int64{1, 6} },
+		"CuSeqLens is [0 5]":     func(a *ops.GatedDeltaArgs) { a.CuSeqLens = []int64{0, 5} },
+		"it must increase":       func(a *ops.GatedDeltaArgs) { a.CuSeqLens = []int64{0, 3, 3, 6} },
+		"share one row": func(a *ops.GatedDeltaArgs) {
+			a.Query, a.Key, a.Value, a.Decay, a.Beta, a.CuSeqLens = f(2, 6, 2, 8), f(2, 6, 2, 8), f(2, 6, 4, 8), f(2, 6, 4), f(2, 6, 4), []int64{0, 6}
+		},
+		"Out is float32[1,6,4,7]ND": func(a *ops.GatedDeltaArgs) { a.Out = f(1, 6, 4, 7) },
+	} {
+		a := ops.GatedDeltaArgs{Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Out: f(1, 6, 4, 8)}
+		change(&a)
+		err := b.GatedDelta.Run(t.Context(), b.st, &a)
+		require.ErrorIs(t, err, ops.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+	}
+	grad := ops.GatedDeltaGradArgs{GatedDeltaArgs: ops.GatedDeltaArgs{
+		Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4),
+	}}
+	require.ErrorContains(t, b.GatedDeltaGrad.Run(t.Context(), b.st, &grad), "DOut is nil")
 }
