@@ -38,6 +38,12 @@ type Registry struct {
 	CrossEntropyGrad *Op[CrossEntropyGradArgs]
 	GatedDelta       *Op[GatedDeltaArgs]
 	GatedDeltaGrad   *Op[GatedDeltaGradArgs]
+	DeltaGate        *Op[DeltaGateArgs]
+	DeltaGateGrad    *Op[DeltaGateGradArgs]
+	CausalConv       *Op[CausalConvArgs]
+	CausalConvGrad   *Op[CausalConvGradArgs]
+	GatedNorm        *Op[GatedNormArgs]
+	GatedNormGrad    *Op[GatedNormGradArgs]
 	AdamW            *Op[AdamWArgs]
 	ClipGradNorm     *Op[ClipGradNormArgs]
 }
@@ -63,6 +69,9 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.SwiGLU, r.SwiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
 	r.Attention, r.AttentionGrad = newAttention(r), newAttentionGrad(r)
 	r.GatedDelta, r.GatedDeltaGrad = newGatedDelta(r), newGatedDeltaGrad(r)
+	r.DeltaGate, r.DeltaGateGrad = newDeltaGate(r), newDeltaGateGrad(r)
+	r.CausalConv, r.CausalConvGrad = newCausalConv(r), newCausalConvGrad(r)
+	r.GatedNorm, r.GatedNormGrad = newGatedNorm(r), newGatedNormGrad(r)
 	r.CrossEntropy, r.CrossEntropyGrad = newCrossEntropy(r), newCrossEntropyGrad(r)
 	r.AdamW, r.ClipGradNorm = newAdamW(r), newClipGradNorm(r)
 	if r.err != nil {

@@ -1,0 +1,236 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/ops"
+)
+
+func TestGoldenCausalConv(t *testing.T) {
+	for _, c := range golden.Cases(t, "causal_conv1d") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CausalConvArgs] { return r.CausalConv },
+				func(r *ops.Registry) *ops.Op[ops.CausalConvGradArgs] { return r.CausalConvGrad },
+				func(b *bench) bool {
+					x, w := b.golden(c, "x"), b.golden(c, "w")
+					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.empty(c.DType, x.Shape()...)}
+					grad := ops.CausalConvGradArgs{DOut: b.golden(c, "dy"), DX: b.empty(c.DType, x.Shape()...), DWeight: b.empty(c.DType, w.Shape()...)}
+					if c.Bool("bias") {
+						a.Bias, grad.DBias = b.golden(c, "b"), b.empty(c.DType, w.Dim(0))
+					}
+					grad.CausalConvArgs = a
+					if !takes(b.CausalConv, &a) || !takes(b.CausalConvGrad, &grad) {
+						return false
+					}
+					run(b, b.CausalConv, &a)
+					b.near("y", a.Out, c.Float32("y"), tolerance(c.DType))
+					run(b, b.CausalConvGrad, &grad)
+					b.near("dx", grad.DX, c.Float32("dx"), tolerance(c.DType))
+					b.near("dw", grad.DWeight, c.Float32("dw"), tolerance(c.DType))
+					if a.Bias != nil {
+						b.near("db", grad.DBias, c.Float32("db"), tolerance(c.DType))
+					}
+					return true
+				})
+		})
+	}
+}
+
+// convolution states the definition in float64; arrays are row-major.
+type convolution struct {
+	b, t, d, w int
+	cu         []int64
+	silu       bool
+}
+
+func (c convolution) sequences() (bounds [][2]int) {
+	if c.cu == nil {
+		for i := range c.b {
+			bounds = append(bounds, [2]int{i * c.t, (i + 1) * c.t})
+		}
+	}
+	for i := 1; i < len(c.cu); i++ {
+		bounds = append(bounds, [2]int{int(c.cu[i-1]), int(c.cu[i])})
+	}
+	return bounds
+}
+
+// input is x at a token of a sequence, negative tokens reading the state [N,D,W].
+func (c convolution) input(x, state []float64, n, from, token, channel int) float64 {
+	switch {
+	case token >= 0:
+		return x[(from+token)*c.d+channel]
+	case state != nil:
+		return state[(n*c.d+channel)*c.w+c.w+token]
+	}
+	return 0
+}
+
+func (c convolution) forward(x, w, bias, state []float64) (y, final []float64) {
+	y, final = make([]float64, len(x)), make([]float64, len(c.sequences())*c.d*c.w)
+	for n, s := range c.sequences() {
+		for ch := range c.d {
+			for t := range s[1] - s[0] {
+				u := 0.
+				if bias != nil {
+					u = bias[ch]
+				}
+				for i := range c.w {
+					u += w[ch*c.w+c.w-1-i] * c.input(x, state, n, s[0], t-i, ch)
+				}
+				if c.silu {
+					u /= 1 + math.Exp(-u)
+				}
+				y[(s[0]+t)*c.d+ch] = u
+			}
+			for i := range c.w {
+				final[(n*c.d+ch)*c.w+i] = c.input(x, state, n, s[0], s[1]-s[0]-c.w+i, ch)
+			}
+		}
+	}
+	return y, final
+}
+
+// slopes is the gradient of Σ dy·f(x) by differences.
+func slopes(x, dy []float64, f func(x []float64) []float64) []float64 {
+	const step = 1e-5
+	x = append([]float64(nil), x...)
+	dx := make([]float64, len(x))
+	for i, at := range x {
+		x[i] = at + step
+		above := f(x)
+		x[i] = at - step
+		below := f(x)
+		x[i] = at
+		for j, g := range dy {
+			dx[i] += g * (above[j] - below[j]) / (2 * step)
+		}
+	}
+	return dx
+}
+
+func TestCausalConv(t *testing.T) {
+	for _, c := range []struct {
+		convolution
+		dt, weight          aclnn.DType
+		bias, state, spaced bool
+	}{
+		{convolution: convolution{b: 1, t: 1, d: 1, w: 1}},
+		{convolution: convolution{b: 2, t: 1, d: 3, w: 4, silu: true}, state: true, bias: true},
+		{convolution: convolution{b: 1, t: 2, d: 5, w: 4}, state: true, spaced: true},
+		{convolution: convolution{b: 2, t: 3, d: 16, w: 3, silu: true}, bias: true},
+		{convolution: convolution{b: 1, t: 33, d: 4, w: 2, silu: true}, state: true, bias: true},
+		{convolution: convolution{b: 1, t: 16, d: 16, w: 4, silu: true}, spaced: true},
+		{convolution: convolution{b: 1, t: 14, d: 3, w: 4, silu: true, cu: []int64{0, 1, 4, 14}}, state: true, bias: true},
+		{convolution: convolution{b: 2, t: 9, d: 6, w: 4, silu: true}, dt: aclnn.BFloat16, weight: aclnn.BFloat16, bias: true},
+		{convolution: convolution{b: 2, t: 9, d: 6, w: 4}, dt: aclnn.Float16},
+		{convolution: convolution{b: 2, t: 0, d: 6, w: 4}, state: true},
+		{convolution: convolution{b: 0, t: 3, d: 6, w: 4}, bias: true},
+	} {
+		t.Run(fmt.Sprintf("%dx%d/%d channels/%d taps/%v/%v", c.b, c.t, c.d, c.w, c.cu, c.dt), func(t *testing.T) {
+			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CausalConvArgs] { return r.CausalConv },
+				func(r *ops.Registry) *ops.Op[ops.CausalConvGradArgs] { return r.CausalConvGrad },
+				func(b *bench) bool {
+					in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
+						x, v := b.input(dt, seed, shape...)
+						return b.maybe(c.spaced, x), wide(v)
+					}
+					tokens, taps := []int64{int64(c.b), int64(c.t), int64(c.d)}, []int64{int64(c.d), int64(c.w)}
+					x, xs := in(c.dt, 1, tokens...)
+					w, ws := in(c.weight, 2, taps...)
+					dy, dys := in(c.dt, 3, tokens...)
+					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.silu, CuSeqLens: c.cu, Out: b.maybe(c.spaced, b.empty(c.dt, tokens...))}
+					grad := ops.CausalConvGradArgs{DOut: dy, DX: b.empty(c.dt, tokens...), DWeight: b.empty(aclnn.Float32, taps...)}
+					var bias, state []float64
+					if c.bias {
+						a.Bias, bias = in(c.weight, 4, int64(c.d))
+						grad.DBias = b.empty(aclnn.Float32, int64(c.d))
+					}
+					if c.state {
+						shape := []int64{int64(len(c.sequences())), int64(c.d), int64(c.w)}
+						a.InitialState, state = in(c.dt, 5, shape...)
+						a.FinalState = b.empty(c.dt, shape...)
+					}
+					grad.CausalConvArgs = a
+					if !takes(b.CausalConv, &a) || !takes(b.CausalConvGrad, &grad) {
+						return false
+					}
+					run(b, b.CausalConv, &a)
+					run(b, b.CausalConvGrad, &grad)
+					y, final := c.forward(xs, ws, bias, state)
+					b.near("y", a.Out, narrow(y), tolerance(c.dt))
+					if a.FinalState != nil {
+						b.near("final state", a.FinalState, narrow(final), tolerance(c.dt))
+					}
+					with := func(x, w, bias []float64) []float64 { y, _ := c.forward(x, w, bias, state); return y }
+					b.near("dx", grad.DX, narrow(slopes(xs, dys, func(x []float64) []float64 { return with(x, ws, bias) })), tolerance(c.dt))
+					dw := slopes(ws, dys, func(w []float64) []float64 { return with(xs, w, bias) })
+					b.near("dw", grad.DWeight, narrow(dw), 1e-5)
+					if c.bias {
+						b.near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), 1e-5)
+					}
+					grad.Accumulate = true
+					run(b, b.CausalConvGrad, &grad)
+					b.near("twice dw", grad.DWeight, convert(dw, func(x float64) float32 { return 2 * float32(x) }), 1e-5)
+					return true
+				})
+		})
+	}
+}
+
+// Taps that differ and a single input show their order and that nothing looks ahead.
+func TestCausalConvOrder(t *testing.T) {
+	b := newBench(t)
+	x, w := b.floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
+	a := ops.CausalConvArgs{X: x, Weight: w, Out: b.empty(aclnn.Float32, 1, 6, 1)}
+	run(b, b.CausalConv, &a)
+	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.read(a.Out))
+}
+
+// Decoding token by token with the state gives what one run gives.
+func TestCausalConvContinues(t *testing.T) {
+	b := newBench(t)
+	x, _ := b.input(aclnn.Float32, 1, 2, 9, 5)
+	w, _ := b.input(aclnn.Float32, 2, 5, 4)
+	whole, parts, state := b.empty(aclnn.Float32, 2, 9, 5), b.empty(aclnn.Float32, 2, 9, 5), b.empty(aclnn.Float32, 2, 5, 4)
+	run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
+	for from, n := int64(0), int64(2); from < 9; from, n = from+n, 1 {
+		a := ops.CausalConvArgs{X: x.Narrow(1, from, n), Weight: w, SiLU: true, Out: parts.Narrow(1, from, n), FinalState: state}
+		if from > 0 {
+			a.InitialState = state
+		}
+		run(b, b.CausalConv, &a)
+	}
+	require.Equal(t, b.read(whole), b.read(parts))
+}
+
+func TestCausalConvRefuses(t *testing.T) {
+	b := newBench(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	for text, change := range map[string]func(a *ops.CausalConvArgs){
+		"X is nil":                         func(a *ops.CausalConvArgs) { a.X = nil },
+		"they must be [B,T,D] and [D,W]":   func(a *ops.CausalConvArgs) { a.Weight = f(4, 3) },
+		"Weight is float16":                func(a *ops.CausalConvArgs) { a.Weight = b.empty(aclnn.Float16, 3, 4) },
+		"Bias is float32[4]ND":             func(a *ops.CausalConvArgs) { a.Bias = f(4) },
+		"CuSeqLens is [0 3]":               func(a *ops.CausalConvArgs) { a.CuSeqLens = []int64{0, 3} },
+		"InitialState is float32[1,3,3]ND": func(a *ops.CausalConvArgs) { a.InitialState = f(1, 3, 3) },
+		"FinalState is bfloat16":           func(a *ops.CausalConvArgs) { a.FinalState = b.empty(aclnn.BFloat16, 1, 3, 4) },
+		"Out is float32[1,6,4]ND":          func(a *ops.CausalConvArgs) { a.Out = f(1, 6, 4) },
+	} {
+		a := ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Out: f(1, 6, 3)}
+		change(&a)
+		err := b.CausalConv.Run(t.Context(), b.st, &a)
+		require.ErrorIs(t, err, ops.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+	}
+	grad := ops.CausalConvGradArgs{CausalConvArgs: ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Bias: f(3)}, DOut: f(1, 6, 3), DX: f(1, 6, 3), DWeight: f(3, 4)}
+	require.ErrorContains(t, b.CausalConvGrad.Run(t.Context(), b.st, &grad), "both Bias and DBias")
+}
