@@ -114,8 +114,11 @@ func (g *Group) ShareRootInfo(ctx context.Context, root int, produce func() ([]b
 }
 
 // Barrier waits until every rank has called it.
-func (g *Group) Barrier(ctx context.Context) error {
-	_, err := g.run(ctx, round{label: "barrier", spread: func([][]byte) func(int) []byte {
+func (g *Group) Barrier(ctx context.Context) error { return g.agree(ctx, "barrier", nil) }
+
+// agree is a barrier at which a rank may say that it failed.
+func (g *Group) agree(ctx context.Context, label string, failed error) error {
+	_, err := g.run(ctx, round{label: label, err: failed, spread: func([][]byte) func(int) []byte {
 		return func(int) []byte { return nil }
 	}})
 	return err
