@@ -1,0 +1,158 @@
+package hccl
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDiagnose(t *testing.T) {
+	const minute = time.Minute
+	moving := Progress{Seq: 7, Done: 6, Op: "all-reduce"}
+	stuck := Progress{Seq: 7, Done: 6, Op: "all-reduce", Since: 2 * minute}
+	behind := Progress{Seq: 6, Done: 6, Op: "broadcast"}
+	for _, c := range []struct {
+		name  string
+		at    map[int]Progress
+		cause error
+		seq   uint64
+		ranks []int
+		text  string
+	}{
+		{"moving", map[int]Progress{0: moving, 1: moving}, nil, 0, nil, ""},
+		{"late", map[int]Progress{0: moving, 1: behind}, nil, 0, nil, ""},
+		{"one has not come", map[int]Progress{0: stuck, 1: behind, 2: stuck}, ErrStalled, 7, []int{1}, "look at rank 1; rank 1 queued 6 (broadcast), ended 6; ranks 0, 2 queued 7 (all-reduce), ended 6"},
+		{"one has queued nothing", map[int]Progress{3: {}, 4: stuck}, ErrStalled, 1, []int{3}, "rank 3 queued none"},
+		{"all are in it", map[int]Progress{0: stuck, 1: stuck}, ErrStalled, 7, nil, "ranks 0, 1 queued 7"},
+		{"different kinds", map[int]Progress{0: moving, 2: {Seq: 7, Done: 6, Op: "barrier"}}, ErrMismatched, 7, []int{0, 2}, "rank 2 queued 7 (barrier)"},
+		{"ended long ago", map[int]Progress{0: {Seq: 7, Done: 7, Since: 2 * minute}}, nil, 0, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := diagnose("dp", c.at, minute)
+			if c.cause == nil {
+				require.Nil(t, e)
+				return
+			}
+			require.ErrorIs(t, e, c.cause)
+			assert.Equal(t, c.seq, e.Seq)
+			assert.Equal(t, c.ranks, e.Ranks)
+			assert.ErrorContains(t, e, "communicator dp")
+			assert.ErrorContains(t, e, c.text)
+		})
+	}
+}
+
+// fakeComm is a communicator whose place a test sets.
+type fakeComm struct {
+	at  atomic.Pointer[Progress]
+	err atomic.Pointer[error]
+}
+
+func (f *fakeComm) Progress() Progress { return *f.at.Load() }
+
+func (f *fakeComm) AsyncError() error {
+	if e := f.err.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// faults collects what a watchdog reports.
+type faults struct {
+	mu   sync.Mutex
+	list []error
+	come chan struct{} // one token per fault
+}
+
+func (f *faults) add(err error) {
+	f.mu.Lock()
+	f.list = append(f.list, err)
+	f.mu.Unlock()
+	f.come <- struct{}{}
+}
+
+func startWatchdogs(t *testing.T, n int) ([]*Group, []*Watchdog, []*fakeComm, []*faults) {
+	t.Helper()
+	groups := localGroups(t, n, GroupConfig{Name: "watchdog"})
+	var dogs []*Watchdog
+	var comms []*fakeComm
+	var heard []*faults
+	for _, g := range groups {
+		f := &faults{come: make(chan struct{}, 100)}
+		w := StartWatchdog(g, WatchdogConfig{Interval: time.Millisecond, Stall: 10 * time.Second, OnFault: f.add})
+		c := &fakeComm{}
+		c.at.Store(&Progress{Comm: "dp", Seq: 3, Done: 3, Op: "barrier"})
+		w.Watch(c)
+		dogs, comms, heard = append(dogs, w), append(comms, c), append(heard, f)
+	}
+	return groups, dogs, comms, heard
+}
+
+func TestWatchdog(t *testing.T) {
+	_, dogs, comms, heard := startWatchdogs(t, 3)
+	for _, rank := range []int{0, 2} {
+		comms[rank].at.Store(&Progress{Comm: "dp", Seq: 4, Done: 3, Op: "all-reduce", Since: time.Minute})
+	}
+	for rank, f := range heard {
+		<-f.come
+		var e *StallError
+		require.ErrorAs(t, f.list[0], &e, "rank %d", rank)
+		assert.Equal(t, []int{1}, e.Ranks)
+		assert.Equal(t, uint64(4), e.Seq)
+	}
+	bad := errors.New("error CQE")
+	comms[1].err.Store(&bad)
+	for rank, f := range heard {
+		<-f.come
+		f.mu.Lock()
+		require.Len(t, f.list, 2, "the stall is reported once")
+		err := f.list[1]
+		f.mu.Unlock()
+		require.ErrorContains(t, err, "error CQE")
+		require.Equal(t, rank == 1, errors.Is(err, bad))
+	}
+	for _, w := range dogs {
+		require.NoError(t, w.Close())
+		require.NoError(t, w.Close())
+	}
+	for _, f := range heard {
+		assert.Len(t, f.list, 2, "Close is no fault")
+	}
+}
+
+func TestWatchdogForgets(t *testing.T) {
+	groups := localGroups(t, 2, GroupConfig{})
+	stuck := &fakeComm{}
+	stuck.at.Store(&Progress{Comm: "x", Seq: 1, Since: time.Hour})
+	var dogs []*Watchdog
+	for _, g := range groups {
+		w := StartWatchdog(g, WatchdogConfig{Interval: time.Hour, OnFault: func(err error) { t.Error(err) }})
+		forget := w.Watch(stuck)
+		forget()
+		dogs = append(dogs, w)
+	}
+	var wg sync.WaitGroup
+	for _, w := range dogs { // at once: the last words are exchanged
+		wg.Go(func() { assert.NoError(t, w.Close()) })
+	}
+	wg.Wait()
+}
+
+// A rank whose process ends is reported on the others, and they end their watch.
+func TestWatchdogRankLost(t *testing.T) {
+	groups, dogs, _, heard := startWatchdogs(t, 3)
+	groups[2].Close() // without the watchdog's good-bye, as a killed process
+	for _, f := range heard[:2] {
+		<-f.come
+		require.ErrorIs(t, f.list[0], ErrRankLost)
+		require.ErrorContains(t, f.list[0], "rank 2")
+	}
+	for _, w := range dogs {
+		require.NoError(t, w.Close())
+	}
+}
