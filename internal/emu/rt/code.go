@@ -26,6 +26,8 @@ const (
 	memoryAllocation    = int32(abi.ACL_ERROR_RT_MEMORY_ALLOCATION)
 	noDevice            = int32(abi.ACL_ERROR_RT_NO_DEVICE)
 	noEventResource     = int32(abi.ACL_ERROR_RT_NO_EVENT_RESOURCE)
+	noNotifyResource    = int32(abi.ACL_ERROR_RT_NO_NOTIFY_RESOURCE)
+	waitTimeout         = int32(abi.ACL_ERROR_RT_WAIT_TIMEOUT)
 	noStreamResource    = int32(abi.ACL_ERROR_RT_NO_STREAM_RESOURCE)
 	runtimeInternal     = int32(abi.ACL_ERROR_RT_INTERNAL_ERROR)
 	contextReleased     = int32(abi.ACL_ERROR_RT_CONTEXT_RELEASE_ERROR)

@@ -312,7 +312,7 @@ func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {
 	case <-rec.done:
 	case <-cancel:
 	case <-expired:
-		return &Fault{Code: int32(abi.ACL_ERROR_RT_WAIT_TIMEOUT), Text: "EE1002: waiting for an event timed out on the device"}
+		return &Fault{Code: waitTimeout, Text: "EE1002: waiting for an event timed out on the device"}
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ type Memory struct {
 	live spans
 	free spans // sorted, never adjacent
 	used uint64
+
+	shared map[uint64]sharedFile // allocations that other processes can open, by address
 }
 
 // newMemory reserves the addresses and the bytes; the kernel supplies pages when they are
@@ -52,6 +54,10 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 func (m *Memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, f := range m.shared {
+		_ = f.Close()
+	}
+	m.shared = nil
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
 	}
@@ -60,21 +66,27 @@ func (m *Memory) close() {
 
 // alloc takes n bytes, first fit; false when no free range is large enough.
 func (m *Memory) alloc(n uint64) (uint64, bool) {
-	need := (n + allocationUnit - 1) / allocationUnit * allocationUnit
+	unit := uint64(allocationUnit)
+	if n >= hostPage {
+		unit = hostPage // so that it can be shared with other processes
+	}
+	need := roundUp(n, unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if need > m.size-m.used {
 		return 0, false
 	}
 	for i := range m.free {
-		f := &m.free[i]
-		if f.end-f.start < need {
+		f := m.free[i]
+		start := roundUp(f.start, unit)
+		if start > f.end || f.end-start < need {
 			continue
 		}
-		start := f.start
-		f.start += need
-		if f.start == f.end {
-			m.free.remove(i)
+		m.free.remove(i)
+		for _, rest := range []span{{start: f.start, end: start}, {start: start + need, end: f.end}} {
+			if rest.start < rest.end {
+				m.free.insert(rest)
+			}
 		}
 		m.live.insert(span{start: start, end: start + n, reserved: need})
 		m.used += need
@@ -82,6 +94,8 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 	}
 	return 0, false
 }
+
+func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 
 // take counts n bytes as used that lie elsewhere; false when the device has not as many.
 func (m *Memory) take(n uint64) bool {
@@ -110,6 +124,7 @@ func (m *Memory) release(addr uint64) bool {
 	}
 	x := m.live.remove(i)
 	m.used -= x.reserved
+	m.unshare(x)
 	m.giveBack(x.start, x.start+x.reserved)
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})
 	m.merge(addr)

@@ -1,26 +1,16 @@
 package rt
 
-import (
-	"encoding/binary"
-	"fmt"
-	"os"
-	"slices"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/goascend/cann/internal/abi"
-)
+import "github.com/goascend/cann/internal/abi"
 
 // pageUnit is the granularity of physical memory and of its mappings: a huge page.
 const pageUnit = 2 << 20
 
-// physical is device memory without an address (aclrtDrvMemHandle): a file in memory, which
-// can be mapped into reserved addresses of this process, and opened by another one.
+// physical is device memory without an address (aclrtDrvMemHandle), which can be mapped into
+// reserved addresses of this process, and opened by another one.
 type physical struct {
 	device *Device
-	size   uint64
 	prop   physicalProp
-	file   *os.File
+	file   sharedFile
 	home   *Memory // counts the bytes as used; nil for imported memory
 	maps   int     // guarded by virtual.mu, as is freed
 	freed  bool
@@ -34,14 +24,6 @@ type physicalProp struct {
 	_                                     uint32
 	reserve                               uint64
 }
-
-// The file ends with a page that says who may open it: a magic number, whether that is
-// checked, and process ids.
-const (
-	shareMagic = 0x43414e4e50485953
-	sharePage  = 4096
-	maxPids    = (sharePage - 24) / 4
-)
 
 func (r *Runtime) physicalFunctions() table {
 	return table{
@@ -113,27 +95,14 @@ func (r *Runtime) mallocPhysical(t *Thread, a []uint64) uint64 {
 		free, total := home.info()
 		return t.Fail(memoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes on device %d, which has %d of %d bytes free", function, n, d.id, free, total)
 	}
-	file, err := newPhysicalFile(n)
+	file, err := newSharedFile(n)
 	if err != nil {
 		home.untake(n)
 		return t.Fail(memoryAllocation, "EL0004: Failed to allocate memory: %s: %v", function, err)
 	}
-	p := &physical{device: d, size: n, prop: *prop, file: file, home: home}
+	p := &physical{device: d, prop: *prop, file: file, home: home}
 	Write(a[0], r.Handles.New(PhysicalKind, p))
 	return 0
-}
-
-func newPhysicalFile(n uint64) (*os.File, error) {
-	fd, err := unix.MemfdCreate("cann-emu-memory", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), "device memory")
-	if err := file.Truncate(int64(n) + sharePage); err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
 }
 
 func (r *Runtime) physical(t *Thread, function string, h uint64) (*physical, uint64) {
@@ -170,7 +139,7 @@ func (p *physical) drop() {
 	}
 	_ = p.file.Close()
 	if p.home != nil {
-		p.home.untake(p.size)
+		p.home.untake(p.file.size)
 	}
 }
 
@@ -185,49 +154,6 @@ func (r *Runtime) physicalProperties(t *Thread, a []uint64) uint64 {
 	}
 	Write(a[1], p.prop)
 	return 0
-}
-
-// A shareable handle is the exporting process and its file descriptor, by which a process
-// of the same user opens the file.
-func shareable(pid int, fd uintptr) uint64 { return uint64(pid)<<32 | uint64(fd) }
-
-// writeShare sets who may open the memory.
-func (p *physical) writeShare(check bool, pids []int32) error {
-	page := make([]byte, 24, 24+4*len(pids))
-	binary.LittleEndian.PutUint64(page, shareMagic)
-	if check {
-		page[8] = 1
-	}
-	binary.LittleEndian.PutUint64(page[16:], uint64(len(pids)))
-	for _, pid := range pids {
-		page = binary.LittleEndian.AppendUint32(page, uint32(pid))
-	}
-	_, err := p.file.WriteAt(page, int64(p.size))
-	return err
-}
-
-// readShare reads who may open the file of another process, and the size of its memory.
-func readShare(file *os.File) (size uint64, check bool, pids []int32, err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return 0, false, nil, err
-	}
-	page := make([]byte, sharePage)
-	at := info.Size() - sharePage
-	if at <= 0 {
-		return 0, false, nil, fmt.Errorf("it has %d bytes", info.Size())
-	}
-	if _, err := file.ReadAt(page, at); err != nil {
-		return 0, false, nil, err
-	}
-	n := binary.LittleEndian.Uint64(page[16:])
-	if binary.LittleEndian.Uint64(page) != shareMagic || n > maxPids {
-		return 0, false, nil, fmt.Errorf("it is not exported device memory")
-	}
-	for i := range n {
-		pids = append(pids, int32(binary.LittleEndian.Uint32(page[24+4*i:])))
-	}
-	return uint64(at), page[8] == 1, pids, nil
 }
 
 // exportPhysical: flag 1 turns the check of process ids off.
@@ -246,17 +172,17 @@ func (r *Runtime) exportPhysical(t *Thread, a []uint64) uint64 {
 	if p.home == nil {
 		return t.Fail(featureNotSupported, "EE1005: %s: imported memory cannot be exported again", function)
 	}
-	if err := p.writeShare(a[2] == 0, nil); err != nil {
+	if err := p.file.admit(a[2] == 0, nil); err != nil {
 		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
 	}
-	Write(a[3], shareable(os.Getpid(), p.file.Fd()))
+	Write(a[3], p.file.name())
 	return 0
 }
 
 // exported finds memory of this process by its shareable handle.
 func (r *Runtime) exported(h uint64) *physical {
 	for _, o := range r.Handles.Of(PhysicalKind) {
-		if p := o.(*physical); p.home != nil && shareable(os.Getpid(), p.file.Fd()) == h {
+		if p := o.(*physical); p.home != nil && p.file.name() == h {
 			return p
 		}
 	}
@@ -275,7 +201,7 @@ func (r *Runtime) allowPids(t *Thread, a []uint64) uint64 {
 	case a[2] == 0 || a[2] > maxPids:
 		return t.Fail(paramInvalid, "EE1003: %s: %d process ids; 1 to %d are possible", function, a[2], maxPids)
 	}
-	if err := p.writeShare(true, Read[int32](a[1], a[2])); err != nil {
+	if err := p.file.admit(true, Read[int32](a[1], a[2])); err != nil {
 		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
 	}
 	return 0
@@ -290,19 +216,11 @@ func (r *Runtime) importPhysical(t *Thread, a []uint64) uint64 {
 	if d == nil {
 		return code
 	}
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", a[0]>>32, uint32(a[0])), os.O_RDWR, 0)
+	file, err := openShared(a[0])
 	if err != nil {
-		return t.Fail(paramInvalid, "EE1003: %s: %#x is no shareable handle: %v", function, a[0], err)
-	}
-	size, check, pids, err := readShare(file)
-	if err == nil && check && !slices.Contains(pids, int32(os.Getpid())) {
-		err = fmt.Errorf("process %d is not allowed; the exporter calls aclrtMemSetPidToShareableHandle", os.Getpid())
-	}
-	if err != nil {
-		_ = file.Close()
 		return t.Fail(paramInvalid, "EE1003: %s: %#x: %v", function, a[0], err)
 	}
-	p := &physical{device: d, size: size, file: file, prop: physicalProp{locationID: uint32(d.id), locationType: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE)}}
+	p := &physical{device: d, file: file, prop: physicalProp{locationID: uint32(d.id), locationType: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE)}}
 	Write(a[2], r.Handles.New(PhysicalKind, p))
 	return 0
 }

@@ -18,6 +18,7 @@ type Runtime struct {
 	devices   []*Device
 	host      hostMemory
 	virtual   virtual
+	exchange  exchange
 	reports   reporters
 	captures  captures
 	sysParams sync.Map // process-wide options by number
@@ -25,6 +26,7 @@ type Runtime struct {
 	exception   atomic.Uint64 // exception callback
 	streamCount atomic.Int32  // for stream ids
 	graphCount  atomic.Int32  // for graph ids
+	notifyCount atomic.Int32  // for notify ids
 	socName     func() uint64
 }
 
@@ -57,7 +59,7 @@ func (r *Runtime) Functions() map[string]Func {
 	for _, t := range []table{
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
-		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(),
+		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.optionFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {

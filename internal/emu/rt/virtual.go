@@ -156,9 +156,7 @@ func (r *Runtime) releaseSpace(t *Thread, a []uint64) uint64 {
 	if len(s.segments) > 0 {
 		return t.Fail(paramInvalid, "EE1003: %s: memory is still mapped at %#x; call aclrtUnmapMem", function, s.segments[0].start)
 	}
-	for _, b := range s.maps {
-		_ = unix.Munmap(b) // the ranges are our own
-	}
+	s.unmap()
 	v.spaces = slices.Delete(v.spaces, i, i+1)
 	return 0
 }
@@ -174,8 +172,8 @@ func (r *Runtime) mapMemory(t *Thread, a []uint64) uint64 {
 	if p == nil {
 		return code
 	}
-	if size != p.size || offset != 0 || a[4] != 0 {
-		return t.Fail(paramInvalid, "EE1003: %s: size %d, offset %d, flags %d; the memory has %d bytes, offset and flags must be 0", function, size, offset, a[4], p.size)
+	if size != p.file.size || offset != 0 || a[4] != 0 {
+		return t.Fail(paramInvalid, "EE1003: %s: size %d, offset %d, flags %d; the memory has %d bytes, offset and flags must be 0", function, size, offset, a[4], p.file.size)
 	}
 	v := &r.virtual
 	v.mu.Lock()
@@ -267,13 +265,22 @@ func (v *virtual) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range v.spaces {
-		for _, g := range s.segments {
-			g.memory.maps--
-			g.memory.drop()
-		}
-		for _, b := range s.maps {
-			_ = unix.Munmap(b)
-		}
+		s.drop()
 	}
 	v.spaces = nil
+}
+
+// drop ends the range and what is mapped in it. virtual.mu is held.
+func (s *space) drop() {
+	for _, g := range s.segments {
+		g.memory.maps--
+		g.memory.drop()
+	}
+	s.unmap()
+}
+
+func (s *space) unmap() {
+	for _, b := range s.maps {
+		_ = unix.Munmap(b) // the ranges are our own
+	}
 }

@@ -159,7 +159,7 @@ func TestSharedMemory(t *testing.T) {
 	word := address(new(uint64))
 	require.Equal(t, paramInvalid, p.call(th, "aclrtMemImportFromShareableHandle", handle, 0, word))
 	require.Contains(t, takeText(th), "is not allowed")
-	require.Equal(t, paramInvalid, p.call(th, "aclrtMemImportFromShareableHandle", shareable(os.Getpid(), 1<<20), 0, word))
+	require.Equal(t, paramInvalid, p.call(th, "aclrtMemImportFromShareableHandle", shareName(os.Getpid(), 1<<20), 0, word))
 	me := int32(os.Getpid())
 	p.must(th, "aclrtMemSetPidToShareableHandle", handle, address(&me), 1)
 	again := p.out(th, "aclrtMemImportFromShareableHandle", 2, handle, 0)
