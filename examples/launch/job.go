@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ended is a rank whose process is gone.
+type ended struct {
+	local  int
+	status int
+	how    string // "exited with status 3", "was killed (signal: segmentation fault)"
+}
+
+// job is the processes of this host.
+type job struct {
+	options
+	processes []*exec.Cmd // by local rank
+	running   []bool
+	exits     chan ended
+}
+
+// run starts the ranks and returns when all have ended, with the status of the first that
+// failed. Output comes by whole lines.
+func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal, stdout, stderr io.Writer) (int, error) {
+	vars, err := o.variables(lookup)
+	if err != nil {
+		return 1, err
+	}
+	// The kernel kills the ranks when the thread that started them ends, so that none is left
+	// behind a launch that was killed. The thread must therefore live as long as the job.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	j := &job{options: o, exits: make(chan ended, o.perNode)}
+	var outLock, errLock sync.Mutex
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for local := range o.perNode {
+		rank := o.node*o.perNode + local
+		cmd := exec.Command(o.command[0], o.command[1:]...)
+		cmd.Env = append(os.Environ(), vars...)
+		cmd.Env = append(cmd.Env, "RANK="+strconv.Itoa(rank), "LOCAL_RANK="+strconv.Itoa(local))
+		// A group of its own: a signal reaches what the rank has started too, and Ctrl-C
+		// reaches the ranks through launch only.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		out := &lineWriter{to: stdout, lock: &outLock, prefix: fmt.Sprintf("[%d] ", rank)}
+		errs := &lineWriter{to: stderr, lock: &errLock, prefix: fmt.Sprintf("[%d] ", rank)}
+		cmd.Stdout, cmd.Stderr = out, errs
+		// Wait does not wait for ever for what inherited the pipes.
+		cmd.WaitDelay = o.grace
+		if err := cmd.Start(); err != nil {
+			j.signal(syscall.SIGKILL)
+			return 127, fmt.Errorf("rank %d: %w", rank, err)
+		}
+		j.processes, j.running = append(j.processes, cmd), append(j.running, true)
+		wg.Go(func() {
+			e := wait(cmd)
+			e.local = local
+			out.flush()
+			errs.flush()
+			j.exits <- e
+		})
+	}
+	return j.attend(signals, func(text string) {
+		errLock.Lock()
+		defer errLock.Unlock()
+		fmt.Fprintln(stderr, "launch: "+text)
+	}), nil
+}
+
+// attend waits for all processes, passes signals on, and ends the ranks when one has failed.
+func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int) {
+	kill := time.NewTimer(j.grace)
+	kill.Stop()
+	interrupted := false
+	for left := len(j.processes); left > 0; {
+		select {
+		case e := <-j.exits:
+			left--
+			j.running[e.local] = false
+			if e.status == 0 || status != 0 {
+				continue
+			}
+			status = e.status
+			text := fmt.Sprintf("rank %d %s", j.node*j.perNode+e.local, e.how)
+			if left > 0 {
+				text += fmt.Sprintf("; ending the %d others", left)
+			}
+			report(text)
+			j.signal(syscall.SIGTERM)
+			kill.Reset(j.grace)
+		case <-kill.C:
+			report(fmt.Sprintf("killing %d ranks that did not end within %v", left, j.grace))
+			j.signal(syscall.SIGKILL)
+		case s := <-signals:
+			if s == os.Interrupt && interrupted {
+				report("killing the ranks after a second interrupt")
+				s = syscall.SIGKILL
+			}
+			interrupted = interrupted || s == os.Interrupt
+			j.signal(s.(syscall.Signal))
+		}
+	}
+	return status
+}
+
+// signal sends to the process groups of the ranks that run. One that ends just now has no use
+// for it.
+func (j *job) signal(s syscall.Signal) {
+	for local, cmd := range j.processes {
+		if j.running[local] {
+			syscall.Kill(-cmd.Process.Pid, s)
+		}
+	}
+}
+
+// wait collects a process.
+func wait(cmd *exec.Cmd) ended {
+	err := cmd.Wait()
+	state := cmd.ProcessState
+	status, _ := state.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled():
+		return ended{status: 128 + int(status.Signal()), how: fmt.Sprintf("was killed (%v)", state)}
+	case state.ExitCode() != 0:
+		return ended{status: state.ExitCode(), how: fmt.Sprintf("exited with status %d", state.ExitCode())}
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return ended{status: 1, how: err.Error()}
+	}
+	return ended{}
+}

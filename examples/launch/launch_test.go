@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/goascend/cann/hccl"
+)
+
+// roleVariable makes the test binary play a rank.
+const roleVariable = "LAUNCH_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		if err := roles[role](); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// roles are the programs that the tests launch.
+var roles = map[string]func() error{
+	"gather": func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		g, err := world(ctx)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		all, err := hccl.AllGatherObject(ctx, g, os.Getenv("LOCAL_RANK"))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("rank %d of %d: %v\n", g.Rank(), g.Size(), all)
+		return nil
+	},
+	// Rank 1 fails when all are there; the others wait for it, as in a collective.
+	"fail": func() error { return lose(func() { os.Exit(3) }) },
+	"die":  func() error { return lose(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) },
+	// The others do not listen to requests to end.
+	"stubborn": func() error {
+		signal.Ignore(syscall.SIGTERM)
+		ctx := context.Background()
+		g, err := world(ctx)
+		if err != nil {
+			return err
+		}
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			os.Exit(4)
+		}
+		select {}
+	},
+	"signal": func() error {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGUSR1)
+		fmt.Println("ready")
+		fmt.Println("got", <-signals)
+		return nil
+	},
+	"interrupt": func() error {
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, os.Interrupt)
+		fmt.Println("ready")
+		<-signals
+		fmt.Println("interrupted")
+		select {}
+	},
+	"partial": func() error {
+		_, err := os.Stdout.WriteString("no end")
+		return err
+	},
+}
+
+func world(ctx context.Context) (*hccl.Group, error) {
+	w, err := hccl.DetectWorld()
+	if err != nil {
+		return nil, err
+	}
+	return hccl.Rendezvous(ctx, w, hccl.GroupConfig{})
+}
+
+// lose runs end on rank 1; the others report how they find out, then wait to be ended.
+func lose(end func()) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	g, err := world(ctx)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	if err := g.Barrier(ctx); err != nil {
+		return err
+	}
+	if g.Rank() == 1 {
+		end()
+	}
+	err = g.Barrier(ctx)
+	fmt.Println("rank 1 lost:", errors.Is(err, hccl.ErrRankLost) && strings.Contains(err.Error(), "rank 1"))
+	fmt.Println("ended by", <-signals)
+	return nil
+}
+
+// output is a writer that tests read while the job runs.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	lines chan string
+}
+
+func newOutput() *output { return &output{lines: make(chan string, 1000)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	o.lines <- strings.TrimSuffix(string(p), "\n") // launch writes line by line
+	return len(p), nil
+}
+
+func (o *output) sorted() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := strings.Split(strings.TrimSuffix(o.text.String(), "\n"), "\n")
+	slices.Sort(lines)
+	return lines
+}
+
+// launch runs the test binary in a role.
+func launch(t *testing.T, role string, o options, signals <-chan os.Signal, out, errs io.Writer) int {
+	t.Helper()
+	if o.nodes == 0 {
+		o.nodes = 1
+	}
+	if o.grace == 0 {
+		o.grace = 20 * time.Second
+	}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	o.command = []string{program}
+	t.Setenv(roleVariable, role)
+	status, err := run(o, os.LookupEnv, signals, out, errs)
+	require.NoError(t, err)
+	return status
+}
+
+func TestGather(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	status := launch(t, "gather", options{perNode: 4}, nil, out, errs)
+	require.Zero(t, status, errs.text.String())
+	var want []string
+	for rank := range 4 {
+		want = append(want, fmt.Sprintf("[%d] rank %d of 4: [0 1 2 3]", rank, rank))
+	}
+	assert.Equal(t, want, out.sorted())
+	assert.Empty(t, errs.text.String())
+}
+
+// Two launches with one address are one job.
+func TestNodes(t *testing.T) {
+	master, err := freePort()
+	require.NoError(t, err)
+	program, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(roleVariable, "gather")
+	t.Setenv(hccl.EnvSecret, "of both hosts")
+	out := newOutput()
+	var wg sync.WaitGroup
+	for node := range 2 {
+		o := options{perNode: 2, nodes: 2, node: node, master: master, grace: time.Second, command: []string{program}}
+		wg.Go(func() {
+			status, err := run(o, os.LookupEnv, nil, out, out)
+			assert.NoError(t, err)
+			assert.Zero(t, status)
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, []string{"[0] rank 0 of 4: [0 1 0 1]", "[1] rank 1 of 4: [0 1 0 1]", "[2] rank 2 of 4: [0 1 0 1]", "[3] rank 3 of 4: [0 1 0 1]"}, out.sorted())
+}
+
+func TestRankFails(t *testing.T) {
+	for role, c := range map[string]struct {
+		status int
+		text   string
+	}{"fail": {3, "launch: rank 1 exited with status 3; ending the 2 others"}, "die": {128 + 9, "launch: rank 1 was killed (signal: killed); ending the 2 others"}} {
+		out, errs := newOutput(), newOutput()
+		assert.Equal(t, c.status, launch(t, role, options{perNode: 3}, nil, out, errs))
+		assert.Equal(t, []string{"[0] ended by terminated", "[0] rank 1 lost: true", "[2] ended by terminated", "[2] rank 1 lost: true"}, out.sorted())
+		assert.Contains(t, errs.text.String(), c.text)
+	}
+}
+
+func TestStubbornRanks(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	assert.Equal(t, 4, launch(t, "stubborn", options{perNode: 3, grace: 100 * time.Millisecond}, nil, out, errs))
+	assert.Equal(t, []string{"launch: killing 2 ranks that did not end within 100ms", "launch: rank 1 exited with status 4; ending the 2 others"}, errs.sorted())
+}
+
+func TestSignals(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	signals := make(chan os.Signal)
+	go func() {
+		for range 2 {
+			<-out.lines
+		}
+		signals <- syscall.SIGUSR1
+	}()
+	assert.Zero(t, launch(t, "signal", options{perNode: 2}, signals, out, errs))
+	assert.Equal(t, []string{"[0] got user defined signal 1", "[0] ready", "[1] got user defined signal 1", "[1] ready"}, out.sorted())
+}
+
+func TestSecondInterrupt(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	signals := make(chan os.Signal)
+	go func() {
+		for range 2 { // once when all are ready, once when all have taken the first
+			<-out.lines
+			<-out.lines
+			signals <- os.Interrupt
+		}
+	}()
+	assert.Equal(t, 128+9, launch(t, "interrupt", options{perNode: 2}, signals, out, errs))
+	assert.Contains(t, errs.text.String(), "second interrupt")
+}
+
+func TestPartialLine(t *testing.T) {
+	out := newOutput()
+	assert.Zero(t, launch(t, "partial", options{perNode: 1}, nil, out, out))
+	assert.Equal(t, "[0] no end\n", out.text.String())
+}
+
+func TestProgramMissing(t *testing.T) {
+	o := options{perNode: 2, nodes: 1, grace: time.Second, command: []string{"./no such program"}}
+	status, err := run(o, os.LookupEnv, nil, io.Discard, io.Discard)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	assert.Equal(t, 127, status)
+}
+
+func TestLineWriter(t *testing.T) {
+	var out bytes.Buffer
+	w := &lineWriter{to: &out, lock: new(sync.Mutex), prefix: "> "}
+	for _, s := range []string{"a", "b\nc\n", "", "\n", "d"} {
+		n, err := w.Write([]byte(s))
+		require.NoError(t, err)
+		require.Equal(t, len(s), n)
+	}
+	assert.Equal(t, "> ab\n> c\n> \n", out.String())
+	w.flush()
+	w.flush()
+	assert.Equal(t, "> ab\n> c\n> \n> d\n", out.String())
+	out.Reset()
+	w.Write(bytes.Repeat([]byte("x"), maxLine+1))
+	w.flush()
+	assert.Equal(t, "> "+strings.Repeat("x", maxLine)+"\n> x\n", out.String())
+}
+
+func TestFlags(t *testing.T) {
+	pod := map[string]string{"RANK": "1", "WORLD_SIZE": "16", "LOCAL_RANK": "0,1,2,3,4,5,6,7", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "svc", "MASTER_PORT": "2222"}
+	lookup := func(vars map[string]string) func(string) (string, bool) {
+		return func(name string) (string, bool) {
+			s, ok := vars[name]
+			return s, ok
+		}
+	}
+	o, err := parseFlags([]string{"--", "prog", "-x"}, lookup(pod), io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, options{perNode: 8, nodes: 2, node: 1, master: "svc:2222", grace: 10 * time.Second, command: []string{"prog", "-x"}}, o)
+	o, err = parseFlags([]string{"-n", "2", "prog"}, lookup(nil), io.Discard)
+	require.NoError(t, err)
+	vars, err := o.variables(lookup(nil))
+	require.NoError(t, err)
+	assert.Contains(t, vars, "WORLD_SIZE=2")
+	assert.Contains(t, vars, "MASTER_ADDR=127.0.0.1")
+	assert.True(t, slices.ContainsFunc(vars, func(s string) bool { return strings.HasPrefix(s, hccl.EnvSecret+"=") }))
+	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-x"}} {
+		_, err := parseFlags(args, lookup(nil), io.Discard)
+		require.Error(t, err, args)
+	}
+	_, err = parseFlags([]string{"prog"}, lookup(map[string]string{"MS_NODE_RANK": "0"}), io.Discard)
+	require.ErrorIs(t, err, hccl.ErrEnvironment)
+}

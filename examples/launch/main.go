@@ -1,0 +1,137 @@
+// Command launch starts the ranks of a job on this host: one process per device, with the
+// variables that torchrun sets.
+//
+//	launch -n 8 -- ./trainstep -tp 2
+//	launch -n 8 -nodes 2 -node 0 -master 10.0.0.5:29500 -- ./trainstep     (and -node 1 on the other)
+//	launch -- ./trainstep                                                  (in a pod of the ascend-operator)
+//
+// Lines of a rank's output begin with its number. Signals go on to all ranks; a second
+// interrupt kills them. When a rank fails the others are ended, and its status is launch's.
+//
+// The ranks of one host get a secret of their own (CANN_JOB_SECRET), by which they know one
+// another; across hosts, set the same one on each of them.
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/goascend/cann/hccl"
+)
+
+// options are the flags.
+type options struct {
+	perNode, nodes, node int
+	master               string
+	grace                time.Duration
+	command              []string
+}
+
+var errUsage = errors.New("usage: launch -n ranks [flags] -- program [arguments]")
+
+// parseFlags reads the flags; in a pod, the operator's variables stand in for those not given.
+func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("launch", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.IntVar(&o.perNode, "n", 0, "`ranks` on this host (default: those of the ascend-operator's pod)")
+	f.IntVar(&o.nodes, "nodes", 1, "hosts of the job, each with as many ranks")
+	f.IntVar(&o.node, "node", 0, "`number` of this host, from 0")
+	f.StringVar(&o.master, "master", "", "`host:port` where rank 0 listens (default: a free port of the loopback when there is one host)")
+	f.DurationVar(&o.grace, "grace", 10*time.Second, "how long ranks may take to end after another has failed")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.command = f.Args(); len(o.command) == 0 {
+		return o, errUsage
+	}
+	if o.perNode == 0 {
+		pod, err := hccl.NodeFrom(lookup)
+		if errors.Is(err, hccl.ErrNoLauncher) {
+			return o, errUsage
+		} else if err != nil {
+			return o, err
+		}
+		o.perNode, o.nodes, o.node = pod.Local, pod.Count, pod.Rank
+		if o.master == "" {
+			o.master = pod.Address
+		}
+	}
+	switch {
+	case o.perNode < 1 || o.nodes < 1:
+		return o, errors.New("-n and -nodes must be positive")
+	case o.node < 0 || o.node >= o.nodes:
+		return o, fmt.Errorf("-node %d is not one of %d hosts; they are numbered from 0", o.node, o.nodes)
+	case o.master == "" && o.nodes > 1:
+		return o, errors.New("-master is needed when there are several hosts")
+	case o.master == "":
+		return o, nil
+	}
+	if _, _, err := net.SplitHostPort(o.master); err != nil {
+		return o, fmt.Errorf("-master: %w", err)
+	}
+	return o, nil
+}
+
+// freePort is a port of the loopback that nobody listens on. Somebody may by the time that
+// rank 0 does; it then says so.
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}
+
+// variables are what the ranks of this host have in common.
+func (o options) variables(lookup func(string) (string, bool)) ([]string, error) {
+	master := o.master
+	if master == "" {
+		var err error
+		if master, err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	host, port, err := net.SplitHostPort(master)
+	if err != nil {
+		return nil, err
+	}
+	vars := []string{
+		"WORLD_SIZE=" + strconv.Itoa(o.nodes*o.perNode), "LOCAL_WORLD_SIZE=" + strconv.Itoa(o.perNode),
+		"GROUP_RANK=" + strconv.Itoa(o.node), "MASTER_ADDR=" + host, "MASTER_PORT=" + port,
+		// Of a launcher around this one, which would send the ranks to another port.
+		"TORCHELASTIC_USE_AGENT_STORE=", hccl.EnvRendezvous + "=",
+	}
+	if s, _ := lookup(hccl.EnvSecret); s == "" && o.nodes == 1 {
+		vars = append(vars, hccl.EnvSecret+"="+rand.Text())
+	}
+	return vars, nil
+}
+
+func main() {
+	o, err := parseFlags(os.Args[1:], os.LookupEnv, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "launch:", err)
+		os.Exit(2)
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	status, err := run(o, os.LookupEnv, signals, os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "launch:", err)
+	}
+	os.Exit(status)
+}
