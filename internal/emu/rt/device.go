@@ -18,6 +18,7 @@ type Device struct {
 	memory   *Memory
 	peers    map[int]bool // devices whose memory this one may reach
 	streams  int
+	cores    coreLimits
 	events   int
 	satMode  int32
 }

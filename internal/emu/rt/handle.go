@@ -24,6 +24,7 @@ const (
 	StreamConfigKind
 	TaskGroupKind
 	PhysicalKind
+	GroupInfoKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

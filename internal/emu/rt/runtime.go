@@ -60,6 +60,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
+		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(),
 		r.optionFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {

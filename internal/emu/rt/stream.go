@@ -42,6 +42,8 @@ type Stream struct {
 	done      chan struct{}
 	reporter  *reporter // thread that runs the stream's callbacks, nil when none subscribed
 	attrs     map[int32][16]byte
+	cores     coreLimits
+	overflow  uint32 // switch of overflow detection
 
 	capture atomic.Pointer[capture]     // the capture that gets the tasks, nil for none
 	update  atomic.Pointer[groupUpdate] // the group of a graph that gets them

@@ -16,6 +16,7 @@ type Thread struct {
 	Context     uint64 // current context handle, 0 when none
 	LastError   int32  // for aclrtPeekAtLastError
 	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
+	limiter     uint64 // stream whose core limits the thread uses, 0 for none
 	pending     int32  // length of the unread text in text
 	text        [textSize]byte
 	shown       [textSize]byte // what the last aclGetRecentErrMsg of this thread returned
