@@ -146,6 +146,44 @@ func (t *Tensor) slice(axis int, start, end, step int64) {
 	t.desc.Strides[i] *= step
 }
 
+// Unflatten views an axis as several whose sizes multiply to its own. It does not copy: the
+// tensor may have gaps.
+func (t *Tensor) Unflatten(axis int, sizes ...int64) *Tensor {
+	v := t.view()
+	v.unflatten(axis, sizes)
+	return &v
+}
+
+func (t *Tensor) unflatten(axis int, sizes []int64) {
+	i := t.axis(axis)
+	n := int64(1)
+	for _, d := range sizes {
+		if n *= d; d < 0 {
+			n = -1 // fits no axis
+			break
+		}
+	}
+	r := int(t.desc.Rank)
+	switch {
+	case t.err != nil:
+		return
+	case n != t.desc.Dims[i] || len(sizes) == 0:
+		t.fail("cannot view axis %d of %v as %v", axis, t, dims(sizes))
+		return
+	case r+len(sizes)-1 > MaxRank:
+		t.fail("%v with axis %d as %v has more than %d dimensions", t, axis, dims(sizes), MaxRank)
+		return
+	}
+	stride := t.desc.Strides[i]
+	copy(t.desc.Dims[i+len(sizes):], t.desc.Dims[i+1:r])
+	copy(t.desc.Strides[i+len(sizes):], t.desc.Strides[i+1:r])
+	for k := len(sizes) - 1; k >= 0; k-- {
+		t.desc.Dims[i+k], t.desc.Strides[i+k] = sizes[k], stride
+		stride *= sizes[k]
+	}
+	t.desc.Rank += uint8(len(sizes) - 1)
+}
+
 // Narrow views length elements of an axis from start on.
 func (t *Tensor) Narrow(axis int, start, length int64) *Tensor {
 	v := t.view()

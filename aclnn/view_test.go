@@ -30,6 +30,7 @@ func TestViews(t *testing.T) {
 		"unsqueeze":  {x.Unsqueeze(1), []int64{2, 1, 3, 4}, []int64{12, 12, 4, 1}, 0},
 		"squeeze":    {x.Unsqueeze(0).Squeeze(0), []int64{2, 3, 4}, []int64{12, 4, 1}, 0},
 		"expand":     {x.Select(0, 0).Unsqueeze(0).Expand(5, 3, 4), []int64{5, 3, 4}, []int64{0, 4, 1}, 0},
+		"unflatten":  {x.Narrow(1, 1, 2).Transpose(0, 2).Unflatten(-3, 2, 2), []int64{2, 2, 2, 2}, []int64{2, 1, 4, 12}, 4},
 		"empty part": {x.Narrow(0, 2, 0), []int64{0, 3, 4}, []int64{12, 4, 1}, 24},
 	} {
 		require.NoError(t, c.view.Err(), name)
@@ -49,6 +50,8 @@ func TestImpossibleViews(t *testing.T) {
 		"no such axis": x.Transpose(0, 2), "axis twice": x.Permute(0, 0), "too few axes": x.Permute(0), "beyond": x.Narrow(0, 1, 2),
 		"backwards": x.Slice(0, 1, 0, 1), "step 0": x.Slice(0, 0, 2, 0), "index": x.Select(1, 3), "not one": x.Squeeze(0),
 		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": described(t, 4).AsNZ(),
+		"other sizes": x.Unflatten(1, 2, 2), "negative sizes": x.Unflatten(1, -3, -1), "no sizes": x.Unflatten(1),
+		"many axes": x.Unflatten(1, 3, 1, 1, 1, 1, 1, 1, 1), "no axis": x.Unflatten(2, 1),
 		"chained": x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
 	} {
 		require.Error(t, v.Err(), name)

@@ -25,8 +25,10 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 
 	// Through the output: queries read the state and the chunk's own writes.
 	dScores := s.matmul(dOut, x.corrected.Transpose(-2, -1), d.shape(d.c, d.c)...)
+	between := s.mul(dScores, x.scores)
 	s.times(dScores, x.decay)
 	dq := s.matmul(s.mul(dOut, x.reach), state.Transpose(-2, -1), ofKeys...)
+	dSums := s.dots(dq, queries)
 	s.add(dq, s.matmul(dScores, x.k, ofKeys...), 1)
 	// Through the state: keys wrote to it.
 	carried := s.matmul(x.corrected, dNext.Transpose(-2, -1), ofKeys...)
@@ -34,10 +36,17 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	dk := s.matmul(dScores.Transpose(-2, -1), x.q, ofKeys...)
 	s.add(dk, carried, 1)
 
-	dSums := s.dots(dq, queries)
-	s.add(dSums, s.dots(dk, keys), -1)
+	// The decay enters as differences of γ. Where a token meets itself, in the scores and at
+	// the end of the chunk, the difference is none: left out, since under strong decay the rest
+	// would drown in the rounding of terms that cancel.
+	s.lower(between, -1)
+	s.add(dSums, s.sum(between, -1), 1)
+	s.add(dSums, s.sum(between, -2).Transpose(-2, -1), -1)
+	written := s.dots(carried, keys)
 	last := dSums.Narrow(4, d.c-1, 1)
-	s.add(last, s.sum(s.mul(carried, keys), -2, -1), 1)
+	s.fill(written.Narrow(4, d.c-1, 1), aclnn.Float(0))
+	s.add(dSums, written, -1)
+	s.add(last, s.sum(written, 4), 1)
 	s.addProduct(last, s.sum(s.mul(state, dNext), -2, -1), x.through)
 
 	// Through the triangular system: its right-hand sides, then its matrix.

@@ -66,11 +66,51 @@ func TestConfigRefusals(t *testing.T) {
 		`{"rope_parameters":{"rope_type":"yarn","rope_theta":1}}`: "yarn",
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":3,"num_key_value_heads":2,"head_dim":4,"rope_theta":1}`: "multiple",
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":3,"rope_theta":1}`: "odd",
-		`{"vocab_size":0}`: "vocab_size",
+		`{"vocab_size":0}`:                                                       "vocab_size",
+		hybrid(`"layer_types":["linear_attention"]`):                             "1 entries for 2 layers",
+		hybrid(`"layer_types":["linear_attention","sliding_attention"]`):         "sliding_attention",
+		hybrid(`"linear_num_key_heads":2,"linear_num_value_heads":3`):            "3 linear value heads",
+		hybrid(`"linear_conv_kernel_dim":-1`):                                    "linear_conv_kernel_dim",
+		hybrid(`"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.2}`): "partial_rotary_factor",
 	} {
 		_, err := qwen.ParseConfig([]byte(text))
 		require.ErrorContains(t, err, want, text)
 	}
+}
+
+// hybrid is a configuration of a model with delta nets, with changes.
+func hybrid(changes string) string {
+	return `{"model_type":"qwen3_5_text","vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":2,` +
+		`"num_key_value_heads":2,"head_dim":8,"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.5},"linear_num_key_heads":1,` +
+		`"linear_num_value_heads":2,"linear_key_head_dim":4,"linear_value_head_dim":4,"linear_conv_kernel_dim":4,` + changes + `}`
+}
+
+// Without layer_types every fourth layer is attention, or as full_attention_interval says.
+func TestHybridLayers(t *testing.T) {
+	cfg, err := qwen.ParseConfig([]byte(hybrid(`"num_hidden_layers":9`)))
+	require.NoError(t, err)
+	for i, kind := range cfg.LayerTypes {
+		require.Equal(t, i == 3 || i == 7, kind == "full_attention", "layer %d", i)
+	}
+	cfg, err = qwen.ParseConfig([]byte(hybrid(`"full_attention_interval":2`)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"linear_attention", "full_attention"}, cfg.LayerTypes)
+	st, reg := setUp(t)
+	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	n := int64(0)
+	for _, p := range m.Parameters() {
+		n += p.Value.Len()
+	}
+	require.Equal(t, int64(cfg.Parameters()), n)
+	require.NoError(t, m.Init(t.Context(), 1))
+	b := qwen.Batch{Size: 2, Length: 3, Inputs: []int32{1, 2, 3, 4, 5, 6}, Labels: []int32{2, 3, 4, 5, 6, 7}, Lengths: []int64{3, 2}}
+	_, err = m.Gradients(t.Context(), b)
+	require.NoError(t, err)
+	b.Lengths[1] = 4
+	_, err = m.Gradients(t.Context(), b)
+	require.ErrorContains(t, err, "row 1 has 4 valid tokens of 3")
 }
 
 // TestBatchRefusals: ids outside the vocabulary would be a fault on the device.

@@ -21,9 +21,18 @@ type Config struct {
 	TieWordEmbeddings bool    `json:"tie_word_embeddings"`
 	RopeTheta         float64 `json:"rope_theta"`
 	InitializerRange  float64 `json:"initializer_range"`
+
+	// Of models that mix gated delta nets and attention.
+	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // part of a head that is rotated
+	LayerTypes       []string `json:"layer_types,omitempty"`           // of each layer: linear_attention or full_attention
+	LinearKeyHeads   int      `json:"linear_num_key_heads,omitempty"`
+	LinearValueHeads int      `json:"linear_num_value_heads,omitempty"`
+	LinearKeyDim     int      `json:"linear_key_head_dim,omitempty"`
+	LinearValueDim   int      `json:"linear_value_head_dim,omitempty"`
+	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
 }
 
-// ParseConfig reads a config.json of model type qwen3.
+// ParseConfig reads a config.json of model type qwen3 or qwen3_5_text.
 func ParseConfig(text []byte) (Config, error) {
 	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -32,11 +41,13 @@ func ParseConfig(text []byte) (Config, error) {
 	// Newer versions of transformers keep the base of the rotation in a record of its own.
 	var rope struct {
 		Parameters struct {
-			Theta float64 `json:"rope_theta"`
-			Type  string  `json:"rope_type"`
+			Theta   float64 `json:"rope_theta"`
+			Partial float64 `json:"partial_rotary_factor"`
+			Type    string  `json:"rope_type"`
 		} `json:"rope_parameters"`
-		Bias    bool `json:"attention_bias"`
-		Sliding bool `json:"use_sliding_window"`
+		Interval int  `json:"full_attention_interval"`
+		Bias     bool `json:"attention_bias"`
+		Sliding  bool `json:"use_sliding_window"`
 	}
 	if err := json.Unmarshal(text, &rope); err != nil {
 		return c, fmt.Errorf("qwen: config.json: %w", err)
@@ -44,11 +55,17 @@ func ParseConfig(text []byte) (Config, error) {
 	if c.RopeTheta == 0 {
 		c.RopeTheta = rope.Parameters.Theta
 	}
+	if c.PartialRotary == 0 {
+		c.PartialRotary = rope.Parameters.Partial
+	}
 	if t := rope.Parameters.Type; t != "" && t != "default" {
 		return c, fmt.Errorf("qwen: rope_type %q is not supported, only \"default\"", t)
 	}
 	if rope.Bias || rope.Sliding {
 		return c, errors.New("qwen: attention_bias and use_sliding_window are not supported")
+	}
+	if c.family().hybrid && c.LayerTypes == nil {
+		c.LayerTypes = hybridLayers(c.Layers, rope.Interval)
 	}
 	return c, c.Validate()
 }
@@ -64,8 +81,8 @@ func ReadConfig(path string) (Config, error) {
 
 // Validate says what is wrong with a configuration.
 func (c Config) Validate() error {
-	if c.ModelType != "" && c.ModelType != "qwen3" {
-		return fmt.Errorf("qwen: model_type %q is not supported, only \"qwen3\"", c.ModelType)
+	if _, known := families[c.ModelType]; !known {
+		return fmt.Errorf("qwen: model_type %q is not supported; use one of %v", c.ModelType, modelTypes())
 	}
 	for _, f := range []struct {
 		name  string
@@ -77,6 +94,11 @@ func (c Config) Validate() error {
 	} {
 		if f.value <= 0 {
 			return fmt.Errorf("qwen: %s is %d; it must be positive", f.name, f.value)
+		}
+	}
+	if c.family().hybrid {
+		if err := c.validateHybrid(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -92,9 +114,10 @@ func (c Config) Validate() error {
 
 // Parameters is the number of weights.
 func (c Config) Parameters() int {
-	attention := c.HiddenSize*c.HeadDim*(2*c.Heads+2*c.KVHeads) + 2*c.HeadDim
-	layer := attention + 3*c.HiddenSize*c.IntermediateSize + 2*c.HiddenSize
-	n := c.VocabSize*c.HiddenSize + c.Layers*layer + c.HiddenSize
+	n := c.VocabSize*c.HiddenSize + c.HiddenSize
+	for i := range c.Layers {
+		n += c.mixerParameters(i) + 3*c.HiddenSize*c.IntermediateSize + 2*c.HiddenSize
+	}
 	if !c.TieWordEmbeddings {
 		n += c.VocabSize * c.HiddenSize
 	}

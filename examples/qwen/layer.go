@@ -29,34 +29,63 @@ func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 type norm struct {
 	scale   *Parameter
 	epsilon float64
+	centred bool // the weight is the scale's difference from one
 }
 
-type normState struct{ x, rstd *aclnn.Tensor }
+func newNorm(ps *parameters, c Config, name string, size int64) norm {
+	start := one
+	if c.family().hybrid {
+		start = zero
+	}
+	return norm{scale: ps.addVector(name, size, start), epsilon: c.RMSNormEps, centred: c.family().hybrid}
+}
+
+type normState struct{ x, rstd, scale *aclnn.Tensor }
 
 func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
 	shape := x.Shape()
 	shape[len(shape)-1] = 1
-	y, rstd := p.like(x), p.tensor(aclnn.Float32, shape...)
-	run(p, p.reg.RMSNorm, &ops.RMSNormArgs{X: x, Weight: n.scale.Value, Epsilon: n.epsilon, Out: y, RStd: rstd})
-	return y, normState{x, rstd}
+	y, rstd, scale := p.like(x), p.tensor(aclnn.Float32, shape...), n.scale.Value
+	if n.centred {
+		scale = p.like(n.scale.Value)
+		launch(p, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
+	}
+	run(p, p.reg.RMSNorm, &ops.RMSNormArgs{X: x, Weight: scale, Epsilon: n.epsilon, Out: y, RStd: rstd})
+	return y, normState{x, rstd, scale}
 }
 
 func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.like(s.x)
-	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.scale.Value, DX: dx, DWeight: n.scale.Grad})
+	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: s.scale, DX: dx, DWeight: n.scale.Grad})
 	return dx
 }
 
-// attention is grouped-query attention with normalised, rotated queries and keys.
+// mixer moves information between the tokens of a sequence: attention, or a gated delta
+// net. x is [tokens, hidden]; the state is what its backward pass starts from.
+type mixer interface {
+	forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed)
+}
+
+// mixed is a forward pass of a mixer that knows the way back: backward turns the gradient of
+// the result into that of the input, and writes those of the weights.
+type mixed interface {
+	backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor
+}
+
+// attention is grouped-query attention with normalised, rotated queries and keys. Gated
+// attention multiplies its result by a sigmoid, whose rows follow each head's query in q.
 type attention struct {
 	q, k, v, o   linear
 	qNorm, kNorm norm
 	heads, kv    int64
 	dim          int64
+	gated        bool
 }
 
 type attentionState struct {
+	attention
 	x, q, k, v, out, mixed *aclnn.Tensor
+	gate                   *aclnn.Tensor // after the sigmoid
 	max, sum               *aclnn.Tensor
 	qNorm, kNorm           normState
 }
@@ -76,17 +105,22 @@ func (r rotation) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	return dx
 }
 
-func (a attention) args(p *pass, s *attentionState, m *inputs) ops.AttentionArgs {
+func (s *attentionState) args(m *inputs) ops.AttentionArgs {
 	return ops.AttentionArgs{
-		Query: s.q, Key: s.k, Value: s.v, Layout: ops.BSND, Heads: int(a.heads), Mask: m.mask, Scale: m.scale,
+		Query: s.q, Key: s.k, Value: s.v, Layout: ops.BSND, Heads: int(s.heads), Mask: m.mask, Scale: m.scale,
 		Out: s.out, SoftmaxMax: s.max, SoftmaxSum: s.sum,
 	}
 }
 
-func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, *attentionState) {
+func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
 	b, n := m.batch, m.length
-	s := &attentionState{x: x}
-	q := a.q.forward(p, x).Reshape(b, n, a.heads, a.dim)
+	s := &attentionState{attention: a, x: x}
+	q := a.q.forward(p, x).Reshape(b, n, a.heads, -1)
+	if a.gated {
+		s.gate = p.tensor(p.dt, b, n, a.heads, a.dim)
+		launch(p, aclnn.Sigmoid, aclnn.SigmoidParams{Self: q.Narrow(-1, a.dim, a.dim), Out: s.gate})
+		q = q.Narrow(-1, 0, a.dim)
+	}
 	k := a.k.forward(p, x).Reshape(b, n, a.kv, a.dim)
 	s.v = a.v.forward(p, x).Reshape(b, n, a.kv, a.dim)
 	q, s.qNorm = a.qNorm.forward(p, q)
@@ -94,20 +128,35 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	s.q, s.k = m.rope.forward(p, q), m.rope.forward(p, k)
 	s.out = p.like(s.q)
 	s.max, s.sum = p.tensor(aclnn.Float32, b, a.heads, n, 8), p.tensor(aclnn.Float32, b, a.heads, n, 8)
-	args := a.args(p, s, m)
+	args := s.args(m)
 	run(p, p.reg.Attention, &args)
-	s.mixed = s.out.Reshape(b*n, a.heads*a.dim)
+	s.mixed = s.out
+	if a.gated {
+		s.mixed = p.product(s.out, s.gate)
+	}
+	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
 	return a.o.forward(p, s.mixed), s
 }
 
-func (a attention) backward(p *pass, s *attentionState, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
-	b, n := m.batch, m.length
+func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
+	a, b, n := s.attention, m.batch, m.length
 	dOut := a.o.backward(p, s.mixed, dy).Reshape(b, n, a.heads, a.dim)
+	var dGate *aclnn.Tensor
+	if a.gated {
+		dGate = p.product(dOut, s.out)
+		dOut = p.product(dOut, s.gate)
+	}
 	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
-	run(p, p.reg.AttentionGrad, &ops.AttentionGradArgs{AttentionArgs: a.args(p, s, m), DOut: dOut, DQuery: dq, DKey: dk, DValue: dv})
+	run(p, p.reg.AttentionGrad, &ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: dOut, DQuery: dq, DKey: dk, DValue: dv})
 	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
 	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
-	dx := a.q.backward(p, s.x, dq.Reshape(b*n, a.heads*a.dim))
+	if a.gated {
+		both := p.tensor(p.dt, b, n, a.heads, 2*a.dim)
+		p.copy(both.Narrow(-1, 0, a.dim), dq)
+		launch(p, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dGate, Output: s.gate, GradInput: both.Narrow(-1, a.dim, a.dim)})
+		dq = both
+	}
+	dx := a.q.backward(p, s.x, dq.Reshape(b*n, -1))
 	p.add(dx, a.k.backward(p, s.x, dk.Reshape(b*n, a.kv*a.dim)))
 	p.add(dx, a.v.backward(p, s.x, dv.Reshape(b*n, a.kv*a.dim)))
 	return dx
@@ -132,48 +181,60 @@ func (f mlp) backward(p *pass, s mlpState, dy *aclnn.Tensor) *aclnn.Tensor {
 	return f.gateUp.backward(p, s.x, dGateUp)
 }
 
-// layer is a transformer block: attention and feed-forward, each on the normalised residual.
+// layer is a transformer block: a mixer and feed-forward, each on the normalised residual.
 type layer struct {
-	attentionNorm, mlpNorm norm
-	attention              attention
-	mlp                    mlp
+	mixerNorm, mlpNorm norm
+	mixer              mixer
+	mlp                mlp
 }
 
 type layerState struct {
-	attentionNorm, mlpNorm normState
-	attention              *attentionState
-	mlp                    mlpState
+	mixerNorm, mlpNorm normState
+	mixed              mixed
+	mlp                mlpState
 }
 
 func newLayer(ps *parameters, c Config, index int) layer {
 	prefix := fmt.Sprintf("model.layers.%d.", index)
-	h, i, d := int64(c.HiddenSize), int64(c.IntermediateSize), int64(c.HeadDim)
-	q, kv := int64(c.Heads), int64(c.KVHeads)
-	scale := func(name string, size int64) norm { return norm{ps.addScale(prefix+name, size), c.RMSNormEps} }
-	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
-	return layer{
-		attentionNorm: scale("input_layernorm.weight", h),
-		mlpNorm:       scale("post_attention_layernorm.weight", h),
-		attention: attention{
-			q: project("self_attn.q_proj.weight", q*d, h), k: project("self_attn.k_proj.weight", kv*d, h),
-			v: project("self_attn.v_proj.weight", kv*d, h), o: project("self_attn.o_proj.weight", h, q*d),
-			qNorm: scale("self_attn.q_norm.weight", d), kNorm: scale("self_attn.k_norm.weight", d),
-			heads: q, kv: kv, dim: d,
-		},
+	h, i := int64(c.HiddenSize), int64(c.IntermediateSize)
+	l := layer{
+		mixerNorm: newNorm(ps, c, prefix+"input_layernorm.weight", h),
+		mlpNorm:   newNorm(ps, c, prefix+"post_attention_layernorm.weight", h),
 		mlp: mlp{
 			gateUp: linear{ps.addStacked(prefix+"mlp.gate_proj.weight", prefix+"mlp.up_proj.weight", i, h)},
-			down:   project("mlp.down_proj.weight", h, i),
+			down:   linear{ps.add(prefix+"mlp.down_proj.weight", h, i)},
 		},
+	}
+	if c.linear(index) {
+		l.mixer = newDeltaNet(ps, c, prefix+"linear_attn.")
+	} else {
+		l.mixer = newAttention(ps, c, prefix+"self_attn.")
+	}
+	return l
+}
+
+func newAttention(ps *parameters, c Config, prefix string) attention {
+	h, d, q, kv := int64(c.HiddenSize), int64(c.HeadDim), int64(c.Heads), int64(c.KVHeads)
+	rows, gated := q*d, c.family().hybrid
+	if gated {
+		rows *= 2
+	}
+	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
+	return attention{
+		q: project("q_proj.weight", rows, h), k: project("k_proj.weight", kv*d, h),
+		v: project("v_proj.weight", kv*d, h), o: project("o_proj.weight", h, q*d),
+		qNorm: newNorm(ps, c, prefix+"q_norm.weight", d), kNorm: newNorm(ps, c, prefix+"k_norm.weight", d),
+		heads: q, kv: kv, dim: d, gated: gated,
 	}
 }
 
 // forward returns the residual stream after the layer. x is [tokens, hidden].
 func (l layer) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, layerState) {
 	var s layerState
-	normed, ns := l.attentionNorm.forward(p, x)
-	s.attentionNorm = ns
-	mixed, as := l.attention.forward(p, normed, m)
-	s.attention = as
+	normed, ns := l.mixerNorm.forward(p, x)
+	s.mixerNorm = ns
+	mixed, ms := l.mixer.forward(p, normed, m)
+	s.mixed = ms
 	x = p.sum(x, mixed)
 	normed, s.mlpNorm = l.mlpNorm.forward(p, x)
 	fed, fs := l.mlp.forward(p, normed)
@@ -184,6 +245,6 @@ func (l layer) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, laye
 // backward turns the gradient after the layer into the one before it, in place where dy is.
 func (l layer) backward(p *pass, s layerState, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
 	p.add(dy, l.mlpNorm.backward(p, s.mlpNorm, l.mlp.backward(p, s.mlp, dy)))
-	p.add(dy, l.attentionNorm.backward(p, s.attentionNorm, l.attention.backward(p, s.attention, m, dy)))
+	p.add(dy, l.mixerNorm.backward(p, s.mixerNorm, s.mixed.backward(p, m, dy)))
 	return dy
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// Model is a Qwen3 model on one stream. It serves one goroutine at a time.
+// Model is a Qwen3 or Qwen3.5 model on one stream. It serves one goroutine at a time.
 type Model struct {
 	Config Config
 
@@ -46,7 +46,7 @@ func New(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType) (*Model,
 	for i := range cfg.Layers {
 		m.layers = append(m.layers, newLayer(ps, cfg, i))
 	}
-	m.finalNorm = norm{ps.addScale("model.norm.weight", h), cfg.RMSNormEps}
+	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
 	m.head = linear{m.embedding}
 	if !cfg.TieWordEmbeddings {
 		m.head = linear{ps.add("lm_head.weight", v, h)}
@@ -100,6 +100,11 @@ func (b Batch) validate(vocab int) error {
 	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size {
 		return fmt.Errorf("qwen: a batch of %d x %d has %d inputs, %d labels and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Lengths))
 	}
+	for row, l := range b.Lengths {
+		if l < 0 || l > int64(b.Length) {
+			return fmt.Errorf("qwen: row %d has %d valid tokens of %d", row, l, b.Length)
+		}
+	}
 	for i := range n {
 		if id := b.Inputs[i]; id < 0 || int(id) >= vocab {
 			return fmt.Errorf("qwen: input %d is %d; the vocabulary has %d tokens", i, id, vocab)
@@ -118,6 +123,7 @@ type inputs struct {
 	batch, length int64
 	ids, labels   *aclnn.Tensor
 	mask          mask.Mask
+	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
 	rope          rotation
 	scale         float64
 }
@@ -148,6 +154,11 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 		return nil, err
 	}
 	var err error
+	if b.Lengths != nil {
+		if in.valid, err = p.valid(b); err != nil {
+			return nil, err
+		}
+	}
 	in.rope, err = m.rope.get(p.ctx, m.st, m.Config, m.dt, in.length)
 	return in, err
 }

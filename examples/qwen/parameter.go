@@ -18,7 +18,7 @@ type Parameter struct {
 	Master *aclnn.Tensor
 	Grad   *aclnn.Tensor // float32
 
-	norm bool // a norm's scale: starts at one
+	start func(*rand.Rand) float32 // its values before training; nil is a normal distribution
 }
 
 // Shape is the shape of the weight.
@@ -64,12 +64,15 @@ func (ps *parameters) unnamed(shape ...int64) *Parameter {
 	return p
 }
 
-// addScale makes the scale of a norm.
-func (ps *parameters) addScale(name string, size int64) *Parameter {
+// addVector makes a weight of one dimension whose values before training come from start.
+func (ps *parameters) addVector(name string, size int64, start func(*rand.Rand) float32) *Parameter {
 	p := ps.add(name, size)
-	p.norm = true
+	p.start = start
 	return p
 }
+
+func one(*rand.Rand) float32  { return 1 }
+func zero(*rand.Rand) float32 { return 0 }
 
 // addStacked makes one weight whose rows are two weights of the checkpoint, so that one
 // product computes both.
@@ -97,13 +100,12 @@ func (ps *parameters) close() error {
 	return err
 }
 
-// initial gives a weight its value before training: ones for a norm, else a normal
-// distribution.
+// initial gives a weight its value before training.
 func (p *Parameter) initial(rng *rand.Rand, deviation float64) []float32 {
 	values := make([]float32, p.Value.Len())
 	for i := range values {
-		if p.norm {
-			values[i] = 1
+		if p.start != nil {
+			values[i] = p.start(rng)
 			continue
 		}
 		values[i] = float32(deviation * rng.NormFloat64())

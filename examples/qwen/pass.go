@@ -67,6 +67,18 @@ func (p *pass) sum(x, y *aclnn.Tensor) *aclnn.Tensor {
 	return out
 }
 
+// product is x·y in a new tensor; y broadcasts.
+func (p *pass) product(x, y *aclnn.Tensor) *aclnn.Tensor {
+	out := p.like(x)
+	launch(p, aclnn.Mul, aclnn.MulParams{Self: x, Other: y, Out: out})
+	return out
+}
+
+// copy is dst = src, between views.
+func (p *pass) copy(dst, src *aclnn.Tensor) {
+	launch(p, aclnn.InplaceCopy, aclnn.InplaceCopyParams{SelfRef: dst, Src: src})
+}
+
 // close frees the activations, in stream order.
 func (p *pass) close() error {
 	var err error

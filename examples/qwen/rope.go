@@ -10,7 +10,7 @@ import (
 )
 
 // ropeTable keeps the cosines and sines of the rotary embedding for the longest sequence
-// seen, [1, length, 1, head dim], the second half of a row repeating the first.
+// seen, [1, length, 1, rotated features], the second half of a row repeating the first.
 type ropeTable struct {
 	length   int64
 	cos, sin *aclnn.Tensor
@@ -30,14 +30,15 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	if err := r.close(); err != nil {
 		return err
 	}
-	half := c.HeadDim / 2
-	cos, sin := make([]float32, int(length)*c.HeadDim), make([]float32, int(length)*c.HeadDim)
+	rotated := c.rotaryDim()
+	half := rotated / 2
+	cos, sin := make([]float32, int(length)*rotated), make([]float32, int(length)*rotated)
 	for s := range int(length) {
 		for i := range half {
 			// In float32, as the reference computes it.
-			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(c.HeadDim))))
+			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(rotated))))
 			sine, cosine := math.Sincos(float64(float32(s) * frequency))
-			for _, at := range []int{s*c.HeadDim + i, s*c.HeadDim + i + half} {
+			for _, at := range []int{s*rotated + i, s*rotated + i + half} {
 				cos[at], sin[at] = float32(cosine), float32(sine)
 			}
 		}
@@ -46,7 +47,7 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 		to     **aclnn.Tensor
 		values []float32
 	}{{&r.cos, cos}, {&r.sin, sin}} {
-		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(c.HeadDim))
+		t, err := upload(ctx, st, dt, table.values, 1, length, 1, int64(rotated))
 		if err != nil {
 			return errors.Join(err, r.close())
 		}

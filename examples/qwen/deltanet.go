@@ -1,0 +1,144 @@
+package qwen
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// deltaNet is a gated delta net: queries, keys and values pass a short causal convolution,
+// the delta rule mixes tokens, and a gated norm follows.
+type deltaNet struct {
+	qkv, z, b, a    linear // one projection after another; q, k and v are neighbours
+	conv            *Parameter
+	aLog, dtBias    *Parameter
+	scale           *Parameter // of the gated norm
+	out             linear
+	keyHeads, heads int64
+	keyDim, dim     int64
+	epsilon         float64
+}
+
+func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
+	h, hk, hv, dk, dv := int64(c.HiddenSize), int64(c.LinearKeyHeads), int64(c.LinearValueHeads), int64(c.LinearKeyDim), int64(c.LinearValueDim)
+	channels := 2*hk*dk + hv*dv
+	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
+	return deltaNet{
+		dtBias: ps.addVector(prefix+"dt_bias", hv, one),
+		aLog:   ps.addVector(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),
+		conv:   ps.add(prefix+"conv1d.weight", channels, 1, int64(c.LinearTaps)),
+		scale:  ps.addVector(prefix+"norm.weight", dv, one),
+		out:    project("out_proj.weight", h, hv*dv), qkv: project("in_proj_qkv.weight", channels, h),
+		z: project("in_proj_z.weight", hv*dv, h), b: project("in_proj_b.weight", hv, h), a: project("in_proj_a.weight", hv, h),
+		keyHeads: hk, heads: hv, keyDim: dk, dim: dv, epsilon: c.RMSNormEps,
+	}
+}
+
+type deltaNetState struct {
+	deltaNet
+	x, normed *aclnn.Tensor
+	gate      ops.DeltaGateArgs
+	conv      ops.CausalConvArgs
+	rule      ops.GatedDeltaArgs
+	norm      ops.GatedNormArgs
+}
+
+// taps is the convolution's weight without the checkpoint's dimension of one.
+func (d deltaNet) taps(t *aclnn.Tensor) *aclnn.Tensor { return t.Squeeze(1) }
+
+// parts views [batch, length, channels] as queries, keys and values by head.
+func (d deltaNet) parts(t *aclnn.Tensor) (q, k, v *aclnn.Tensor) {
+	keys := d.keyHeads * d.keyDim
+	return t.Narrow(-1, 0, keys).Unflatten(-1, d.keyHeads, d.keyDim),
+		t.Narrow(-1, keys, keys).Unflatten(-1, d.keyHeads, d.keyDim),
+		t.Narrow(-1, 2*keys, d.heads*d.dim).Unflatten(-1, d.heads, d.dim)
+}
+
+// hide sets padding to zero, so that it neither passes the convolution nor writes to the
+// state.
+func (m *inputs) hide(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
+	if m.valid == nil {
+		return x
+	}
+	return p.product(x, m.valid)
+}
+
+func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
+	b, n := m.batch, m.length
+	s := &deltaNetState{deltaNet: d, x: m.hide(p, x)}
+	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
+
+	s.conv = ops.CausalConvArgs{X: rows(d.qkv.forward(p, s.x)), Weight: d.taps(d.conv.Value), SiLU: true}
+	s.conv.Out = p.like(s.conv.X)
+	run(p, p.reg.CausalConv, &s.conv)
+
+	s.gate = ops.DeltaGateArgs{
+		A: rows(d.a.forward(p, s.x)), B: rows(d.b.forward(p, s.x)), ALog: d.aLog.Value, DTBias: d.dtBias.Value,
+		Decay: p.tensor(aclnn.Float32, b, n, d.heads), Beta: p.tensor(p.dt, b, n, d.heads),
+	}
+	run(p, p.reg.DeltaGate, &s.gate)
+
+	s.rule = ops.GatedDeltaArgs{
+		Decay: s.gate.Decay, Beta: s.gate.Beta, Scale: 1 / math.Sqrt(float64(d.keyDim)), Normalize: true,
+		Out: p.tensor(p.dt, b, n, d.heads, d.dim),
+	}
+	s.rule.Query, s.rule.Key, s.rule.Value = d.parts(s.conv.Out)
+	run(p, p.reg.GatedDelta, &s.rule)
+
+	s.norm = ops.GatedNormArgs{
+		X: s.rule.Out, Gate: d.z.forward(p, s.x).Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
+		Out: p.like(s.rule.Out), RStd: p.tensor(aclnn.Float32, b, n, d.heads, 1),
+	}
+	run(p, p.reg.GatedNorm, &s.norm)
+	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
+	return d.out.forward(p, s.normed), s
+}
+
+func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
+	d, tokens := s.deltaNet, m.batch*m.length
+	flat := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(tokens, -1) }
+
+	norm := ops.GatedNormGradArgs{
+		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: s.norm.Weight,
+		DX: p.like(s.norm.X), DGate: p.like(s.norm.Gate), DWeight: d.scale.Grad,
+	}
+	run(p, p.reg.GatedNormGrad, &norm)
+
+	dConv := p.like(s.conv.Out)
+	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: norm.DX, DDecay: p.like(s.gate.Decay), DBeta: p.like(s.gate.Beta)}
+	rule.DQuery, rule.DKey, rule.DValue = d.parts(dConv)
+	run(p, p.reg.GatedDeltaGrad, &rule)
+
+	gate := ops.DeltaGateGradArgs{
+		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.like(s.gate.A), DB: p.like(s.gate.B),
+		DALog: d.aLog.Grad, DDTBias: d.dtBias.Grad,
+	}
+	run(p, p.reg.DeltaGateGrad, &gate)
+
+	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X), DWeight: d.taps(d.conv.Grad)}
+	run(p, p.reg.CausalConvGrad, &conv)
+
+	dx := d.qkv.backward(p, s.x, flat(conv.DX))
+	p.add(dx, d.z.backward(p, s.x, flat(norm.DGate)))
+	p.add(dx, d.b.backward(p, s.x, flat(gate.DB)))
+	p.add(dx, d.a.backward(p, s.x, flat(gate.DA)))
+	return m.hide(p, dx)
+}
+
+// valid makes the mask of a batch whose rows end in padding.
+func (p *pass) valid(b Batch) (*aclnn.Tensor, error) {
+	values := make([]float32, b.Size*b.Length)
+	for row, n := range b.Lengths {
+		for i := range n {
+			values[int64(row*b.Length)+i] = 1
+		}
+	}
+	t, err := upload(p.ctx, p.st, p.dt, values, int64(len(values)), 1)
+	if err != nil {
+		return nil, err
+	}
+	p.made = append(p.made, t)
+	return t, nil
+}

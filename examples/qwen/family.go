@@ -1,0 +1,99 @@
+package qwen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// family is what distinguishes the model types.
+type family struct {
+	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate a
+	// part of each head, and keep the scales of norms as their difference from one.
+	hybrid bool
+}
+
+var families = map[string]family{"": {}, "qwen3": {}, "qwen3_5_text": {hybrid: true}}
+
+func (c Config) family() family { return families[c.ModelType] }
+
+// modelTypes lists the model types by name.
+func modelTypes() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return name == "" })
+}
+
+const (
+	linearLayer = "linear_attention"
+	fullLayer   = "full_attention"
+)
+
+// hybridLayers has attention in every interval-th layer, 0 meaning 4.
+func hybridLayers(layers, interval int) []string {
+	if interval <= 0 {
+		interval = 4
+	}
+	types := make([]string, max(layers, 0))
+	for i := range types {
+		types[i] = linearLayer
+		if (i+1)%interval == 0 {
+			types[i] = fullLayer
+		}
+	}
+	return types
+}
+
+// linear reports whether a layer is a gated delta net.
+func (c Config) linear(layer int) bool {
+	return c.family().hybrid && c.LayerTypes[layer] == linearLayer
+}
+
+// rotaryDim is the number of features of a head that are rotated.
+func (c Config) rotaryDim() int {
+	if c.family().hybrid {
+		return int(float64(c.HeadDim) * c.PartialRotary)
+	}
+	return c.HeadDim
+}
+
+func (c Config) validateHybrid() error {
+	if len(c.LayerTypes) != c.Layers {
+		return fmt.Errorf("qwen: layer_types has %d entries for %d layers", len(c.LayerTypes), c.Layers)
+	}
+	for i, t := range c.LayerTypes {
+		if t != linearLayer && t != fullLayer {
+			return fmt.Errorf("qwen: layer_types[%d] is %q; use %q or %q", i, t, linearLayer, fullLayer)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"linear_num_key_heads", c.LinearKeyHeads}, {"linear_num_value_heads", c.LinearValueHeads},
+		{"linear_key_head_dim", c.LinearKeyDim}, {"linear_value_head_dim", c.LinearValueDim}, {"linear_conv_kernel_dim", c.LinearTaps},
+	} {
+		if f.value <= 0 {
+			return fmt.Errorf("qwen: %s is %d; it must be positive", f.name, f.value)
+		}
+	}
+	if c.LinearValueHeads%c.LinearKeyHeads != 0 {
+		return fmt.Errorf("qwen: %d linear value heads are no multiple of %d linear key heads", c.LinearValueHeads, c.LinearKeyHeads)
+	}
+	if r := c.rotaryDim(); r <= 0 || r > c.HeadDim || r%2 != 0 {
+		return fmt.Errorf("qwen: partial_rotary_factor %g rotates %d of %d features of a head; it must be an even part", c.PartialRotary, r, c.HeadDim)
+	}
+	return nil
+}
+
+// mixerParameters is the number of weights of a layer's attention or delta net.
+func (c Config) mixerParameters(layer int) int {
+	if c.linear(layer) {
+		keys, values := c.LinearKeyHeads*c.LinearKeyDim, c.LinearValueHeads*c.LinearValueDim
+		projected := c.HiddenSize * (2*keys + 3*values + 2*c.LinearValueHeads)
+		return projected + (2*keys+values)*c.LinearTaps + 2*c.LinearValueHeads + c.LinearValueDim
+	}
+	projections := 2*c.Heads + 2*c.KVHeads
+	if c.family().hybrid {
+		projections += c.Heads // the gate of the output
+	}
+	return c.HiddenSize*c.HeadDim*projections + 2*c.HeadDim
+}
