@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
@@ -42,6 +43,7 @@ const (
 
 // machine is what stands behind the symbols.
 type machine struct {
+	rt      *rt.Runtime
 	library *nn.Library
 	calls   [len(functions)]rt.Func // nil where nobody implements the function
 }
@@ -50,7 +52,7 @@ type machine struct {
 // the first call, so that a program can still set the emulator's environment in main.
 var process = sync.OnceValue(func() *machine {
 	r := rt.New()
-	m := &machine{library: nn.New(r)}
+	m := &machine{rt: r, library: nn.New(r)}
 	implemented := implementations(r, m.library)
 	for id, f := range functions {
 		m.calls[id] = implemented[f.name]
@@ -68,7 +70,7 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 // Implemented lists the C functions, operators aside, that the emulator implements; see
 // nn.Implemented for the operators.
 func Implemented() []string {
-	r := rt.New()
+	r := rt.NewMachine(rt.Config{})
 	return slices.Sorted(maps.Keys(implementations(r, nn.New(r))))
 }
 
@@ -109,7 +111,30 @@ func (m *machine) call(t *rt.Thread, id int, words []uint64) (result uint64) {
 	if m.calls[id] == nil {
 		return f.fail(t, "EE1005: %s: the emulator does not implement this function", f.name)
 	}
-	return m.calls[id](t, words)
+	if f.absent > 0 { // it returns a code, so it can fail when that is asked for
+		if code, failed := m.rt.Inject(t, f.name); failed {
+			return code
+		}
+	}
+	return m.trace(f.name, func() uint64 { return m.calls[id](t, words) })
+}
+
+// phase is call for a phase of an operator.
+func (m *machine) phase(t *rt.Thread, name string, call func() uint64) uint64 {
+	if code, failed := m.rt.Inject(t, name); failed {
+		return code
+	}
+	return m.trace(name, call)
+}
+
+func (m *machine) trace(name string, call func() uint64) uint64 {
+	if m.rt.Trace == nil {
+		return call()
+	}
+	begin := time.Now()
+	code := call()
+	m.rt.Trace.Host(name, begin, code)
+	return code
 }
 
 // The functions below are called by export.c. t is the calling OS thread's block, null when
@@ -128,7 +153,10 @@ func emuPrepare(t unsafe.Pointer, id C.int, words *C.uint64_t, n C.int) C.uint64
 	if t == nil {
 		return innerError
 	}
-	return C.uint64_t(process().library.Prepare((*rt.Thread)(t), int(id), unsafe.Slice((*uint64)(words), n)))
+	m, thread := process(), (*rt.Thread)(t)
+	return C.uint64_t(m.phase(thread, nn.Name(int(id))+abi.PhaseOne, func() uint64 {
+		return m.library.Prepare(thread, int(id), unsafe.Slice((*uint64)(words), n))
+	}))
 }
 
 //export emuExecute
@@ -136,5 +164,8 @@ func emuExecute(t unsafe.Pointer, id C.int, workspace, size, executor, stream C.
 	if t == nil {
 		return innerError
 	}
-	return C.uint64_t(process().library.Execute((*rt.Thread)(t), int(id), uint64(workspace), uint64(size), uint64(executor), uint64(stream)))
+	m, thread := process(), (*rt.Thread)(t)
+	return C.uint64_t(m.phase(thread, nn.Name(int(id)), func() uint64 {
+		return m.library.Execute(thread, int(id), uint64(workspace), uint64(size), uint64(executor), uint64(stream))
+	}))
 }

@@ -27,6 +27,9 @@ func collect(tables ...table) map[string]Prepare {
 // Implemented lists the operators that compute, by name without "aclnn", sorted.
 func Implemented() []string { return slices.Sorted(maps.Keys(implementations)) }
 
+// Name is the C name of an operator's phase two, by the operator's number.
+func Name(id int) string { return "aclnn" + operators[id].name }
+
 // find returns the table entry of an operator, or nil.
 func find(name string) *operator {
 	i := sort.Search(len(operators), func(i int) bool { return operators[i].name >= name })

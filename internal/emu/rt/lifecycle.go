@@ -139,6 +139,7 @@ func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
 
 // release resets every device, so that a process can initialise again from nothing.
 func (r *Runtime) release() {
+	r.Trace.Flush()
 	r.virtual.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)

@@ -9,6 +9,7 @@ import (
 // Runtime is the state of one emulated process: what CANN keeps behind its C functions.
 type Runtime struct {
 	Handles Handles
+	Trace   *Trace // nil records nothing
 
 	config Config
 	err    error // why the machine's description is unusable; every SetDevice repeats it
@@ -27,6 +28,7 @@ type Runtime struct {
 	streamCount atomic.Int32  // for stream ids
 	graphCount  atomic.Int32  // for graph ids
 	notifyCount atomic.Int32  // for notify ids
+	faults      *Faults
 	socName     func() uint64
 }
 
@@ -34,6 +36,9 @@ type Runtime struct {
 func New() *Runtime {
 	c, err := ConfigFromEnv()
 	r := NewMachine(c)
+	if err == nil {
+		r.Trace, err = OpenTrace(c.Trace)
+	}
 	r.err = err
 	return r
 }
@@ -41,7 +46,7 @@ func New() *Runtime {
 // NewMachine returns the runtime of a machine. Devices take memory when they are first
 // used.
 func NewMachine(c Config) *Runtime {
-	r := &Runtime{config: c, start: time.Now()}
+	r := &Runtime{config: c, faults: c.Faults, start: time.Now()}
 	r.socName = sync.OnceValue(func() uint64 { return newCString(c.SoC) })
 	for i := range c.Devices {
 		r.devices = append(r.devices, &Device{id: i, rt: r, peers: make(map[int]bool)})

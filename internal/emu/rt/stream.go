@@ -141,8 +141,9 @@ func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 // Device is the index of the stream's device.
 func (s *Stream) Device() int { return s.ctx.device.id }
 
-// Submit queues a task, or gives it to the capture that the stream is part of. It blocks while the queue is full, and refuses with the sticky code
-// of a context that a failure stopped.
+// Submit queues a task, or gives it to the capture that the stream is part of. It blocks
+// while the queue is full, and refuses with the sticky code of a context that a failure
+// stopped.
 func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if f := s.ctx.failure.Load(); f != nil {
 		return f.report(t)
@@ -179,6 +180,7 @@ func (s *Stream) loop() {
 	for {
 		s.mu.Lock()
 		for s.head == len(s.queue) && !s.closed {
+			s.ctx.device.rt.Trace.Flush()
 			s.notEmpty.Wait()
 		}
 		if s.head == len(s.queue) {
@@ -201,7 +203,14 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 		task.drop()
 		return nil
 	}
-	err := task.do(cancel)
+	begin := time.Now()
+	err := s.injectRun(task.Name)
+	if err != nil {
+		task.drop()
+	} else {
+		err = task.do(cancel)
+	}
+	s.ctx.device.rt.Trace.task(s, task.Name, begin, err)
 	if err == nil {
 		return nil
 	}

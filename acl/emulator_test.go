@@ -1,0 +1,60 @@
+//go:build emu
+
+package acl_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// again runs tests of this package in a process with another emulator.
+func again(t *testing.T, run string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", run)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// TestHostFuncOnOlderCANN runs the tests of host functions again in a process whose CANN has
+// aclrtLaunchCallback only.
+func TestHostFuncOnOlderCANN(t *testing.T) {
+	const api = "CANN_EMU_API"
+	if os.Getenv(api) != "" {
+		t.Skip("this is the process with the older CANN")
+	}
+	out := again(t, "HostFunc|Abort|Wait|Fault$|Leak", api+"="+abi.V81RC1)
+	require.Contains(t, out, "--- PASS: TestHostFuncRunsInOrder")
+	require.NotContains(t, out, "no host functions")
+}
+
+// TestFailuresAskedFor: CANN_EMU_FAULTS reaches the calls of this package as CANN's failures
+// do, those of queued work with the operator's name.
+func TestFailuresAskedFor(t *testing.T) {
+	const faults = "CANN_EMU_FAULTS"
+	if os.Getenv(faults) == "" {
+		out := again(t, "^TestFailuresAskedFor$", faults+"=aclrtCreateStreamWithConfig:2=207008;aclnnExpGetWorkspaceSize=161002;run/aclnnMul=507015")
+		require.Contains(t, out, "--- PASS: TestFailuresAskedFor")
+		return
+	}
+	dev := openDevice(t, openRuntime(t), 0)
+	st := newStream(t, dev)
+	_, err := dev.NewStream()
+	var e *acl.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, acl.Code(207008), e.Code)
+	x := tensors(t, st, 3, 4)
+	require.ErrorIs(t, aclnn.Exp(st, aclnn.ExpParams{Self: x[0], Out: x[1]}), acl.ErrInvalidArgument)
+	require.NoError(t, aclnn.Mul(st, aclnn.MulParams{Self: x[0], Other: x[1], Out: x[2]}))
+	err = st.Synchronize(background)
+	require.ErrorIs(t, err, acl.ErrKernel)
+	require.ErrorContains(t, err, "aclnnMul")
+}

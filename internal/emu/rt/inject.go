@@ -1,0 +1,149 @@
+package rt
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Faults are the failures that CANN_EMU_FAULTS asks for: rules separated by semicolons,
+//
+//	aclrtMalloc:3=207001          the third call fails with that code
+//	aclnnAdd@1:2+=561000          on device 1, the second launch and all after it
+//	run/aclnnMul:5%=507015        each execution fails with probability 5 %
+//	aclrtMemcpy=507899            every call
+//
+// A name is that of a C function; phase one of an operator has its own, …GetWorkspaceSize.
+// The prefix run/ lets the work itself fail on its stream, as the device reports it later.
+// Probabilities are drawn from CANN_EMU_FAULT_SEED, in the order of the calls.
+type Faults struct {
+	rules map[string][]*rule
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+// rule is one failure: of the first call that counts, or of that and all later ones.
+type rule struct {
+	device      int // -1 for any
+	first       uint64
+	all         bool
+	probability float64 // 0 for a rule that counts
+	code        int32
+
+	calls uint64 // guarded by Faults.mu
+}
+
+// ParseFaults reads rules; the empty text gives nil, which never fails anything.
+func ParseFaults(text string, seed uint64) (*Faults, error) {
+	f := &Faults{rules: make(map[string][]*rule), random: rand.New(rand.NewPCG(seed, 0))}
+	for part := range strings.SplitSeq(text, ";") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, r, err := parseRule(part)
+		if err != nil {
+			return nil, fmt.Errorf("CANN_EMU_FAULTS: %q: %w", part, err)
+		}
+		f.rules[name] = append(f.rules[name], r)
+	}
+	if len(f.rules) == 0 {
+		return nil, nil
+	}
+	return f, nil
+}
+
+func parseRule(text string) (name string, r *rule, err error) {
+	r = &rule{device: -1, first: 1, all: true}
+	name, code, ok := strings.Cut(text, "=")
+	n, err := strconv.ParseInt(code, 10, 32)
+	if !ok || err != nil || n <= 0 {
+		return "", nil, fmt.Errorf("a rule ends with = and a code, such as =207001")
+	}
+	r.code = int32(n)
+	name, when, counted := strings.Cut(name, ":")
+	if counted {
+		if err := r.parseWhen(when); err != nil {
+			return "", nil, err
+		}
+	}
+	name, device, placed := strings.Cut(name, "@")
+	if placed {
+		if r.device, err = strconv.Atoi(device); err != nil || r.device < 0 {
+			return "", nil, fmt.Errorf("%q is no device", device)
+		}
+	}
+	if !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "acl") && !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "Hccl") {
+		return "", nil, fmt.Errorf("%q is no function of CANN", name)
+	}
+	return name, r, nil
+}
+
+func (r *rule) parseWhen(text string) (err error) {
+	if percent, ok := strings.CutSuffix(text, "%"); ok {
+		r.probability, err = strconv.ParseFloat(percent, 64)
+		if r.probability /= 100; err != nil || !(r.probability > 0 && r.probability <= 1) {
+			return fmt.Errorf("%q is no probability", text)
+		}
+		return nil
+	}
+	number, on := strings.CutSuffix(text, "+")
+	r.all = on
+	if r.first, err = strconv.ParseUint(number, 10, 64); err != nil || r.first == 0 {
+		return fmt.Errorf("%q is no number of a call; the first is 1", text)
+	}
+	return nil
+}
+
+// hit counts a call and returns the code it fails with, or 0.
+func (f *Faults) hit(name string, device int) int32 {
+	if f == nil {
+		return 0
+	}
+	rules := f.rules[name]
+	if len(rules) == 0 {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rules {
+		if r.device >= 0 && r.device != device {
+			continue
+		}
+		r.calls++
+		switch {
+		case r.probability > 0:
+			if f.random.Float64() < r.probability {
+				return r.code
+			}
+		case r.calls == r.first || r.all && r.calls > r.first:
+			return r.code
+		}
+	}
+	return 0
+}
+
+// Inject fails a call if a rule says so: it returns the code, with a text on the thread.
+func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) {
+	if r.faults == nil {
+		return 0, false
+	}
+	device := -1
+	if c, ok := Lookup[*Context](&r.Handles, t.Context); ok {
+		device = c.device.id
+	}
+	if code := r.faults.hit(function, device); code != 0 {
+		return t.Fail(code, "EE9999: %s: failure %d asked for by CANN_EMU_FAULTS", function, code), true
+	}
+	return 0, false
+}
+
+// injectRun is Inject for work on a stream.
+func (s *Stream) injectRun(task string) error {
+	if code := s.ctx.device.rt.faults.hit("run/"+task, s.Device()); code != 0 {
+		return &Fault{Code: code, Text: fmt.Sprintf("%s: failure %d asked for by CANN_EMU_FAULTS", task, code)}
+	}
+	return nil
+}
