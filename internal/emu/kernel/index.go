@@ -91,6 +91,13 @@ func Gather(out, in View, axis int, index View) error {
 	if at, err = at.Broadcast(out.Shape); err != nil {
 		return err
 	}
+	gather(out, in, axis, at)
+	return nil
+}
+
+// gather is Gather with int64 indices of the shape of out that are known to be in range.
+func gather(out, in View, axis int, at View) {
+	size := out.DType.Size()
 	g := C.struct_index_read{step: C.int64_t(in.Strides[axis])}
 	fixed := slices.Clone(in.Strides)
 	fixed[axis] = 0
@@ -99,7 +106,6 @@ func Gather(out, in View, axis int, index View) error {
 	g.out, g.in = operand(out.Data, out.DType, strides[0]), operand(in.Data, in.DType, strides[1])
 	g.index = operand(at.Data, dtype.Int64, strides[2])
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.index_gather(&g, C.int32_t(size), C.int64_t(lo), C.int64_t(hi)) })
-	return nil
 }
 
 // reaches checks that a tensor covers the coordinates of another but for an axis.
@@ -167,6 +173,46 @@ func ScatterScaled(into, src View, n Number, axis int, index View) error {
 		return err
 	}
 	return Scatter(ScatterAdd, into, scaled, axis, index)
+}
+
+// ScatterMean sets every element that is scattered to to the mean of its new values, and of
+// the old one with keep. Integers round down.
+func ScatterMean(into, src View, axis int, index View, keep bool) error {
+	class, ok := classes[into.DType]
+	if !ok {
+		return fmt.Errorf("kernel: cannot compute the mean of %v elements", into.DType)
+	}
+	sum, release := temporary(accumulators[class], into.Shape)
+	defer release()
+	count, releaseCount := temporary(sum.DType, into.Shape)
+	defer releaseCount()
+	if err := Copy(sum, into); err != nil {
+		return err
+	}
+	first := Whole(1)
+	if !keep {
+		if err := ScatterNumber(ScatterSet, sum, Whole(0), axis, index); err != nil {
+			return err
+		}
+		first = Whole(0)
+	}
+	if err := Fill(count, first); err != nil {
+		return err
+	}
+	if err := ScatterNumber(ScatterAdd, count, Whole(1), axis, index); err != nil {
+		return err
+	}
+	if err := Scatter(ScatterAdd, sum, src, axis, index); err != nil {
+		return err
+	}
+	divide := Div
+	if !into.DType.IsFloat() {
+		divide = FloorDiv
+	}
+	if err := Map(Max, count.DType, count, []Input{Of(count), Const(Whole(1))}); err != nil {
+		return err
+	}
+	return Map(divide, sum.DType, into, []Input{Of(sum), Of(count)})
 }
 
 // scatter is Scatter with int64 indices that are known to be in range.

@@ -7,68 +7,102 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// PutAt is into[indices...] op= values, as array libraries index: each index stands for a
-// dimension of into in order and holds places, negative ones from the end; a mask (of
+// subscript is an index expression of array libraries, ready to be used: each index stands
+// for a dimension in order and holds places, negative ones from the end; a mask (of
 // dtype.Bool) stands for as many dimensions as it has and for the places where it is true;
 // an index without data stands for its whole dimension. Indices broadcast to one shape,
 // which in the result takes the place of the indexed dimensions if they are neighbours, and
-// else comes first; values broadcast to the result. Order and precision are as in Scatter.
-func PutAt(op ScatterOp, into, values View, indices []View) error {
-	var release []func()
-	defer func() {
-		for _, f := range release {
-			f()
-		}
-	}()
-	var lists []View // int64 places, one view for each indexed dimension
-	var dims []int   // those dimensions
+// else comes first.
+type subscript struct {
+	lists   []View  // places, one view of one shape for each indexed dimension
+	order   []int   // the dimensions, the indexed ones first
+	shape   []int64 // of the lists
+	rest    []int64 // the sizes of the other dimensions
+	first   int     // where shape goes in the result
+	release []func()
+}
+
+func newSubscript(of View, indices []View) (*subscript, error) {
+	s := &subscript{}
 	at := 0
 	for _, index := range indices {
 		switch {
 		case index.Data == nil:
 			at++
 		case index.DType == dtype.Bool:
-			for _, list := range truePlaces(index, &release) {
-				lists, dims = append(lists, list), append(dims, at)
+			for _, list := range truePlaces(index, &s.release) {
+				s.lists, s.order = append(s.lists, list), append(s.order, at)
 				at++
 			}
 		default:
-			lists, dims = append(lists, index), append(dims, at)
+			s.lists, s.order = append(s.lists, index), append(s.order, at)
 			at++
 		}
 	}
-	if len(lists) == 0 {
-		return fmt.Errorf("kernel: no index among %d", len(indices))
+	if len(s.lists) == 0 {
+		s.end()
+		return nil, fmt.Errorf("kernel: no index among %d", len(indices))
 	}
-	shape, err := common(lists)
-	if err != nil {
+	if err := s.broadcast(); err != nil {
+		s.end()
+		return nil, err
+	}
+	dims := slices.Clone(s.order)
+	if dims[len(dims)-1]-dims[0] == len(dims)-1 {
+		s.first = dims[0]
+	}
+	for i, n := range of.Shape {
+		if !slices.Contains(dims, i) {
+			s.order, s.rest = append(s.order, i), append(s.rest, n)
+		}
+	}
+	return s, nil
+}
+
+func (s *subscript) broadcast() (err error) {
+	if s.shape, err = common(s.lists); err != nil {
 		return err
 	}
-	for i := range lists {
-		if lists[i], err = lists[i].Broadcast(shape); err != nil {
+	for i := range s.lists {
+		if s.lists[i], err = s.lists[i].Broadcast(s.shape); err != nil {
 			return err
 		}
 	}
-	// The indexed dimensions go first in into, and their shape first in values.
-	first := 0
-	if dims[len(dims)-1]-dims[0] == len(dims)-1 {
-		first = dims[0]
+	return nil
+}
+
+// result is the shape of the expression.
+func (s *subscript) result() []int64 {
+	return slices.Concat(s.rest[:s.first], s.shape, s.rest[s.first:])
+}
+
+// leading moves the dimensions of the lists to the front of a view of the result's shape.
+func (s *subscript) leading(v View) View {
+	move := func(d []int64) []int64 {
+		return slices.Concat(d[s.first:s.first+len(s.shape)], d[:s.first], d[s.first+len(s.shape):])
 	}
-	order := slices.Clone(dims)
-	var rest []int64
-	for i, n := range into.Shape {
-		if !slices.Contains(dims, i) {
-			order, rest = append(order, i), append(rest, n)
-		}
+	v.Shape, v.Strides = move(v.Shape), move(v.Strides)
+	return v
+}
+
+func (s *subscript) end() {
+	for _, f := range s.release {
+		f()
 	}
-	if values, err = values.Broadcast(slices.Concat(rest[:first], shape, rest[first:])); err != nil {
+}
+
+// PutAt is into[indices...] op= values; values broadcast to the result of the subscript.
+// Order and precision are as in Scatter.
+func PutAt(op ScatterOp, into, values View, indices []View) error {
+	s, err := newSubscript(into, indices)
+	if err != nil {
 		return err
 	}
-	move := func(d []int64) []int64 {
-		return slices.Concat(d[first:first+len(shape)], d[:first], d[first+len(shape):])
+	defer s.end()
+	if values, err = values.Broadcast(s.result()); err != nil {
+		return err
 	}
-	values.Shape, values.Strides = move(values.Shape), move(values.Strides)
-	return Put(op, into.permuted(order), values, lists)
+	return Put(op, into.permuted(s.order), s.leading(values), s.lists)
 }
 
 // permuted is v with its dimensions in the given order.
@@ -106,20 +140,8 @@ func truePlaces(mask View, release *[]func()) []View {
 	whole, free := temporary(dtype.Bool, mask.Shape)
 	defer free()
 	move(whole, mask)
-	var places [][]int64
-	for range mask.Shape {
-		places = append(places, nil)
-	}
-	for i, b := range whole.bytes() {
-		if b == 0 {
-			continue
-		}
-		for d, s := range whole.Strides {
-			places[d] = append(places[d], int64(i)/s%mask.Shape[d])
-		}
-	}
 	var out []View
-	for _, p := range places {
+	for _, p := range coordinates(whole) {
 		v, free := temporary(dtype.Int64, []int64{int64(len(p))})
 		*release = append(*release, free)
 		copy(v.ints(), p)
@@ -140,8 +162,6 @@ func Put(op ScatterOp, into, src View, indices []View) error {
 	if src.Len() == 0 {
 		return nil
 	}
-	offsets, release := temporary(dtype.Int64, shape)
-	defer release()
 	wide := into
 	if class, ok := classes[into.DType]; ok && op != ScatterSet && accumulators[class] != into.DType {
 		var releaseWide func()
@@ -151,17 +171,11 @@ func Put(op ScatterOp, into, src View, indices []View) error {
 			return err
 		}
 	}
-	clear(offsets.ints())
-	for d, index := range indices {
-		at, release, err := places(index, into.Shape[d])
-		if err != nil {
-			return fmt.Errorf("dimension %d: %w", d, err)
-		}
-		for i, k := range at.ints() {
-			offsets.ints()[i] += k * wide.Strides[d]
-		}
-		release()
+	offsets, release, err := offsetsOf(wide, indices)
+	if err != nil {
+		return err
 	}
+	defer release()
 	// The indexed dimensions together are one, of elements one apart.
 	flat := View{Data: wide.Data, DType: wide.DType, Shape: slices.Concat([]int64{1}, into.Shape[m:]), Strides: slices.Concat([]int64{1}, wide.Strides[m:])}
 	values, release2 := temporary(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:]))
@@ -179,4 +193,23 @@ func Put(op ScatterOp, into, src View, indices []View) error {
 		return Copy(into, wide)
 	}
 	return nil
+}
+
+// offsetsOf are the distances, in elements, that places in the leading dimensions of v
+// stand for: one view of int64 of the shape of the indices.
+func offsetsOf(v View, indices []View) (offsets View, release func(), err error) {
+	offsets, release = temporary(dtype.Int64, indices[0].Shape)
+	clear(offsets.ints())
+	for d, index := range indices {
+		at, free, err := places(index, v.Shape[d])
+		if err != nil {
+			release()
+			return View{}, nil, fmt.Errorf("dimension %d: %w", d, err)
+		}
+		for i, k := range at.ints() {
+			offsets.ints()[i] += k * v.Strides[d]
+		}
+		free()
+	}
+	return offsets, release, nil
 }

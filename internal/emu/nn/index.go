@@ -3,7 +3,6 @@ package nn
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
@@ -13,7 +12,7 @@ var indexing = table{
 	"Gather": gather, "GatherV2": indexSelect, "IndexSelect": indexSelect,
 	"Scatter": scatter, "InplaceScatter": scatter, "ScatterAdd": scatter,
 	"ScatterValue": scatter, "InplaceScatterValue": scatter,
-	"IndexAdd": indexAdd, "IndexPutImpl": indexPut,
+	"IndexAdd": indexAdd, "IndexAddV2": indexAdd, "IndexPutImpl": indexPut,
 	"IndexCopy": indexCopy, "InplaceIndexCopy": indexCopy,
 }
 
@@ -245,11 +244,9 @@ func indexCopy(c *Call) (Run, error) {
 	}), nil
 }
 
-// indexPut sets or adds values at the places that indices name, one tensor for each leading
-// dimension of self: of integers, or a mask, which stands for the places where it is true
-// and covers as many dimensions as it has. An empty tensor stands for the whole dimension.
+// indexPut sets or adds values at the places that indices name.
 func indexPut(c *Call) (Run, error) {
-	self, values, list := c.Tensor("selfRef"), c.Tensor("values"), c.Tensors("indices")
+	self, values := c.Tensor("selfRef"), c.Tensor("values")
 	op := kernel.ScatterSet
 	if c.Bool("accumulate") {
 		op = kernel.ScatterAdd
@@ -259,24 +256,7 @@ func indexPut(c *Call) (Run, error) {
 	if op == kernel.ScatterAdd && !kernel.Computes(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
-	if len(list) == 0 {
-		c.Fail(nullPointer, "indices is null or empty")
-	}
-	at := 0
-	for _, t := range list {
-		c.plain(t)
-		c.DType(t, dtype.Int64, dtype.Int32, dtype.Bool)
-		n := 1
-		if t.DType == dtype.Bool {
-			n = t.Rank()
-		}
-		if at+n > self.Rank() {
-			c.Invalid("indices cover more than the %d dimensions of %v", self.Rank(), self)
-		} else if t.DType == dtype.Bool && t.Len() > 0 && !slices.Equal(t.Shape, self.Shape[at:at+n]) {
-			c.Invalid("mask %v must have the sizes of dimensions %d to %d of %v", t, at, at+n-1, self)
-		}
-		at += n
-	}
+	indices := c.subscripts(self)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -284,12 +264,6 @@ func indexPut(c *Call) (Run, error) {
 		if self.Len() == 0 || values.Len() == 0 {
 			return nil
 		}
-		indices := make([]kernel.View, len(list))
-		for i, t := range list {
-			if t.Len() > 0 {
-				indices[i] = t.lined()
-			}
-		}
-		return kernel.PutAt(op, self.View(), values.View(), indices)
+		return kernel.PutAt(op, self.View(), values.View(), indices())
 	}, nil
 }

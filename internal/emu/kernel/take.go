@@ -1,0 +1,210 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// TakeAt is out = from[indices...], the counterpart of PutAt. out has the shape of the
+// result exactly: a mask with another number of true elements is an error.
+func TakeAt(out, from View, indices []View) error {
+	s, err := newSubscript(from, indices)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if !slices.Equal(out.Shape, s.result()) {
+		return fmt.Errorf("kernel: the indices select shape %v, the result has %v", s.result(), out.Shape)
+	}
+	return Take(s.leading(out), from.permuted(s.order), s.lists)
+}
+
+// Take reads the elements of from whose leading coordinates the indices hold, one view for
+// each leading dimension: the counterpart of Put. The indices have one shape, with at least
+// one dimension, which out begins with; the rest of out's shape is that of from's other
+// dimensions.
+func Take(out, from View, indices []View) error {
+	m, shape := len(indices), indices[0].Shape
+	if out.DType != from.DType || out.DType.Size() == 0 {
+		return fmt.Errorf("kernel: cannot take %v elements from %v ones", out.DType, from.DType)
+	}
+	if len(out.Shape) > MaxRank || m > len(from.Shape) || !slices.Equal(out.Shape, slices.Concat(shape, from.Shape[m:])) {
+		return fmt.Errorf("kernel: elements of shape %v cannot be taken from shape %v at %d indices of shape %v", out.Shape, from.Shape, m, shape)
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	offsets, release, err := offsetsOf(from, indices)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rest := make([]int64, len(out.Shape)-len(shape))
+	// All indexed dimensions together are one, of elements one apart; the lists repeat along
+	// the others.
+	flat := View{Data: from.Data, DType: from.DType, Shape: out.Shape, Strides: slices.Concat(make([]int64, len(shape)), from.Strides[m:])}
+	flat.Strides[0] = 1
+	at := View{Data: offsets.Data, DType: dtype.Int64, Shape: out.Shape, Strides: slices.Concat(contiguous(shape), rest)}
+	gather(out, flat, 0, at)
+	return nil
+}
+
+// Pick sets out to the parts of in along axis at the given places, which are in range: out
+// has in's shape but for axis, where it is as long as the list.
+func Pick(out, in View, axis int, at []int64) error {
+	list, release := temporary(dtype.Int64, []int64{int64(len(at))})
+	defer release()
+	copy(list.ints(), at)
+	return Lookup(out, in, axis, list)
+}
+
+// SetInts sets the elements of v in row-major order.
+func SetInts(v View, values []int64) error {
+	whole, release := temporary(dtype.Int64, v.Shape)
+	defer release()
+	copy(whole.ints(), values)
+	return Copy(v, whole)
+}
+
+// Nonzero are the coordinates of the elements of x that are not zero, in row-major order: a
+// list for each dimension.
+func Nonzero(x View) ([][]int64, error) {
+	mask, release := temporary(dtype.Bool, x.Shape)
+	defer release()
+	if err := Map(NotEqual, x.DType, mask, []Input{Of(x), Const(Whole(0))}); err != nil {
+		return nil, err
+	}
+	return coordinates(mask), nil
+}
+
+// coordinates are those of the true elements of a contiguous mask.
+func coordinates(mask View) [][]int64 {
+	places := make([][]int64, len(mask.Shape))
+	for i, b := range mask.bytes() {
+		if b == 0 {
+			continue
+		}
+		for d, s := range mask.Strides {
+			places[d] = append(places[d], int64(i)/s%mask.Shape[d])
+		}
+	}
+	return places
+}
+
+// truePositions are the positions of the true elements of a mask repeated to a shape, in
+// row-major order.
+func truePositions(mask View, shape []int64) ([]int64, error) {
+	whole, release := temporary(dtype.Bool, shape)
+	defer release()
+	if err := Copy(whole, mask); err != nil {
+		return nil, err
+	}
+	at := []int64{}
+	for i, b := range whole.bytes() {
+		if b != 0 {
+			at = append(at, int64(i))
+		}
+	}
+	return at, nil
+}
+
+// Compress gives the elements of x where mask is true, both repeated to shape, in row-major
+// order. into is asked for a vector of that many elements to write them to.
+func Compress(x, mask View, shape []int64, into func(n int64) (View, error)) error {
+	at, err := truePositions(mask, shape)
+	if err != nil {
+		return err
+	}
+	out, err := into(int64(len(at)))
+	if err != nil || len(at) == 0 {
+		return err
+	}
+	if x, err = x.Broadcast(shape); err != nil {
+		return err
+	}
+	return PickFlat(out, x, at)
+}
+
+// Expand sets the elements of into where mask is true to the first elements of source, both
+// in row-major order. A source that is too short is an error, and nothing is written.
+func Expand(into, mask, source View) error {
+	at, err := truePositions(mask, into.Shape)
+	if err != nil || len(at) == 0 {
+		return err
+	}
+	if n := int64(len(at)); n > source.Len() {
+		return fmt.Errorf("kernel: the mask has %d true elements, the source %d", n, source.Len())
+	}
+	return changed(into, func(whole View) error {
+		values, release := temporary(source.DType, source.Shape)
+		defer release()
+		if err := Copy(values, source); err != nil {
+			return err
+		}
+		list, releaseList := temporary(dtype.Int64, []int64{int64(len(at))})
+		defer releaseList()
+		copy(list.ints(), at)
+		return scatter(ScatterSet, whole.line(), values.line().Narrow(0, 0, list.Len()), 0, list)
+	})
+}
+
+// PutFlat sends the elements of source to the positions, in row-major order, that index
+// holds.
+func PutFlat(op ScatterOp, into, index, source View) error {
+	return changed(into, func(whole View) error {
+		values, release := temporary(source.DType, source.Shape)
+		defer release()
+		if err := Copy(values, source); err != nil {
+			return err
+		}
+		at, releaseAt, err := places(index, whole.Len())
+		if err != nil {
+			return err
+		}
+		defer releaseAt()
+		return scatter(op, whole.line(), values.line(), 0, at.line())
+	})
+}
+
+// TakeFlat sets every element of out to that of in at the position, in row-major order, that
+// index holds.
+func TakeFlat(out, in, index View) error {
+	whole, release := temporary(in.DType, in.Shape)
+	defer release()
+	if err := Copy(whole, in); err != nil {
+		return err
+	}
+	return Lookup(out, whole.line(), 0, index)
+}
+
+// PickFlat sets the vector out to the elements of in at the given positions, in row-major
+// order, which are in range.
+func PickFlat(out, in View, at []int64) error {
+	whole, release := temporary(in.DType, in.Shape)
+	defer release()
+	if err := Copy(whole, in); err != nil {
+		return err
+	}
+	return Pick(out, whole.line(), 0, at)
+}
+
+// changed changes a view through a contiguous copy.
+func changed(v View, f func(whole View) error) error {
+	whole, release := temporary(v.DType, v.Shape)
+	defer release()
+	if err := Copy(whole, v); err != nil {
+		return err
+	}
+	if err := f(whole); err != nil {
+		return err
+	}
+	return Copy(v, whole)
+}
+
+// line is a contiguous view as a vector.
+func (v View) line() View {
+	v.Shape, v.Strides = []int64{v.Len()}, []int64{1}
+	return v
+}
