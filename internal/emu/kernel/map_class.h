@@ -89,7 +89,7 @@ static void JOIN(map, S)(const struct map *m, int64_t lo, int64_t hi)
 		}
 	struct cursor cursor = cursor_at(&m->space, lo);
 	for (int64_t n; lo < hi; lo += n) {
-		n = hi - lo < CHUNK ? hi - lo : CHUNK;
+		n = chunk(&cursor, hi - lo);
 		for (int32_t k = 0; k < m->inputs; k++)
 			if (m->in[k].data)
 				in[k] = JOIN(fetch, S)(buffer[k], &m->in[k], &m->space, &cursor, n);

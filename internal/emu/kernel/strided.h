@@ -110,6 +110,15 @@ static inline void scatter(const struct operand *o, const char *src, int32_t siz
 	}
 }
 
+/* How many of the elements left to take at once: a chunk, though not beyond the end of a run
+ * that is worth using where it lies. */
+static inline int64_t chunk(const struct cursor *c, int64_t left)
+{
+	enum { LONG_RUN = 64 };
+	int64_t n = left < CHUNK ? left : CHUNK;
+	return c->left < n && c->left >= LONG_RUN ? c->left : n;
+}
+
 /* The memory of the n elements of o from c on if they lie packed, else NULL. */
 static inline char *packed(const struct operand *o, int32_t size, const struct space *s, const struct cursor *c, int64_t n)
 {
