@@ -217,19 +217,23 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs] {
 		Kernel[CrossEntropyGradArgs]{
 			Name: "composite", Supports: Always[CrossEntropyGradArgs],
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
-				return a.run(st, func(s *steps, dLoss, logProb, labels, dLogits *aclnn.Tensor) {
-					launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: dLogits})
-					s.add(dLogits, s.float(s.compare(&a.CrossEntropyArgs, labels, logProb.Dim(1), true)), -1)
-					counted := s.float(s.counted(&a.CrossEntropyArgs))
-					s.times(dLogits, counted.Unsqueeze(1))
-					// With nothing to average over, divide by one: all gradients are zero anyway.
-					count := s.sum(counted, 0)
-					launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: count, ClipValueMin: aclnn.Float(1), Out: count})
-					launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: dLogits, Other: count})
-					s.times(dLogits, dLoss)
-				})
+				return a.run(st, a.composite)
 			},
 		})
+}
+
+// composite computes the gradient from ordinary operators. A label that is none of the
+// classes has no part in it.
+func (a *CrossEntropyGradArgs) composite(s *steps, dLoss, logProb, labels, dLogits *aclnn.Tensor) {
+	launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: dLogits})
+	s.add(dLogits, s.float(s.compare(&a.CrossEntropyArgs, labels, logProb.Dim(1), true)), -1)
+	counted := s.float(s.counted(&a.CrossEntropyArgs))
+	s.times(dLogits, counted.Unsqueeze(1))
+	// With nothing to average over, divide by one: all gradients are zero anyway.
+	count := s.sum(counted, 0)
+	launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: count, ClipValueMin: aclnn.Float(1), Out: count})
+	launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: dLogits, Other: count})
+	s.times(dLogits, dLoss)
 }
 
 // run brings the tensors into the dtypes that the kernels take, and calls compute.

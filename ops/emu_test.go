@@ -29,23 +29,35 @@ type bench struct {
 // newBench opens device 0 for a test, which must leave nothing behind.
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenches(t, 1)[0]
+}
+
+// newBenches opens n devices.
+func newBenches(t *testing.T, n int) []*bench {
+	t.Helper()
 	rt, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
-	dev, err := rt.Device(0)
-	require.NoError(t, err)
-	st, err := dev.NewStream()
-	require.NoError(t, err)
-	reg, err := ops.NewRegistry(ops.EnvOf(dev))
-	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, st.Synchronize(context.Background())) // the test's context has ended
-		require.NoError(t, reg.Close())
-		require.NoError(t, st.Close())
-		require.NoError(t, dev.Close())
 		require.NoError(t, rt.Close())
 		require.Empty(t, acl.Live())
 	})
-	return &bench{Registry: reg, t: t, st: st}
+	benches := make([]*bench, n)
+	for i := range benches {
+		dev, err := rt.Device(i)
+		require.NoError(t, err)
+		st, err := dev.NewStream()
+		require.NoError(t, err)
+		reg, err := ops.NewRegistry(ops.EnvOf(dev))
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, st.Synchronize(context.Background())) // the test's context has ended
+			require.NoError(t, reg.Close())
+			require.NoError(t, st.Close())
+			require.NoError(t, dev.Close())
+		})
+		benches[i] = &bench{Registry: reg, t: t, st: st}
+	}
+	return benches
 }
 
 // empty makes a tensor for results, filled with a pattern that no result has.
