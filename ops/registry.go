@@ -20,32 +20,34 @@ type Registry struct {
 	templates templates
 
 	// The operators, each with its gradient.
-	Linear           *Op[LinearArgs]
-	LinearGrad       *Op[LinearGradArgs]
-	MatMul           *Op[MatMulArgs]
-	MatMulGrad       *Op[MatMulGradArgs]
-	Embedding        *Op[EmbeddingArgs]
-	EmbeddingGrad    *Op[EmbeddingGradArgs]
-	RMSNorm          *Op[RMSNormArgs]
-	RMSNormGrad      *Op[RMSNormGradArgs]
-	RoPE             *Op[RoPEArgs]
-	RoPEGrad         *Op[RoPEGradArgs]
-	SwiGLU           *Op[SwiGLUArgs]
-	SwiGLUGrad       *Op[SwiGLUGradArgs]
-	Attention        *Op[AttentionArgs]
-	AttentionGrad    *Op[AttentionGradArgs]
-	CrossEntropy     *Op[CrossEntropyArgs]
-	CrossEntropyGrad *Op[CrossEntropyGradArgs]
-	GatedDelta       *Op[GatedDeltaArgs]
-	GatedDeltaGrad   *Op[GatedDeltaGradArgs]
-	DeltaGate        *Op[DeltaGateArgs]
-	DeltaGateGrad    *Op[DeltaGateGradArgs]
-	CausalConv       *Op[CausalConvArgs]
-	CausalConvGrad   *Op[CausalConvGradArgs]
-	GatedNorm        *Op[GatedNormArgs]
-	GatedNormGrad    *Op[GatedNormGradArgs]
-	AdamW            *Op[AdamWArgs]
-	ClipGradNorm     *Op[ClipGradNormArgs]
+	Linear            *Op[LinearArgs]
+	LinearGrad        *Op[LinearGradArgs]
+	MatMul            *Op[MatMulArgs]
+	MatMulGrad        *Op[MatMulGradArgs]
+	GroupedMatmul     *Op[GroupedMatmulArgs]
+	GroupedMatmulGrad *Op[GroupedMatmulGradArgs]
+	Embedding         *Op[EmbeddingArgs]
+	EmbeddingGrad     *Op[EmbeddingGradArgs]
+	RMSNorm           *Op[RMSNormArgs]
+	RMSNormGrad       *Op[RMSNormGradArgs]
+	RoPE              *Op[RoPEArgs]
+	RoPEGrad          *Op[RoPEGradArgs]
+	SwiGLU            *Op[SwiGLUArgs]
+	SwiGLUGrad        *Op[SwiGLUGradArgs]
+	Attention         *Op[AttentionArgs]
+	AttentionGrad     *Op[AttentionGradArgs]
+	CrossEntropy      *Op[CrossEntropyArgs]
+	CrossEntropyGrad  *Op[CrossEntropyGradArgs]
+	GatedDelta        *Op[GatedDeltaArgs]
+	GatedDeltaGrad    *Op[GatedDeltaGradArgs]
+	DeltaGate         *Op[DeltaGateArgs]
+	DeltaGateGrad     *Op[DeltaGateGradArgs]
+	CausalConv        *Op[CausalConvArgs]
+	CausalConvGrad    *Op[CausalConvGradArgs]
+	GatedNorm         *Op[GatedNormArgs]
+	GatedNormGrad     *Op[GatedNormGradArgs]
+	AdamW             *Op[AdamWArgs]
+	ClipGradNorm      *Op[ClipGradNormArgs]
 }
 
 // Option changes a registry in the making.
@@ -63,6 +65,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	}
 	r.Linear, r.LinearGrad = newLinear(r), newLinearGrad(r)
 	r.MatMul, r.MatMulGrad = newMatMul(r), newMatMulGrad(r)
+	r.GroupedMatmul, r.GroupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
 	r.Embedding, r.EmbeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
 	r.RMSNorm, r.RMSNormGrad = newRMSNorm(r), newRMSNormGrad(r)
 	r.RoPE, r.RoPEGrad = newRoPE(r), newRoPEGrad(r)
