@@ -1,0 +1,222 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// comparable are two views as contiguous elements of a common type: float64 if either has
+// floats, else int64.
+func comparable(a, b View) (x, y View, release func(), err error) {
+	key := dtype.Int64
+	if a.DType.IsFloat() || b.DType.IsFloat() {
+		key = dtype.Float64
+	}
+	x, releaseX := temporary(key, a.Shape)
+	y, releaseY := temporary(key, b.Shape)
+	release = func() { releaseX(); releaseY() }
+	if err = Copy(x, a); err == nil {
+		err = Copy(y, b)
+	}
+	if err != nil {
+		release()
+	}
+	return x, y, release, err
+}
+
+// Search sets every element of out to the place in sorted where that of x would keep the
+// order: before the elements equal to it, or after them with right. sorted is a vector, or
+// has the leading dimensions of x, and each row is searched for its own. sorter, if it has
+// data, holds for each place the element that is there in order.
+func Search(out, sorted, x, sorter View, right bool) error {
+	n := sorted.Shape[len(sorted.Shape)-1]
+	rows, at, release, err := comparable(sorted, x)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if sorter.Data != nil && n > 0 {
+		list, releaseList, err := places(sorter, n)
+		if err != nil {
+			return err
+		}
+		defer releaseList()
+		ordered, releaseOrdered := temporary(rows.DType, rows.Shape)
+		defer releaseOrdered()
+		if err := Gather(ordered, rows, len(rows.Shape)-1, list); err != nil {
+			return err
+		}
+		rows = ordered
+	}
+	places := make([]int64, x.Len())
+	perRow := x.Len()
+	if len(sorted.Shape) > 1 {
+		perRow = x.Shape[len(x.Shape)-1]
+	}
+	if rows.DType == dtype.Float64 {
+		search(places, rows.doubles(), at.doubles(), n, perRow, right)
+	} else {
+		search(places, rows.ints(), at.ints(), n, perRow, right)
+	}
+	return SetInts(out, places)
+}
+
+func search[T cmp.Ordered](places []int64, sorted, x []T, n, perRow int64, right bool) {
+	Parallel(int64(len(x)), grain/16, func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			row := sorted[i/perRow*n:][:n]
+			places[i] = int64(sort.Search(int(n), func(k int) bool {
+				c := compareKeys(row[k], x[i])
+				return c > 0 || c == 0 && !right
+			}))
+		}
+	})
+}
+
+// SearchNumber is Search for one number, a float or a whole one, in a vector.
+func SearchNumber(out, sorted View, x Number, float bool, sorter View, right bool) error {
+	d := dtype.Int64
+	if float {
+		d = dtype.Float64
+	}
+	one, release := temporary(d, []int64{})
+	defer release()
+	if err := Fill(one, x); err != nil {
+		return err
+	}
+	return Search(out, sorted, one, sorter, right)
+}
+
+// AnyEqual compares a number with every element of x and joins the answers.
+func AnyEqual(compare Op, join Reduction, compute dtype.Type, out, x View, n Number) error {
+	answers, release := temporary(dtype.Bool, x.Shape)
+	defer release()
+	if x.Len() > 0 {
+		if err := Map(compare, compute, answers, []Input{Of(x), Const(n)}); err != nil {
+			return err
+		}
+	}
+	return Reduce(join, out, answers, axesFrom(0, len(x.Shape)), 0)
+}
+
+// Count adds, for every element of x, 1 or its weight to the place in out that it names. x
+// holds no negative numbers; those beyond out are an error.
+func Count(out, x, weights View) error {
+	if err := Zero(out); err != nil || x.Len() == 0 {
+		return err
+	}
+	at, err := Indices(x)
+	if err != nil {
+		return err
+	}
+	for i, k := range at {
+		if k < 0 || k >= out.Shape[0] {
+			return fmt.Errorf("element %d is %d; the result has places for 0 to %d", i, k, out.Shape[0]-1)
+		}
+	}
+	if weights.Data == nil {
+		return ScatterNumber(ScatterAdd, out, Whole(1), 0, x)
+	}
+	return Scatter(ScatterAdd, out, weights, 0, x)
+}
+
+// Histogram counts the elements of x in bins of equal width from lo to hi, both included.
+// Equal bounds stand for the smallest and the largest element. Elements outside and NaN are
+// not counted.
+func Histogram(out, x View, lo, hi float64) error {
+	values, release := temporary(dtype.Float64, x.Shape)
+	defer release()
+	if err := Copy(values, x); err != nil {
+		return err
+	}
+	all := values.doubles()
+	if lo == hi && len(all) > 0 {
+		lo, hi = slices.Min(all), slices.Max(all)
+	}
+	if math.IsInf(lo, 0) || math.IsInf(hi, 0) || math.IsNaN(lo) || math.IsNaN(hi) {
+		return fmt.Errorf("the bounds %v and %v of the histogram are not finite", lo, hi)
+	}
+	if lo == hi {
+		lo, hi = lo-1, hi+1
+	}
+	counts := make([]int64, out.Len())
+	for _, v := range all {
+		if v >= lo && v <= hi {
+			counts[min(int((v-lo)/(hi-lo)*float64(len(counts))), len(counts)-1)]++
+		}
+	}
+	return SetInts(out, counts)
+}
+
+// Ranked sets value and index to the element among those along axes, and to its place among
+// them in row-major order, that is at some rank of their order. rank is told how many
+// elements there are and how many of them are NaN, which are the last in order. value and
+// index have the shape of the other dimensions; index may lack data.
+func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) error {
+	rest := others(x.Shape, axes)
+	kept := slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return slices.Contains(axes, i) })
+	rows := x.permuted(slices.Concat(kept, axes))
+	whole, release := temporary(x.DType, rows.Shape)
+	defer release()
+	if err := Copy(whole, rows); err != nil {
+		return err
+	}
+	m := View{Shape: rest}.Len()
+	n := whole.Len() / m
+	whole.Shape, whole.Strides = []int64{m, n}, []int64{n, 1}
+	order, releaseOrder := temporary(dtype.Int64, whole.Shape)
+	defer releaseOrder()
+	if err := Order(order, whole, 1, false); err != nil {
+		return err
+	}
+	nans, err := nanCounts(whole)
+	if err != nil {
+		return err
+	}
+	at, releaseAt := temporary(dtype.Int64, []int64{m, 1})
+	defer releaseAt()
+	for i := range m {
+		at.ints()[i] = order.ints()[i*n+rank(n, nans[i])]
+	}
+	chosen, releaseChosen := temporary(x.DType, at.Shape)
+	defer releaseChosen()
+	if err := Gather(chosen, whole, 1, at); err != nil {
+		return err
+	}
+	for _, r := range []struct{ to, from View }{{value, chosen}, {index, at}} {
+		r.from.Shape, r.from.Strides = rest, contiguous(rest)
+		if r.to.Data == nil {
+			continue
+		}
+		if err := Copy(r.to, r.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nanCounts counts the NaN in each row.
+func nanCounts(x View) ([]int64, error) {
+	n := x.Shape[len(x.Shape)-1]
+	counts := make([]int64, x.Len()/n)
+	if !x.DType.IsFloat() {
+		return counts, nil
+	}
+	values, release := temporary(dtype.Float64, x.Shape)
+	defer release()
+	if err := Copy(values, x); err != nil {
+		return nil, err
+	}
+	for i, v := range unsafe.Slice((*float64)(values.Data), x.Len()) {
+		if v != v {
+			counts[int64(i)/n]++
+		}
+	}
+	return counts, nil
+}
