@@ -37,21 +37,25 @@ func (e *limitError) Error() string {
 	return fmt.Sprintf("%d bytes announced, at most %d allowed", e.size, e.limit)
 }
 
-func (l *link) mac(h hash.Hash, count uint64, message []byte) []byte {
+// mac authenticates the pieces of a message.
+func mac(h hash.Hash, count uint64, pieces ...[]byte) []byte {
 	h.Reset()
 	var c [8]byte
 	binary.BigEndian.PutUint64(c[:], count)
 	h.Write(c[:])
-	h.Write(message)
+	for _, p := range pieces {
+		h.Write(p)
+	}
 	return h.Sum(nil)
 }
 
+// send writes a message. The body may be large and go to many ranks: it is not copied.
 func (l *link) send(m *message) error {
-	data := m.append(make([]byte, 8, 8+64+len(m.label)+len(m.body)+sha256.Size))
-	binary.BigEndian.PutUint64(data, uint64(len(data)-8))
-	data = append(data, l.mac(l.out, l.sent, data[8:])...)
+	head := m.appendHead(make([]byte, 8, 64+len(m.label)))
+	binary.BigEndian.PutUint64(head, uint64(len(head)-8+len(m.body)))
+	frame := net.Buffers{head, m.body, mac(l.out, l.sent, head[8:], m.body)}
 	l.sent++
-	_, err := l.conn.Write(data)
+	_, err := frame.WriteTo(l.conn)
 	return err
 }
 
@@ -74,7 +78,7 @@ func (l *link) receive(limit int) (*message, error) {
 	if _, err := io.ReadFull(l.conn, sum[:]); err != nil {
 		return nil, err
 	}
-	if !hmac.Equal(sum[:], l.mac(l.in, l.got, data.Bytes())) {
+	if !hmac.Equal(sum[:], mac(l.in, l.got, data.Bytes())) {
 		return nil, errForged
 	}
 	l.got++
@@ -119,7 +123,8 @@ const (
 	maxBlamed      = 1 << 10
 )
 
-func (m *message) append(b []byte) []byte {
+// appendHead writes everything but the body.
+func (m *message) appendHead(b []byte) []byte {
 	label := m.label[:min(len(m.label), maxLabel)]
 	ranks := m.ranks[:min(len(m.ranks), maxBlamed)]
 	b = append(b, byte(m.kind), m.cause)
@@ -131,7 +136,7 @@ func (m *message) append(b []byte) []byte {
 	for _, r := range ranks {
 		b = binary.BigEndian.AppendUint32(b, uint32(r))
 	}
-	return append(b, m.body...)
+	return b
 }
 
 var errMessage = errors.New("malformed message")

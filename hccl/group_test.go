@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
@@ -466,11 +467,11 @@ func TestForgedFrame(t *testing.T) {
 	member := newLink(c, []byte("secret"), nonce, nonce, false)
 	frame := make(chan []byte, 1)
 	go func() {
-		buf := make([]byte, 4096)
-		n, _ := d.Read(buf)
-		frame <- buf[:n]
+		all, _ := io.ReadAll(d)
+		frame <- all
 	}()
 	require.NoError(t, member.send(&message{kind: contribution, call: 1}))
+	require.NoError(t, c.Close())
 	bytes := <-frame
 	hub = newLink(a, []byte("secret"), nonce, nonce, true)
 	go func() {
@@ -483,28 +484,31 @@ func TestForgedFrame(t *testing.T) {
 	require.ErrorIs(t, err, errForged)
 }
 
+// bytesOf is a message as it is sent.
+func bytesOf(m *message) []byte { return append(m.appendHead(nil), m.body...) }
+
 func TestMessages(t *testing.T) {
 	m := &message{kind: abort, cause: 3, call: 9, budget: time.Second, label: "all-gather", ranks: []int{1, 70000}, body: []byte("body")}
-	got, err := parseMessage(m.append(nil))
+	got, err := parseMessage(bytesOf(m))
 	require.NoError(t, err)
 	assert.Equal(t, m, got)
 	long := &message{kind: failure, label: strings.Repeat("x", 2*maxLabel), ranks: make([]int, 2*maxBlamed)}
-	got, err = parseMessage(long.append(nil))
+	got, err = parseMessage(bytesOf(long))
 	require.NoError(t, err)
 	assert.Len(t, got.label, maxLabel)
 	assert.Len(t, got.ranks, maxBlamed)
-	assert.LessOrEqual(t, len(long.append(nil)), maxMessageHead)
+	assert.LessOrEqual(t, len(bytesOf(long)), maxMessageHead)
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add((&message{kind: contribution, call: 9, label: "x", ranks: []int{1}, body: []byte("body")}).append(nil))
+	f.Add(bytesOf(&message{kind: contribution, call: 9, label: "x", ranks: []int{1}, body: []byte("body")}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseMessage(data)
 		if err != nil {
 			return
 		}
-		again, err := parseMessage(m.append(nil))
+		again, err := parseMessage(bytesOf(m))
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 		if list, err := unpackList(m.body, 3); err == nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -184,5 +186,32 @@ func FuzzFirstHost(f *testing.F) {
 			require.NotEmpty(t, host)
 			require.NotContains(t, host, ",")
 		}
+	})
+}
+
+// Whatever the variables say, the world is refused or possible.
+func FuzzWorldFrom(f *testing.F) {
+	names := []string{
+		"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+		"SLURM_STEP_NODELIST", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "ASCEND_RT_VISIBLE_DEVICES", "RANK_ID", EnvRendezvous,
+	}
+	f.Add("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=h")
+	f.Add("SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_STEP_NODELIST=a[1-2]")
+	f.Add("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 ASCEND_RT_VISIBLE_DEVICES=1,2")
+	f.Fuzz(func(t *testing.T, text string) {
+		vars := map[string]string{}
+		for field := range strings.FieldsSeq(text) {
+			name, value, _ := strings.Cut(field, "=")
+			if slices.Contains(names, name) {
+				vars[name] = value
+			}
+		}
+		w, err := WorldFrom(lookup(vars))
+		if err != nil {
+			var e *EnvError
+			require.ErrorAs(t, err, &e)
+			return
+		}
+		require.NoError(t, w.Check())
 	})
 }
