@@ -1,0 +1,254 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// Transfer is a tensor on its way from or to another rank of a pipeline.
+type Transfer struct {
+	Tensor  *aclnn.Tensor
+	Peer    int // rank in the pipeline's communicator
+	Receive bool
+}
+
+// PeerCommunicator is what a pipeline needs of an HCCL communicator of its stages.
+type PeerCommunicator interface {
+	Rank() int
+	Size() int
+	// Exchange queues transfers as one batch on the stream (HcclBatchSendRecv): within a batch
+	// their order does not matter, so that neighbours which send to each other both get on.
+	Exchange(ctx context.Context, st *acl.Stream, transfers []Transfer) error
+}
+
+// Stage computes a rank's part of a pipelined model. Both calls queue work and do not wait.
+type Stage interface {
+	// Forward computes a micro-batch from in to out. The first stage gets nil for in and takes
+	// its own data; the last gets nil for out and takes the loss. in stays as it is until
+	// Backward of the same micro-batch has been queued; out must not be used after Forward.
+	Forward(ctx context.Context, st *acl.Stream, micro int, in, out *aclnn.Tensor) error
+	// Backward computes from dOut, the gradient of out, that of in into dIn, and adds up the
+	// gradients of the parameters. dOut is nil in the last stage, dIn in the first.
+	Backward(ctx context.Context, st *acl.Stream, micro int, dOut, dIn *aclnn.Tensor) error
+}
+
+// Pipeline runs the stages of a model, one per rank, with the schedule 1F1B: each rank first
+// takes as many micro-batches forward as there are stages behind it, then goes one forward
+// and one backward in turn, and empties the pipe at the end. Of stage s of n, n − s inputs are
+// alive at most, however many micro-batches there are.
+type Pipeline struct {
+	comm  PeerCommunicator
+	dt    aclnn.DType
+	shape []int64
+}
+
+// NewPipeline makes a pipeline whose stages hand on tensors of one dtype and shape: the
+// activations of a micro-batch. comm may be nil for one stage.
+func NewPipeline(comm PeerCommunicator, dt aclnn.DType, shape ...int64) *Pipeline {
+	return &Pipeline{comm: comm, dt: dt, shape: shape}
+}
+
+// place is the stage of this rank and how many there are.
+func (p *Pipeline) place() (stage, stages int) {
+	if p.comm == nil {
+		return 0, 1
+	}
+	return p.comm.Rank(), p.comm.Size()
+}
+
+// move is the kind of an action.
+type move int
+
+const (
+	forward move = iota
+	backward
+	exchange
+)
+
+// action is one step of a rank's program: a computation, or a batch of transfers.
+type action struct {
+	move  move
+	micro int // of a computation
+	batch []link
+}
+
+// link is a transfer of a schedule: the activation of a micro-batch to the next stage, or its
+// gradient to the previous one.
+type link struct {
+	move    move // forward or backward
+	micro   int
+	receive bool
+}
+
+// schedule is the program of a stage. Transfers that neighbours make in opposite directions
+// at the same time are in one batch: as separate calls on a stream they would wait for each
+// other.
+func schedule(stage, stages, micros int) (program []action) {
+	first, last := stage == 0, stage == stages-1
+	transfer := func(list ...link) {
+		var batch []link
+		for _, l := range list {
+			// Activations come from the previous stage, gradients from the next.
+			upstream := l.receive == (l.move == forward)
+			if l.micro < micros && !(upstream && first) && !(!upstream && last) {
+				batch = append(batch, l)
+			}
+		}
+		if len(batch) > 0 {
+			program = append(program, action{move: exchange, batch: batch})
+		}
+	}
+	compute := func(m move, micro int) { program = append(program, action{move: m, micro: micro}) }
+
+	ahead := min(stages-stage-1, micros)
+	for i := range ahead {
+		transfer(link{forward, i, true})
+		compute(forward, i)
+		transfer(link{forward, i, false})
+	}
+	if ahead < micros {
+		transfer(link{forward, ahead, true})
+	}
+	for i := range micros - ahead {
+		compute(forward, ahead+i)
+		transfer(link{forward, ahead + i, false}, link{backward, i, true})
+		compute(backward, i)
+		transfer(link{backward, i, false}, link{forward, ahead + i + 1, true})
+	}
+	for i := micros - ahead; i < micros; i++ {
+		transfer(link{backward, i, true})
+		compute(backward, i)
+		transfer(link{backward, i, false})
+	}
+	return program
+}
+
+// Run takes micros micro-batches forward and backward through the pipeline. All ranks call it
+// with the same number. It queues work and waits only where the communicator does. After an
+// error the other ranks' transfers no longer match, and the communicator is to be closed.
+func (p *Pipeline) Run(ctx context.Context, st *acl.Stream, micros int, stage Stage) error {
+	if micros < 1 {
+		return fmt.Errorf("pipeline: %w", invalid("%d micro-batches", micros))
+	}
+	at, stages := p.place()
+	r := &pipelineRun{
+		p: p, ctx: ctx, st: st, stage: stage, at: at, last: at == stages-1,
+		inputs: map[int]*aclnn.Tensor{}, outputs: map[int]*aclnn.Tensor{},
+		dInputs: map[int]*aclnn.Tensor{}, dOutputs: map[int]*aclnn.Tensor{},
+	}
+	var err error
+	for _, a := range schedule(at, stages, micros) {
+		if err = r.do(a); err != nil {
+			err = fmt.Errorf("pipeline: stage %d of %d: %w", at, stages, err)
+			break
+		}
+	}
+	return errors.Join(err, r.free())
+}
+
+// pipelineRun holds the tensors of one Run, by micro-batch.
+type pipelineRun struct {
+	p                                  *Pipeline
+	ctx                                context.Context
+	st                                 *acl.Stream
+	stage                              Stage
+	at                                 int
+	last                               bool
+	inputs, outputs, dInputs, dOutputs map[int]*aclnn.Tensor
+}
+
+func (r *pipelineRun) do(a action) error {
+	switch a.move {
+	case forward:
+		out, err := r.make(r.outputs, a.micro, !r.last)
+		if err == nil {
+			err = r.stage.Forward(r.ctx, r.st, a.micro, r.inputs[a.micro], out)
+		}
+		if err != nil {
+			return fmt.Errorf("forward of micro-batch %d: %w", a.micro, err)
+		}
+		return nil
+	case backward:
+		dIn, err := r.make(r.dInputs, a.micro, r.at > 0)
+		if err == nil {
+			err = r.stage.Backward(r.ctx, r.st, a.micro, r.dOutputs[a.micro], dIn)
+		}
+		if err != nil {
+			return fmt.Errorf("backward of micro-batch %d: %w", a.micro, err)
+		}
+		return errors.Join(r.drop(r.inputs, a.micro), r.drop(r.dOutputs, a.micro))
+	}
+	return r.exchange(a.batch)
+}
+
+// exchange queues a batch, and frees in stream order what it has sent.
+func (r *pipelineRun) exchange(batch []link) error {
+	var transfers []Transfer
+	for _, l := range batch {
+		t := Transfer{Receive: l.receive}
+		var err error
+		switch {
+		case l.move == forward && l.receive:
+			t.Peer = r.at - 1
+			t.Tensor, err = r.make(r.inputs, l.micro, true)
+		case l.move == forward:
+			t.Peer, t.Tensor = r.at+1, r.outputs[l.micro]
+		case l.receive:
+			t.Peer = r.at + 1
+			t.Tensor, err = r.make(r.dOutputs, l.micro, true)
+		default:
+			t.Peer, t.Tensor = r.at-1, r.dInputs[l.micro]
+		}
+		if err != nil {
+			return err
+		}
+		transfers = append(transfers, t)
+	}
+	if err := r.p.comm.Exchange(r.ctx, r.st, transfers); err != nil {
+		return fmt.Errorf("exchange with the neighbours: %w", err)
+	}
+	var errs []error
+	for _, l := range batch {
+		switch {
+		case l.receive:
+		case l.move == forward:
+			errs = append(errs, r.drop(r.outputs, l.micro))
+		default:
+			errs = append(errs, r.drop(r.dInputs, l.micro))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// make allocates a tensor of a micro-batch, or is nil where the pipeline ends.
+func (r *pipelineRun) make(in map[int]*aclnn.Tensor, micro int, wanted bool) (*aclnn.Tensor, error) {
+	if !wanted {
+		return nil, nil
+	}
+	t, err := aclnn.New(r.st, r.p.dt, r.p.shape...)
+	if err == nil {
+		in[micro] = t
+	}
+	return t, err
+}
+
+func (r *pipelineRun) drop(in map[int]*aclnn.Tensor, micro int) error {
+	t := in[micro]
+	delete(in, micro)
+	return t.Close()
+}
+
+// free returns what an error has left behind.
+func (r *pipelineRun) free() error {
+	var errs []error
+	for _, set := range []map[int]*aclnn.Tensor{r.inputs, r.outputs, r.dInputs, r.dOutputs} {
+		for _, t := range set {
+			errs = append(errs, t.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
