@@ -128,6 +128,19 @@ func (r *Runtime) capturing(t *Thread, function string, h uint64) (*Stream, uint
 	return s, 0
 }
 
+// underWay is the capture that a stream is part of.
+func (r *Runtime) underWay(t *Thread, function string, h uint64) (*Stream, *capture, uint64) {
+	s, code := r.capturing(t, function, h)
+	if s == nil {
+		return nil, nil, code
+	}
+	c := s.capture.Load()
+	if c == nil {
+		return nil, nil, t.Fail(streamNotCaptured, "EE1016: %s: the stream is not capturing", function)
+	}
+	return s, c, 0
+}
+
 func (r *Runtime) beginCapture(t *Thread, a []uint64) uint64 {
 	const function = "aclmdlRICaptureBegin"
 	mode := int32(a[1])
@@ -157,14 +170,11 @@ func (r *Runtime) endCapture(t *Thread, a []uint64) uint64 {
 	if a[1] == 0 {
 		return t.null(function, "modelRI")
 	}
-	s, code := r.capturing(t, function, a[0])
-	if s == nil {
+	s, c, code := r.underWay(t, function, a[0])
+	if c == nil {
 		return code
 	}
-	c := s.capture.Load()
 	switch {
-	case c == nil:
-		return t.Fail(streamNotCaptured, "EE1016: %s: the stream is not capturing", function)
 	case c.origin != s:
 		return t.Fail(captureUnmatched, "EE1016: %s: the capture began on another stream", function)
 	case c.mode != captureRelaxed && c.thread != t:
@@ -315,13 +325,9 @@ func (s *Stream) spoil() {
 
 func (r *Runtime) beginTaskGroup(t *Thread, a []uint64) uint64 {
 	const function = "aclmdlRICaptureTaskGrpBegin"
-	s, code := r.capturing(t, function, a[0])
-	if s == nil {
-		return code
-	}
-	c := s.capture.Load()
+	s, c, code := r.underWay(t, function, a[0])
 	if c == nil {
-		return t.Fail(streamNotCaptured, "EE1016: %s: the stream is not capturing", function)
+		return code
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,13 +343,9 @@ func (r *Runtime) endTaskGroup(t *Thread, a []uint64) uint64 {
 	if a[1] == 0 {
 		return t.null(function, "handle")
 	}
-	s, code := r.capturing(t, function, a[0])
-	if s == nil {
-		return code
-	}
-	c := s.capture.Load()
+	s, c, code := r.underWay(t, function, a[0])
 	if c == nil {
-		return t.Fail(streamNotCaptured, "EE1016: %s: the stream is not capturing", function)
+		return code
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
