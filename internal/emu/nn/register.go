@@ -9,7 +9,7 @@ import (
 
 // implementations are the operators of every family. A family is a table in its file.
 var implementations = collect(attentionTable, unary, binaries, activations, moving, filling, reductions, cumulatives, foreachTable, matmulTable, formatTable, groupedTable,
-	norms, softmaxes, gatedUnits, rotary, embeddings, losses, pointwiseLosses, likelihoods, optimizers, indexing, orderings, triangularSystems, reading, writing, uniques, searches)
+	norms, softmaxes, gatedUnits, rotary, embeddings, losses, pointwiseLosses, likelihoods, optimizers, indexing, orderings, triangularSystems, reading, writing, uniques, searches, inferenceTable)
 
 func collect(tables ...table) map[string]Prepare {
 	all := make(map[string]Prepare)

@@ -1,0 +1,101 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Inference is one sequence of attention whose statistics nobody keeps: Max and Sum of the
+// Attention are not set.
+type Inference struct {
+	Attention
+	// Pages, if not nil, names the blocks of the cache that hold the sequence, in order: Key,
+	// Value and KeyRope are then caches [blocks, heads, block tokens, dim], of which the first
+	// Tokens tokens are attended to.
+	Pages  []int64
+	Tokens int64
+	// LogSumExp, if it has data, gets the logarithm of the sum of the exponentials of each
+	// row's scores: float32 [heads, rows].
+	LogSumExp View
+}
+
+// Infer computes Out, and LogSumExp where wanted, of every sequence.
+func Infer(items []Inference) error {
+	c := newChain()
+	plain := make([]Attention, len(items))
+	for i := range items {
+		it := &items[i]
+		a := it.Attention
+		if it.Pages != nil {
+			for _, v := range []*View{&a.Key, &a.Value, &a.KeyRope} {
+				if v.Shape != nil && c.err == nil {
+					*v, c.err = c.joined(*v, it.Pages, it.Tokens)
+				}
+			}
+		}
+		stats := []int64{a.Query.Shape[0], a.Query.Shape[1], AttentionStatCopies}
+		a.Max, a.Sum = c.temp(stats), c.temp(stats)
+		plain[i] = a
+	}
+	if c.err == nil {
+		c.err = FlashAttention(plain)
+	}
+	for i, a := range plain {
+		if to := items[i].LogSumExp; to.Data != nil && a.Query.Len() > 0 {
+			log := c.temp(to.Shape)
+			c.set(log, Log, nil, Of(a.Sum.Select(2, 0)))
+			c.set(to, Add, []Number{Real(1)}, Of(log), Of(a.Max.Select(2, 0)))
+		}
+	}
+	return c.end()
+}
+
+// joined copies the first tokens of a sequence out of the blocks of a cache.
+func (c *chain) joined(cache View, pages []int64, tokens int64) (View, error) {
+	block := cache.Shape[2]
+	v, release := temporary(cache.DType, []int64{cache.Shape[1], tokens, cache.Shape[3]})
+	c.release = append(c.release, release)
+	for at := int64(0); at < tokens; at += block {
+		k := at / block
+		if k >= int64(len(pages)) {
+			return v, fmt.Errorf("%d tokens need %d blocks of %d, the block table has %d", tokens, (tokens+block-1)/block, block, len(pages))
+		}
+		if p := pages[k]; p < 0 || p >= cache.Shape[0] {
+			return v, fmt.Errorf("block %d of the sequence is %d; the cache has blocks 0 to %d", k, p, cache.Shape[0]-1)
+		}
+		n := min(block, tokens-at)
+		if err := Copy(v.Narrow(1, at, n), cache.Select(0, pages[k]).Narrow(1, 0, n)); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// Merge joins two results of attention over different keys, as ring attention does: each
+// with its largest score and the sum of exponentials, in all copies. out, max and sum may be
+// the first result's own memory. Results are [..., dim]; the statistics broadcast to them in
+// their first copy.
+func Merge(out, max, sum View, a, b [3]View) error {
+	c := newChain(out)
+	c.compute = dtype.Float32
+	most, scaleA, scaleB, total := c.temp(max.Shape), c.temp(max.Shape), c.temp(max.Shape), c.temp(max.Shape)
+	c.set(most, Max, nil, Of(a[1]), Of(b[1]))
+	for _, s := range []struct{ to, max, sum View }{{scaleA, a[1], a[2]}, {scaleB, b[1], b[2]}} {
+		c.sub(s.to, s.max, most)
+		c.set(s.to, Exp, nil, Of(s.to))
+		c.mul(s.to, s.to, s.sum)
+	}
+	c.set(total, Add, []Number{Real(1)}, Of(scaleA), Of(scaleB))
+	last := len(max.Shape) - 1
+	for _, s := range []View{scaleA, scaleB} {
+		c.set(s, Div, nil, Of(s), Of(total))
+	}
+	joined := c.temp(out.Shape)
+	c.mul(joined, a[0], scaleA.Narrow(last, 0, 1))
+	c.addTimes(joined, joined, 1, b[0], scaleB.Narrow(last, 0, 1))
+	c.set(out, Identity, nil, Of(joined))
+	c.set(max, Identity, nil, Of(most))
+	c.set(sum, Identity, nil, Of(total))
+	return c.end()
+}
