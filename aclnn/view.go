@@ -1,10 +1,6 @@
 package aclnn
 
-import (
-	"fmt"
-
-	"github.com/goascend/cann/internal/dtype"
-)
+import "fmt"
 
 // view copies the descriptor without ownership.
 func (t *Tensor) view() Tensor {
@@ -45,7 +41,7 @@ func (t *Tensor) reshape(shape []int64) {
 	if t.err != nil {
 		return
 	}
-	if !t.Contiguous() {
+	if !t.Contiguous() || t.Format() == FractalNZ {
 		t.fail("%v cannot be reshaped without a copy", t)
 		return
 	}
@@ -82,6 +78,7 @@ func (t *Tensor) reshape(shape []int64) {
 func (t *Tensor) Transpose(i, j int) *Tensor {
 	v := t.view()
 	i, j = v.axis(i), v.axis(j)
+	v.keepTiles(i != j && min(i, j) < v.Rank()-2, "exchange axes before the last two")
 	if v.err == nil {
 		d, s := &v.desc.Dims, &v.desc.Strides
 		d[i], d[j] = d[j], d[i]
@@ -93,12 +90,16 @@ func (t *Tensor) Transpose(i, j int) *Tensor {
 // Permute views the tensor with its axes in the given order.
 func (t *Tensor) Permute(axes ...int) *Tensor {
 	v := t.view()
+	v.keepTiles(true, "permute axes")
 	v.permute(t, axes)
 	return &v
 }
 
 func (t *Tensor) permute(from *Tensor, axes []int) {
 	var seen [MaxRank]bool
+	if t.err != nil {
+		return
+	}
 	if len(axes) != t.Rank() {
 		t.fail("%d axes for %v", len(axes), t)
 		return
@@ -141,8 +142,13 @@ func (t *Tensor) slice(axis int, start, end, step int64) {
 		t.fail("slice %d:%d:%d is out of range for axis %d of %v", start, end, step, i, t)
 		return
 	}
+	length := (end - start + step - 1) / step
+	if t.Format() == FractalNZ {
+		t.sliceNZ(i, start, length, step)
+		return
+	}
 	t.desc.Offset += start * t.desc.Strides[i]
-	t.desc.Dims[i] = (end - start + step - 1) / step
+	t.desc.Dims[i] = length
 	t.desc.Strides[i] *= step
 }
 
@@ -206,6 +212,13 @@ func (t *Tensor) Select(axis int, index int64) *Tensor {
 }
 
 func (t *Tensor) drop(i int) {
+	if t.keepTiles(i >= t.Rank()-2, "drop one of the last two axes"); t.err != nil {
+		return
+	}
+	if t.Format() == FractalNZ {
+		copy(t.desc.Storage[i:], t.desc.Storage[i+1:])
+		t.desc.StorageRank--
+	}
 	copy(t.desc.Dims[i:], t.desc.Dims[i+1:])
 	copy(t.desc.Strides[i:], t.desc.Strides[i+1:])
 	t.desc.Rank--
@@ -222,6 +235,14 @@ func (t *Tensor) Unsqueeze(axis int) *Tensor {
 	if axis < 0 || axis > n || n == MaxRank {
 		v.fail("axis %d cannot be added to %v", axis, t)
 		return &v
+	}
+	if v.keepTiles(axis > n-2 || n+3 > MaxRank, "add this axis"); v.err != nil {
+		return &v
+	}
+	if v.Format() == FractalNZ {
+		copy(v.desc.Storage[axis+1:], t.desc.Storage[axis:n+2])
+		v.desc.Storage[axis] = 1
+		v.desc.StorageRank++
 	}
 	copy(v.desc.Dims[axis+1:], t.desc.Dims[axis:n])
 	copy(v.desc.Strides[axis+1:], t.desc.Strides[axis:n])
@@ -251,6 +272,7 @@ func (t *Tensor) Squeeze(axis int) *Tensor {
 // size one repeat without memory (stride 0). Such a view must not be written.
 func (t *Tensor) Expand(shape ...int64) *Tensor {
 	v := t.view()
+	v.keepTiles(true, "be expanded")
 	v.expand(t, shape)
 	return &v
 }
@@ -275,59 +297,4 @@ func (t *Tensor) expand(from *Tensor, shape []int64) {
 		t.desc.Dims[i], t.desc.Strides[i] = d, stride
 	}
 	t.desc.Rank = uint8(len(shape))
-}
-
-// AsNZ describes the memory as FRACTAL_NZ storage of this shape: the last two dimensions
-// [K, N] are stored as [N1, K1, 16, C0] tiles, C0 being 32 bytes of elements, zero padded.
-// It converts nothing; the buffer must hold the padded size (NZBytes). The logical shape
-// and strides stay, as CANN wants them.
-func (t *Tensor) AsNZ() *Tensor {
-	v := t.view()
-	v.asNZ()
-	return &v
-}
-
-func (t *Tensor) asNZ() {
-	if t.err != nil {
-		return
-	}
-	r := t.Rank()
-	c0 := NZBlock(t.DType())
-	if r < 2 || r+2 > MaxRank || c0 == 0 || !t.Contiguous() || t.desc.Offset != 0 {
-		t.fail("%v cannot be FRACTAL_NZ: it takes 2 to %d dimensions, contiguous from offset 0, of an 8-, 16- or 32-bit dtype", t, MaxRank-2)
-		return
-	}
-	if need := NZBytes(t.DType(), t.desc.Dims[:r]...); t.buf != nil && need > t.buf.Size() {
-		t.fail("%v as FRACTAL_NZ needs %d bytes, the buffer has %d", t, need, t.buf.Size())
-		return
-	}
-	k, n := t.desc.Dims[r-2], t.desc.Dims[r-1]
-	copy(t.desc.Storage[:], t.desc.Dims[:r-2])
-	copy(t.desc.Storage[r-2:], []int64{(n + c0 - 1) / c0, (k + 15) / 16, 16, c0})
-	t.desc.StorageRank = uint8(r + 2)
-	t.desc.Format = int16(dtype.FractalNZ)
-}
-
-// NZBlock is C0, the columns of a FRACTAL_NZ tile: 32 bytes of elements. 0 for a dtype that
-// has no NZ form.
-func NZBlock(dt DType) int64 {
-	switch dt.Size() {
-	case 1, 2, 4:
-		return int64(32 / dt.Size())
-	}
-	return 0
-}
-
-// NZBytes is the size of the FRACTAL_NZ storage of a shape of at least two dimensions.
-func NZBytes(dt DType, shape ...int64) int {
-	r := len(shape)
-	c0 := NZBlock(dt)
-	if r < 2 || c0 == 0 {
-		return 0
-	}
-	n := (shape[r-1] + c0 - 1) / c0 * c0 * ((shape[r-2] + 15) / 16 * 16)
-	for _, d := range shape[:r-2] {
-		n *= d
-	}
-	return dt.Bytes(int(n))
 }

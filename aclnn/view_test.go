@@ -74,3 +74,38 @@ func TestNZ(t *testing.T) {
 	require.Equal(t, int64(32), NZBlock(Int8))
 	require.Equal(t, "float16[3,20,30]FRACTAL_NZ", x.String())
 }
+
+// TestViewsOfNZ: views that tiles can express move address and storage with them, others are
+// refused.
+func TestViewsOfNZ(t *testing.T) {
+	d, _, err := describe(Float16, []int64{3, 20, 30})
+	require.NoError(t, err)
+	x := (&Tensor{desc: d}).AsNZ()
+	const matrix = 2 * 2 * 16 * 16
+	for name, c := range map[string]struct {
+		view           *Tensor
+		shape, storage []int64
+		address        uint64
+	}{
+		"transpose":   {x.Transpose(-1, 1), []int64{3, 30, 20}, []int64{3, 2, 2, 16, 16}, 0},
+		"same axis":   {x.Transpose(0, 0), []int64{3, 20, 30}, []int64{3, 2, 2, 16, 16}, 0},
+		"select":      {x.Select(0, 2), []int64{20, 30}, []int64{2, 2, 16, 16}, 2 * 2 * matrix},
+		"narrow":      {x.Narrow(0, 1, 2), []int64{2, 20, 30}, []int64{2, 2, 2, 16, 16}, 2 * matrix},
+		"of a swap":   {x.Transpose(1, 2).Select(0, 1), []int64{30, 20}, []int64{2, 2, 16, 16}, 2 * matrix},
+		"unsqueeze":   {x.Unsqueeze(0), []int64{1, 3, 20, 30}, []int64{1, 3, 2, 2, 16, 16}, 0},
+		"squeeze":     {x.Unsqueeze(1).Squeeze(1), []int64{3, 20, 30}, []int64{3, 2, 2, 16, 16}, 0},
+		"behind ones": {x.Unsqueeze(0).Narrow(1, 2, 1), []int64{1, 1, 20, 30}, []int64{1, 1, 2, 2, 16, 16}, 2 * 2 * matrix},
+	} {
+		require.NoError(t, c.view.Err(), name)
+		require.Equal(t, c.shape, c.view.Shape(), name)
+		require.Equal(t, c.storage, c.view.StorageShape(), name)
+		require.Equal(t, c.address, c.view.Address(), name)
+	}
+	for name, v := range map[string]*Tensor{
+		"reshape": x.Reshape(60, 30), "batch": x.Transpose(0, 1), "permute": x.Permute(0, 2, 1), "rows": x.Narrow(1, 0, 16),
+		"column": x.Select(2, 0), "step": x.Slice(0, 0, 3, 2), "row axis": x.Unsqueeze(2), "expand": x.Expand(2, 3, 20, 30),
+		"a part of each": x.Unsqueeze(1).Narrow(1, 0, 0).Unsqueeze(0).Reshape(1), "inner batch": x.Unsqueeze(1).Slice(1, 0, 1, 1),
+	} {
+		require.Error(t, v.Err(), name)
+	}
+}
