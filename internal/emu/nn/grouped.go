@@ -190,8 +190,11 @@ func (g *grouped) checkLayout() {
 		}
 	}
 	g.transposedX, g.transposedWeight = g.x[0].swapped(), g.weight[0].swapped()
+	if one := g.x[0]; g.groupType == groupSum && one.Dim(-1) == 1 && one.Dim(-2) == 1 {
+		g.transposedX = true // one element lies in either order; this groupType wants the swapped one
+	}
 	for _, t := range g.x {
-		if t.swapped() != g.transposedX {
+		if t.swapped() != g.transposedX && t.Len() > 1 {
 			g.Invalid("%v and %v: all tensors of x must be transposed, or none", g.x[0], t)
 		}
 	}
