@@ -14,13 +14,13 @@ import (
 // addends and, over j, of Scale[r, j] · (X[Index[r, j]] + Bias[Group[r, j]]). The sums are
 // fp32.
 type Combination struct {
-	X       View    // [rows of X, width], float32, float16 or bfloat16
-	Choices int64   // terms per row
-	Index   []int64 // [rows, Choices]; a negative one leaves its term out
-	Scale   View    // [rows, Choices]; without data every term counts once
-	Bias    View    // [groups, width]; may have no data
-	Group   []int64 // [rows, Choices], with Bias
-	Addends []View  // at most two, like the result; one may have no data
+	X       View      // [rows of X, width], float32, float16 or bfloat16
+	Choices int64     // terms per row
+	Index   []int64   // [rows, Choices]; a negative one leaves its term out
+	Scale   []float32 // [rows, Choices]; nil for ones
+	Bias    View      // [groups, width]; may have no data
+	Group   []int64   // [rows, Choices], with Bias
+	Addends []View    // at most two, like the result; one may have no data
 }
 
 // rows is the number of rows of the result.
@@ -70,13 +70,14 @@ type combinePlan struct {
 }
 
 func (c *Combination) plan(result View) (*combinePlan, error) {
-	width := c.X.Shape[1]
-	if len(result.Shape) != 2 || result.Shape[0] != c.rows() || result.Shape[1] != width {
+	width := c.X.Shape[len(c.X.Shape)-1]
+	if n := len(result.Shape); n < 2 || result.Shape[n-1] != width || result.Len() != c.rows()*width {
 		return nil, fmt.Errorf("kernel: %d rows of %d terms of %v have no result of shape %v", c.rows(), c.Choices, c.X.Shape, result.Shape)
 	}
+	rows := c.X.Len() / max(width, 1)
 	for i, k := range c.Index {
-		if k >= c.X.Shape[0] {
-			return nil, fmt.Errorf("row index %d at position %d is out of range for %d rows", k, i, c.X.Shape[0])
+		if k >= rows {
+			return nil, fmt.Errorf("row index %d at position %d is out of range for %d rows", k, i, rows)
 		}
 	}
 	p := &combinePlan{rows: c.rows(), work: max(c.Choices*width, 1)}
@@ -92,10 +93,10 @@ func (c *Combination) plan(result View) (*combinePlan, error) {
 			}
 		}
 	}
-	if err == nil && c.Scale.Data != nil {
-		scale := p.temporary(dtype.Float32, c.Scale.Shape)
+	if c.Scale != nil {
+		scale := p.temporary(dtype.Float32, []int64{int64(len(c.Scale))})
+		copy(scale.floats(), c.Scale)
 		p.c.scale = (*C.float)(scale.Data)
-		err = Copy(scale, c.Scale)
 	}
 	if err != nil {
 		p.end()
@@ -124,20 +125,29 @@ func (p *combinePlan) input(v View) (C.struct_operand, error) {
 	if !slices.Contains([]dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}, v.DType) {
 		return C.struct_operand{}, fmt.Errorf("kernel: rows of %v cannot be combined", v.DType)
 	}
-	if v.Strides[1] == 1 || v.Shape[1] == 1 {
-		return operand(v.Data, v.DType, v.Strides), nil
+	if step, ok := v.rowStep(); ok {
+		return operand(v.Data, v.DType, []int64{step}), nil
 	}
 	whole := p.temporary(v.DType, v.Shape)
-	return operand(whole.Data, whole.DType, whole.Strides), Copy(whole, v)
+	return operand(whole.Data, whole.DType, []int64{v.Shape[len(v.Shape)-1]}), Copy(whole, v)
 }
 
 // row is the result as packed rows: its own memory, or rows that finish copies.
 func (p *combinePlan) row(out View) C.struct_operand {
 	p.out = out
-	if out.Strides[1] != 1 && out.Shape[1] != 1 {
-		p.out = p.temporary(out.DType, out.Shape)
+	step, ok := out.rowStep()
+	if !ok {
+		p.out, step = p.temporary(out.DType, out.Shape), out.Shape[len(out.Shape)-1]
 	}
-	return operand(p.out.Data, p.out.DType, p.out.Strides)
+	return operand(p.out.Data, p.out.DType, []int64{step})
+}
+
+// rowStep is the distance of neighbouring rows of the last dimension; it fails unless rows
+// lie packed and equally far apart.
+func (v View) rowStep() (step int64, ok bool) {
+	n := len(v.Shape) - 1
+	shape, strides := merged(View{Shape: v.Shape[:n], Strides: v.Strides[:n]})
+	return strides[0], len(shape) == 1 && (v.Strides[n] == 1 || v.Shape[n] == 1)
 }
 
 func (p *combinePlan) run(f func(lo, hi C.int64_t)) {
@@ -155,4 +165,12 @@ func (p *combinePlan) end() {
 	for _, f := range p.release {
 		f()
 	}
+}
+
+// Rows sets row i of out to row places[i] of x, of any type.
+func Rows(out, x View, places []int64) error {
+	at, release := temporary(dtype.Int64, []int64{int64(len(places)), 1})
+	defer release()
+	copy(at.ints(), places)
+	return Gather(out, x, 0, at)
 }

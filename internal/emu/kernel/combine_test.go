@@ -47,7 +47,10 @@ func TestCombination(t *testing.T) {
 					view := func(v []float64, shape ...int64) kernel.View { return kerneltest.New(t, d, l, shape, v) }
 					c := kernel.Combination{X: view(x, rows, width), Choices: choices, Index: index}
 					if full {
-						c.Bias, c.Group, c.Scale = view(bias, groups, width), group, view(scale, tokens, choices)
+						c.Bias, c.Group = view(bias, groups, width), group
+						for _, s := range scale {
+							c.Scale = append(c.Scale, float32(s))
+						}
 						c.Addends = []kernel.View{view(add, tokens, width), view(add, tokens, width)}
 					}
 					var first []float64

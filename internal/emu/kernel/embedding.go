@@ -41,9 +41,8 @@ func EmbeddingGrad(out, grad, index View, padding int64, byFrequency bool) error
 	}
 	width := grad.Shape[len(grad.Shape)-1]
 	rows := View{Data: grad.Data, DType: grad.DType, Shape: []int64{grad.Len() / width, width}}
-	leading, strides := merged(View{Shape: grad.Shape[:len(grad.Shape)-1], Strides: grad.Strides[:len(grad.Shape)-1]})
-	rows.Strides = []int64{strides[0], grad.Strides[len(grad.Shape)-1]}
-	if len(leading) > 1 {
+	step, ok := grad.rowStep()
+	if rows.Strides = []int64{step, 1}; !ok {
 		whole, release := temporary(grad.DType, grad.Shape)
 		defer release()
 		if err := Copy(whole, grad); err != nil {

@@ -11,9 +11,13 @@ func Softmax(out, x View, axis int) error {
 func LogSoftmax(out, x View, axis int) error {
 	c := newChain(x)
 	axes := []int{axis}
-	lse, shifted := c.temp(others(x.Shape, axes)), c.temp(x.Shape)
-	c.reduce(ReduceLogSumExp, lse, x, axes, 0)
-	c.sub(shifted, x, kept(lse, len(x.Shape), axes))
+	most, lse := c.temp(others(x.Shape, axes)), c.temp(others(x.Shape, axes))
+	shifted := c.temp(x.Shape)
+	// The maximum goes first: next to a large one the logarithm would be lost.
+	c.reduce(ReduceMax, most, x, axes, 0)
+	c.sub(shifted, x, kept(most, len(x.Shape), axes))
+	c.reduce(ReduceLogSumExp, lse, shifted, axes, 0)
+	c.sub(shifted, shifted, kept(lse, len(x.Shape), axes))
 	c.set(out, Identity, nil, Of(shifted))
 	return c.end()
 }

@@ -106,3 +106,32 @@ func (v View) last(axis int) View {
 	v.Shape, v.Strides = move(v.Shape), move(v.Strides)
 	return v
 }
+
+// StableOrder is the places of keys in ascending order, equal ones in theirs.
+func StableOrder(keys []int64) []int64 {
+	order := make([]int64, len(keys))
+	if len(keys) == 0 {
+		return order
+	}
+	lo, hi := slices.Min(keys), slices.Max(keys)
+	if hi-lo > int64(4*len(keys))+1024 || hi-lo < 0 { // wide, or beyond what int64 holds
+		for i := range order {
+			order[i] = int64(i)
+		}
+		slices.SortStableFunc(order, func(i, j int64) int { return cmp.Compare(keys[i], keys[j]) })
+		return order
+	}
+	next := make([]int64, hi-lo+1) // first place of each key
+	for _, k := range keys {
+		next[k-lo]++
+	}
+	sum := int64(0)
+	for i, n := range next {
+		next[i], sum = sum, sum+n
+	}
+	for i, k := range keys {
+		order[next[k-lo]] = int64(i)
+		next[k-lo]++
+	}
+	return order
+}

@@ -8,8 +8,38 @@ import (
 )
 
 // implementations are the operators of every family. A family is a table in its file.
-var implementations = collect(attentionTable, unary, binaries, activations, moving, filling, reductions, cumulatives, foreachTable, matmulTable, formatTable, groupedTable,
-	norms, softmaxes, gatedUnits, rotary, embeddings, losses, pointwiseLosses, likelihoods, optimizers, indexing, orderings, triangularSystems, reading, writing, uniques, searches, inferenceTable)
+var implementations = collect(
+	activations,
+	attentionTable,
+	binaries,
+	cumulatives,
+	embeddings,
+	experts,
+	filling,
+	foreachTable,
+	formatTable,
+	gatedUnits,
+	groupedTable,
+	indexing,
+	inferenceTable,
+	likelihoods,
+	losses,
+	matmulTable,
+	moving,
+	norms,
+	optimizers,
+	orderings,
+	pointwiseLosses,
+	reading,
+	reductions,
+	rotary,
+	searches,
+	softmaxes,
+	triangularSystems,
+	unary,
+	uniques,
+	writing,
+)
 
 func collect(tables ...table) map[string]Prepare {
 	all := make(map[string]Prepare)

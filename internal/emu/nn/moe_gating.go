@@ -1,0 +1,98 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// experts are the operators of mixture-of-experts layers: the choice of experts, the way of
+// tokens to experts and back, and the gradients.
+var experts = table{
+	"MoeGatingTopKSoftmax": gating, "MoeGatingTopKSoftmaxV2": gating,
+	"MoeInitRouting": initRouting, "MoeInitRoutingV2": initRoutingV2, "MoeInitRoutingV2Grad": initRoutingGrad,
+	"MoeFinalizeRouting": finalizeRouting, "MoeFinalizeRoutingV2": finalizeRoutingV2, "MoeFinalizeRoutingV2Grad": finalizeRoutingGrad,
+	"MoeTokenPermute": tokenPermute, "MoeTokenPermuteGrad": tokenPermuteGrad,
+	"MoeTokenUnpermute": tokenUnpermute, "MoeTokenUnpermuteGrad": tokenUnpermuteGrad,
+	"MoeComputeExpertTokens": expertTokens,
+}
+
+// tilingRefused is what phase one answers to shapes and attributes that a kernel's tiling
+// refuses.
+const tilingRefused = int32(abi.ACLNN_ERR_INNER_TILING_ERROR)
+
+// Unfit refuses shapes or attributes with 561002, as operators do whose tiling checks them.
+func (c *Call) Unfit(format string, args ...any) { c.Fail(tilingRefused, format, args...) }
+
+// fits is Shape with 561002.
+func (c *Call) fits(t *Tensor, want []int64, what string) {
+	if !slices.Equal(t.Shape, want) {
+		c.Unfit("%v must have shape %s (%s)", t, dims(want), what)
+	}
+}
+
+// maxGatingK is the largest number of experts of a token.
+const maxGatingK = 1024
+
+// gating chooses the k best experts of every token.
+func gating(c *Call) (Run, error) {
+	x, finished, k := c.Tensor("x"), c.Optional("finishedOptional"), c.Int("k")
+	y, expert := c.Tensor("yOut"), c.Tensor("expertIdxOut")
+	c.DType(x, transformerTypes...)
+	c.SameDType(x, y)
+	c.DType(expert, dtype.Int32)
+	if x.Rank() != 2 && x.Rank() != 3 {
+		c.Unfit("%v must have 2 or 3 dimensions", x)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	leading, width := x.Shape[:x.Rank()-1], x.Dim(-1)
+	if k < 0 || k > width || k > maxGatingK {
+		c.Unfit("k is %d; %v has %d experts, of which at most %d can be chosen", k, x, width, maxGatingK)
+	}
+	chosen := append(slices.Clone(leading), k)
+	c.fits(y, chosen, "k choices for each row of x")
+	c.fits(expert, chosen, "k choices for each row of x")
+	if finished != nil {
+		c.DType(finished, dtype.Bool)
+		c.fits(finished, leading, "x without its last dimension")
+	}
+	var row, all *Tensor
+	topKFirst := false
+	if c.Has("rowIdxOut") {
+		row = c.Tensor("rowIdxOut")
+		c.DType(row, dtype.Int32)
+		c.fits(row, chosen, "k choices for each row of x")
+	} else {
+		switch renorm := c.Int("renorm"); renorm {
+		case 0:
+		case 1:
+			topKFirst = true
+		default:
+			c.Unfit("renorm is %d; 0 takes the softmax of all scores, 1 of the chosen ones", renorm)
+		}
+		if all = c.Optional("softmaxResultOutOptional"); c.Bool("outputSoftmaxResultFlag") && !topKFirst {
+			if all == nil {
+				c.Fail(nullPointer, "softmaxResultOutOptional is null; outputSoftmaxResultFlag asks for it")
+			} else {
+				c.DType(all, dtype.Float32)
+				c.fits(all, x.Shape, "as x")
+			}
+		} else {
+			all = nil
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 || k == 0 {
+			return nil
+		}
+		g := kernel.Gating{Scores: x.View(), TopKFirst: topKFirst, Finished: optionalView(finished)}
+		return g.Choose(y.View(), expert.View(), optionalView(row), optionalView(all))
+	}, nil
+}
