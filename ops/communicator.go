@@ -21,4 +21,6 @@ type Communicator interface {
 	AllGather(ctx context.Context, st *acl.Stream, send, recv *aclnn.Tensor) error
 	// ReduceScatter combines send over the ranks; part r of it goes to recv of rank r.
 	ReduceScatter(ctx context.Context, st *acl.Stream, send, recv *aclnn.Tensor, op hccl.ReduceOp) error
+	// AllToAll sends part j of send to rank j, and joins what comes, by rank, in recv.
+	AllToAll(ctx context.Context, st *acl.Stream, send, recv *aclnn.Tensor) error
 }

@@ -16,6 +16,10 @@
 // version or the arguments lack them, compute in float32, and cost memory and time. Masks of
 // attention are a type (package mask). Operators queue work and never wait.
 //
+// Training on several devices: TensorParallel (with sequence parallelism and the vocabulary
+// split), ContextParallel, Ulysses, Pipeline, and Gradients for data parallelism. They take a
+// Communicator, one per group of ranks; package hccl has meshes that say which ranks these are.
+//
 // The package keeps no autograd tape and no module tree: examples/trainstep shows how a
 // model strings forward and backward together.
 package ops

@@ -118,6 +118,19 @@ func (c *hostComm) ReduceScatter(ctx context.Context, st *acl.Stream, send, recv
 	return store(ctx, st, recv, sum[c.Rank()*n:][:n])
 }
 
+func (c *hostComm) AllToAll(ctx context.Context, st *acl.Stream, send, recv *aclnn.Tensor) error {
+	parts, err := c.parts(ctx, st, send)
+	if err != nil {
+		return err
+	}
+	var mine []float32
+	for _, p := range parts {
+		n := len(p) / c.Size()
+		mine = append(mine, p[c.Rank()*n:][:n]...)
+	}
+	return store(ctx, st, recv, mine)
+}
+
 // matrix is values of [rows, width] on the host.
 type matrix struct {
 	values      []float32

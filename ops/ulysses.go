@@ -1,0 +1,81 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// Ulysses exchanges a split of the sequence for one of the heads: around a layer that needs
+// whole sequences and treats each head by itself, such as attention or the gated delta rule,
+// every rank gets all positions of its share of the heads. Each element travels once there
+// and once back; the number of heads, of keys too, must be a multiple of the ranks.
+//
+// Rank r has the r-th block of positions, and the r-th block of heads. The gradient of
+// ToHeads is ToSequence, and the other way round.
+type Ulysses struct{ comm Communicator }
+
+// NewUlysses makes the exchange of a rank. comm may be nil for a group of one.
+func NewUlysses(comm Communicator) *Ulysses {
+	if comm != nil && comm.Size() == 1 {
+		comm = nil
+	}
+	return &Ulysses{comm: comm}
+}
+
+// ToHeads turns x [B, S/n, N, D] into out [B, S, N/n, D]: layout BSND, of n ranks.
+func (u *Ulysses) ToHeads(ctx context.Context, st *acl.Stream, x, out *aclnn.Tensor) error {
+	return u.exchange(ctx, st, "exchange to heads", x, out, 2, 1)
+}
+
+// ToSequence turns x [B, S, N/n, D] into out [B, S/n, N, D], and so undoes ToHeads.
+func (u *Ulysses) ToSequence(ctx context.Context, st *acl.Stream, x, out *aclnn.Tensor) error {
+	return u.exchange(ctx, st, "exchange to the sequence", x, out, 1, 2)
+}
+
+// exchange splits one axis of x over the ranks and joins another in out.
+func (u *Ulysses) exchange(ctx context.Context, st *acl.Stream, what string, x, out *aclnn.Tensor, split, join int) error {
+	ranks := int64(1)
+	if u.comm != nil {
+		ranks = int64(u.comm.Size())
+	}
+	var c check
+	c.tensor("X", x, floats...)
+	if c.ok() && x.Rank() != 4 {
+		c.fail("X is %v; it must be [batch, sequence, heads, head dimension]", x)
+	}
+	if c.ok() && x.Dim(split)%ranks != 0 {
+		c.fail("X is %v; dimension %d must be a multiple of the %d ranks", x, split, ranks)
+	}
+	if c.ok() {
+		shape := x.Shape()
+		shape[split] /= ranks
+		shape[join] *= ranks
+		c.tensor("Out", out, x.DType())
+		c.shape("Out", out, shape...)
+	}
+	if c.err != nil {
+		return fmt.Errorf("%s: %w", what, c.err)
+	}
+	return compose(st, func(s *steps) {
+		if ranks == 1 || x.Len() == 0 {
+			s.store(out, x)
+			return
+		}
+		part := x.Shape()
+		part[split] /= ranks
+		blocks := append([]int64{ranks}, part...)
+		send, recv := s.tensor(x.DType(), blocks...), s.tensor(x.DType(), blocks...)
+		for r := range ranks {
+			s.store(send.Select(0, r), x.Narrow(split, r*part[split], part[split]))
+		}
+		if s.err == nil {
+			s.err = u.comm.AllToAll(ctx, st, send, recv)
+		}
+		for r := range ranks {
+			s.store(out.Narrow(join, r*part[join], part[join]), recv.Select(0, r))
+		}
+	})
+}

@@ -1,0 +1,60 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+)
+
+// block is part r of n of an axis.
+func block(values []float32, shape []int64, axis int, r, n int) []float32 {
+	k := shape[axis] / int64(n)
+	return chunksOf(values, shape, axis, []mask.Range{{From: int64(r) * k, To: int64(r+1) * k}})
+}
+
+func TestUlysses(t *testing.T) {
+	shape := []int64{2, 8, 4, 3} // [B, S, N, D]
+	for _, n := range []int{1, 2, 4} {
+		for _, dt := range floatTypes {
+			t.Run(fmt.Sprintf("%d ranks/%v", n, dt), func(t *testing.T) {
+				values := random(dt, 1, size(shape))
+				onRanks(t, n, func(r *rank) {
+					u, k, ranks := ops.NewUlysses(r.comm), r.comm.Rank(), int64(n)
+					x := r.floats(dt, block(values, shape, 1, k, n), 2, 8/ranks, 4, 3)
+					heads := r.empty(dt, 2, 8, 4/ranks, 3)
+					require.NoError(r.t, u.ToHeads(r.t.Context(), r.st, x, heads))
+					require.Equal(r.t, block(values, shape, 2, k, n), r.read(heads))
+					// Back, into a tensor with gaps.
+					back := r.empty(dt, 2, 4, 8/ranks, 3).Transpose(1, 2)
+					require.NoError(r.t, u.ToSequence(r.t.Context(), r.st, heads, back))
+					require.Equal(r.t, r.read(x), r.read(back))
+				})
+			})
+		}
+	}
+}
+
+func TestUlyssesRefusals(t *testing.T) {
+	onRanks(t, 2, func(r *rank) {
+		u := ops.NewUlysses(r.comm)
+		f := func(shape ...int64) *aclnn.Tensor { return r.empty(aclnn.Float32, shape...) }
+		for text, tensors := range map[string][2]*aclnn.Tensor{
+			"dimension 2 must be a multiple of the 2 ranks": {f(1, 4, 3, 2), f(1, 8, 1, 2)},
+			"must be [batch, sequence":                      {f(4, 3, 2), f(1, 8, 1, 2)},
+			"its shape must be [1 8 2 2]":                   {f(1, 4, 4, 2), f(1, 4, 2, 2)},
+			"Out is nil":                                    {f(1, 4, 4, 2), nil},
+		} {
+			err := u.ToHeads(r.t.Context(), r.st, tensors[0], tensors[1])
+			require.ErrorIs(r.t, err, ops.ErrInvalid)
+			assert.ErrorContains(r.t, err, text)
+		}
+	})
+}
