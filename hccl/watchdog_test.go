@@ -2,6 +2,7 @@ package hccl
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,13 @@ func (f *faults) add(err error) {
 	f.come <- struct{}{}
 }
 
+// all is what was reported so far.
+func (f *faults) all() []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.list)
+}
+
 func startWatchdogs(t *testing.T, n int) ([]*Group, []*Watchdog, []*fakeComm, []*faults) {
 	t.Helper()
 	groups := localGroups(t, n, GroupConfig{Name: "watchdog"})
@@ -101,7 +109,7 @@ func TestWatchdog(t *testing.T) {
 	for rank, f := range heard {
 		<-f.come
 		var e *StallError
-		require.ErrorAs(t, f.list[0], &e, "rank %d", rank)
+		require.ErrorAs(t, f.all()[0], &e, "rank %d", rank)
 		assert.Equal(t, []int{1}, e.Ranks)
 		assert.Equal(t, uint64(4), e.Seq)
 	}
@@ -109,10 +117,8 @@ func TestWatchdog(t *testing.T) {
 	comms[1].err.Store(&bad)
 	for rank, f := range heard {
 		<-f.come
-		f.mu.Lock()
-		require.Len(t, f.list, 2, "the stall is reported once")
-		err := f.list[1]
-		f.mu.Unlock()
+		require.Len(t, f.all(), 2, "the stall is reported once")
+		err := f.all()[1]
 		require.ErrorContains(t, err, "error CQE")
 		require.Equal(t, rank == 1, errors.Is(err, bad))
 	}
@@ -121,7 +127,7 @@ func TestWatchdog(t *testing.T) {
 		require.NoError(t, w.Close())
 	}
 	for _, f := range heard {
-		assert.Len(t, f.list, 2, "Close is no fault")
+		assert.Len(t, f.all(), 2, "Close is no fault")
 	}
 }
 
@@ -149,8 +155,8 @@ func TestWatchdogRankLost(t *testing.T) {
 	groups[2].Close() // without the watchdog's good-bye, as a killed process
 	for _, f := range heard[:2] {
 		<-f.come
-		require.ErrorIs(t, f.list[0], ErrRankLost)
-		require.ErrorContains(t, f.list[0], "rank 2")
+		require.ErrorIs(t, f.all()[0], ErrRankLost)
+		require.ErrorContains(t, f.all()[0], "rank 2")
 	}
 	for _, w := range dogs {
 		require.NoError(t, w.Close())

@@ -93,13 +93,13 @@ func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int)
 			status = e.status
 			text := fmt.Sprintf("rank %d %s", j.node*j.perNode+e.local, e.how)
 			if left > 0 {
-				text += fmt.Sprintf("; ending the %d others", left)
+				text += "; ending the others"
 			}
 			report(text)
 			j.signal(syscall.SIGTERM)
 			kill.Reset(j.grace)
 		case <-kill.C:
-			report(fmt.Sprintf("killing %d ranks that did not end within %v", left, j.grace))
+			report(fmt.Sprintf("killing %d of %d ranks that did not end within %v", left, len(j.processes), j.grace))
 			j.signal(syscall.SIGKILL)
 		case s := <-signals:
 			if s == os.Interrupt && interrupted {

@@ -56,6 +56,25 @@ var roles = map[string]func() error{
 	// Rank 1 fails when all are there; the others wait for it, as in a collective.
 	"fail": func() error { return lose(func() { os.Exit(3) }) },
 	"die":  func() error { return lose(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) },
+	// Rank 1 stands still; the others give up in time, and say who is missing.
+	"stall": func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		g, err := world(ctx)
+		if err != nil {
+			return err
+		}
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			select {} // the signal may come a little later
+		}
+		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		defer cancel()
+		return g.Barrier(short)
+	},
 	// The others do not listen to requests to end.
 	"stubborn": func() error {
 		signal.Ignore(syscall.SIGTERM)
@@ -204,7 +223,7 @@ func TestRankFails(t *testing.T) {
 	for role, c := range map[string]struct {
 		status int
 		text   string
-	}{"fail": {3, "launch: rank 1 exited with status 3; ending the 2 others"}, "die": {128 + 9, "launch: rank 1 was killed (signal: killed); ending the 2 others"}} {
+	}{"fail": {3, "launch: rank 1 exited with status 3; ending the others"}, "die": {128 + 9, "launch: rank 1 was killed (signal: killed); ending the others"}} {
 		out, errs := newOutput(), newOutput()
 		assert.Equal(t, c.status, launch(t, role, options{perNode: 3}, nil, out, errs))
 		assert.Equal(t, []string{"[0] ended by terminated", "[0] rank 1 lost: true", "[2] ended by terminated", "[2] rank 1 lost: true"}, out.sorted())
@@ -212,10 +231,21 @@ func TestRankFails(t *testing.T) {
 	}
 }
 
+func TestStalledRank(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: 100 * time.Millisecond}, nil, out, errs))
+	for _, rank := range []string{"[0] ", "[2] "} {
+		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
+			return strings.HasPrefix(line, rank) && strings.HasSuffix(line, "not all ranks came in time: rank 1: context deadline exceeded")
+		}), errs.text.String())
+	}
+	assert.Contains(t, errs.text.String(), "killing 1 of 3 ranks")
+}
+
 func TestStubbornRanks(t *testing.T) {
 	out, errs := newOutput(), newOutput()
 	assert.Equal(t, 4, launch(t, "stubborn", options{perNode: 3, grace: 100 * time.Millisecond}, nil, out, errs))
-	assert.Equal(t, []string{"launch: killing 2 ranks that did not end within 100ms", "launch: rank 1 exited with status 4; ending the 2 others"}, errs.sorted())
+	assert.Equal(t, []string{"launch: killing 2 of 3 ranks that did not end within 100ms", "launch: rank 1 exited with status 4; ending the others"}, errs.sorted())
 }
 
 func TestSignals(t *testing.T) {
