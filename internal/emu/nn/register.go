@@ -39,7 +39,7 @@ var implementations = collect(
 	unary,
 	uniques,
 	writing,
-)
+, randoms, dropouts)
 
 func collect(tables ...table) map[string]Prepare {
 	all := make(map[string]Prepare)
