@@ -13,6 +13,7 @@ var implementations = collect(
 	attentionTable,
 	binaries,
 	cumulatives,
+	dropouts,
 	embeddings,
 	experts,
 	filling,
@@ -30,6 +31,7 @@ var implementations = collect(
 	optimizers,
 	orderings,
 	pointwiseLosses,
+	randoms,
 	reading,
 	reductions,
 	rotary,
@@ -39,7 +41,7 @@ var implementations = collect(
 	unary,
 	uniques,
 	writing,
-, randoms, dropouts)
+)
 
 func collect(tables ...table) map[string]Prepare {
 	all := make(map[string]Prepare)
