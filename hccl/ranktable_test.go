@@ -152,9 +152,9 @@ func TestWaitRankTable(t *testing.T) {
 		require.NoError(t, os.WriteFile(path+".new", []byte(s), 0o644))
 		require.NoError(t, os.Rename(path+".new", path))
 	}
-	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	brief, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err := WaitRankTable(short, path)
+	_, err := WaitRankTable(brief, path)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 

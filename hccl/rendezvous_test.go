@@ -75,17 +75,19 @@ func TestRendezvous(t *testing.T) {
 }
 
 func TestRendezvousMissing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		came []int
 		want []int
 	}{{[]int{0, 2}, []int{1, 3}}, {[]int{1, 3}, []int{0}}, {[]int{0}, []int{1, 2, 3}}} {
 		t.Run(fmt.Sprint(c.came), func(t *testing.T) {
+			t.Parallel()
 			address := freeAddress(t)
 			var worlds []World
 			for _, rank := range c.came {
 				worlds = append(worlds, World{Rank: rank, Size: 4, Address: address})
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), short)
 			defer cancel()
 			_, errs := meet(t, ctx, worlds, GroupConfig{})
 			for _, err := range errs {
@@ -143,6 +145,7 @@ func TestRendezvousPortInUse(t *testing.T) {
 }
 
 func TestRendezvousMismatch(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		wrong      World
@@ -153,9 +156,10 @@ func TestRendezvousMismatch(t *testing.T) {
 		{"rank twice", World{Rank: 1, Size: 3}, "says it is rank 1 of 3", errRankTaken},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			ln, address := listener(t)
 			c.wrong.Address = address
-			ctx := within(t, time.Second) // of two with one rank, rank 0 waits for the third
+			ctx := within(t, short) // of two with one rank, rank 0 waits for the third
 			errs := make([]error, 3)
 			var wg sync.WaitGroup
 			for i, w := range []World{{Size: 3, Address: address}, {Rank: 1, Size: 3, Address: address}, c.wrong} {
@@ -261,10 +265,10 @@ func TestRendezvousCanceled(t *testing.T) {
 // After a failure the process forms a new group at the same address.
 func TestRendezvousAgain(t *testing.T) {
 	address := freeAddress(t)
-	short, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	brief, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	worlds := []World{{Size: 2, Address: address}, {Rank: 1, Size: 2, Address: address}}
-	_, errs := meet(t, short, worlds[:1], GroupConfig{})
+	_, errs := meet(t, brief, worlds[:1], GroupConfig{})
 	require.ErrorIs(t, errs[0], ErrRanksMissing)
 	groups, errs := meet(t, within(t, patient), worlds, GroupConfig{})
 	requireAll(t, errs)

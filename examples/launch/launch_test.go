@@ -71,7 +71,7 @@ var roles = map[string]func() error{
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 			select {} // the signal may come a little later
 		}
-		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		return g.Barrier(short)
 	},
