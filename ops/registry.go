@@ -28,6 +28,16 @@ type Registry struct {
 	GroupedMatmulGrad *Op[GroupedMatmulGradArgs]
 	Embedding         *Op[EmbeddingArgs]
 	EmbeddingGrad     *Op[EmbeddingGradArgs]
+	MoERouting        *Op[MoERoutingArgs]
+	MoERoutingGrad    *Op[MoERoutingGradArgs]
+	MoEPermute        *Op[MoEPermuteArgs]
+	MoEPermuteGrad    *Op[MoEPermuteGradArgs]
+	MoEExperts        *Op[MoEExpertsArgs]
+	MoEExpertsGrad    *Op[MoEExpertsGradArgs]
+	MoEUnpermute      *Op[MoEUnpermuteArgs]
+	MoEUnpermuteGrad  *Op[MoEUnpermuteGradArgs]
+	LoadBalance       *Op[LoadBalanceArgs]
+	LoadBalanceGrad   *Op[LoadBalanceGradArgs]
 	RMSNorm           *Op[RMSNormArgs]
 	RMSNormGrad       *Op[RMSNormGradArgs]
 	RoPE              *Op[RoPEArgs]
@@ -67,6 +77,11 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.MatMul, r.MatMulGrad = newMatMul(r), newMatMulGrad(r)
 	r.GroupedMatmul, r.GroupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
 	r.Embedding, r.EmbeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
+	r.MoERouting, r.MoERoutingGrad = newMoERouting(r), newMoERoutingGrad(r)
+	r.MoEPermute, r.MoEPermuteGrad = newMoEPermute(r), newMoEPermuteGrad(r)
+	r.MoEExperts, r.MoEExpertsGrad = newMoEExperts(r), newMoEExpertsGrad(r)
+	r.MoEUnpermute, r.MoEUnpermuteGrad = newMoEUnpermute(r), newMoEUnpermuteGrad(r)
+	r.LoadBalance, r.LoadBalanceGrad = newLoadBalance(r), newLoadBalanceGrad(r)
 	r.RMSNorm, r.RMSNormGrad = newRMSNorm(r), newRMSNormGrad(r)
 	r.RoPE, r.RoPEGrad = newRoPE(r), newRoPEGrad(r)
 	r.SwiGLU, r.SwiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)

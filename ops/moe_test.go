@@ -1,0 +1,213 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/ops"
+)
+
+// expertLayer is a mixture of experts, put together from the operators.
+type expertLayer struct {
+	*bench
+	dt                         aclnn.DType
+	tokens, width, inner, k, n int64
+	normalize                  bool
+	x, router, gateUp, down    *aclnn.Tensor
+	weights, experts, probs    *aclnn.Tensor
+	rows, places, hidden       *aclnn.Tensor
+	active, results            *aclnn.Tensor
+	groups                     ops.Groups
+}
+
+func (l *expertLayer) forward() (y *aclnn.Tensor) {
+	b, total := l.bench, l.tokens*l.k
+	logits := b.empty(l.dt, l.tokens, l.n)
+	run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
+	l.weights, l.experts, l.probs = b.empty(l.dt, l.tokens, l.k), b.empty(aclnn.Int32, l.tokens, l.k), b.empty(aclnn.Float32, l.tokens, l.n)
+	run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
+	l.rows, l.places = b.empty(l.dt, total, l.width), b.empty(aclnn.Int32, total)
+	sums := b.empty(aclnn.Int32, l.n)
+	run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
+	l.groups = ops.Groups{Device: sums, Cumulative: true}
+	l.hidden, l.active, l.results = b.empty(l.dt, total, 2*l.inner), b.empty(l.dt, total, l.inner), b.empty(l.dt, total, l.width)
+	args := l.args()
+	run(b, b.MoEExperts, &args)
+	y = b.empty(l.dt, l.tokens, l.width)
+	run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
+	return y
+}
+
+func (l *expertLayer) args() ops.MoEExpertsArgs {
+	return ops.MoEExpertsArgs{Rows: l.rows, GateUp: l.gateUp, Down: l.down, Groups: l.groups, Hidden: l.hidden, Active: l.active, Out: l.results}
+}
+
+// backward returns the gradients of the input and of the weights.
+func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, dDown *aclnn.Tensor) {
+	b := l.bench
+	dResults, dWeights := b.empty(l.dt, l.results.Shape()...), b.empty(l.dt, l.weights.Shape()...)
+	run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
+	dRows, dGateUp, dDown := b.empty(l.dt, l.rows.Shape()...), b.empty(l.dt, l.gateUp.Shape()...), b.empty(l.dt, l.down.Shape()...)
+	run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
+	dx, dRouter = b.empty(l.dt, l.tokens, l.width), b.empty(l.dt, l.width, l.n)
+	run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
+	dLogits := b.empty(l.dt, l.tokens, l.n)
+	run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
+		DWeights: dWeights, Weights: l.weights, Experts: l.experts, Normalize: l.normalize, Probs: l.probs, DProbs: dProbs, DLogits: dLogits,
+	})
+	through := b.empty(l.dt, l.tokens, l.width)
+	run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
+	require.NoError(b.t, aclnn.InplaceAdd(b.st, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
+	return dx, dRouter, dGateUp, dDown
+}
+
+// pinComposite pins the operators of a mixture of experts to the composite kernels.
+func pinComposite(t *testing.T, r *ops.Registry) {
+	for _, err := range []error{
+		r.MoERouting.Pin("composite"), r.MoEPermute.Pin("composite"), r.MoEPermuteGrad.Pin("composite"),
+		r.MoEUnpermute.Pin("composite"), r.MoEUnpermuteGrad.Pin("composite"), r.SwiGLU.Pin("composite"),
+	} {
+		require.NoError(t, err)
+	}
+}
+
+func TestGoldenMoE(t *testing.T) {
+	for _, c := range golden.Cases(t, "moe_swiglu") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			for _, composite := range []bool{false, true} {
+				t.Run(fmt.Sprintf("composite %t", composite), func(t *testing.T) {
+					b := newBench(t)
+					if composite {
+						pinComposite(t, b.Registry)
+					}
+					l := &expertLayer{
+						bench: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
+						normalize: true, x: b.golden(c, "x"), router: b.golden(c, "w_router"), gateUp: b.golden(c, "w_gate_up"), down: b.golden(c, "w_down"),
+					}
+					y := l.forward()
+					require.Equal(t, convert(c.Int64("topk_idx"), func(v int64) float32 { return float32(v) }), b.read(l.experts))
+					b.near("weights", l.weights, c.Float32("topk_w"), tolerance(c.DType))
+					b.near("y", y, c.Float32("y"), tolerance(c.DType))
+					dx, dRouter, dGateUp, dDown := l.backward(b.golden(c, "dy"), nil)
+					b.near("dx", dx, c.Float32("dx"), tolerance(c.DType))
+					b.near("dw_router", dRouter, c.Float32("dw_router"), tolerance(c.DType))
+					b.near("dw_gate_up", dGateUp, c.Float32("dw_gate_up"), tolerance(c.DType))
+					b.near("dw_down", dDown, c.Float32("dw_down"), tolerance(c.DType))
+				})
+			}
+		})
+	}
+}
+
+// TestMoEKernelsAgree: fused and composite kernels give the same, for every dtype, with and
+// without normalised weights and a gradient of the balance, and in odd sizes.
+func TestMoEKernelsAgree(t *testing.T) {
+	for _, dt := range floatTypes {
+		for _, size := range []struct{ tokens, width, inner, k, n int64 }{{5, 16, 16, 2, 4}, {1, 8, 3, 1, 1}, {37, 33, 7, 3, 8}, {0, 4, 4, 2, 4}} {
+			for _, normalize := range []bool{false, true} {
+				t.Run(fmt.Sprint(dt, size, normalize), func(t *testing.T) {
+					var first [][]float32
+					for _, composite := range []bool{false, true} {
+						t.Run(fmt.Sprintf("composite %t", composite), func(t *testing.T) {
+							b := newBench(t)
+							if composite {
+								pinComposite(t, b.Registry)
+							}
+							l := &expertLayer{bench: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
+							got := l.everything()
+							if first == nil {
+								first = got
+							}
+							for i := range got {
+								require.NoError(t, golden.CheckRMS(got[i], first[i], 3*tolerance(dt)), "result %d", i)
+							}
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
+// everything is what the layer computes from inputs of its own: the result, and the
+// gradients with that of the balance.
+func (l *expertLayer) everything() (got [][]float32) {
+	b := l.bench
+	l.x, _ = b.input(l.dt, 1, l.tokens, l.width)
+	l.router, _ = b.input(l.dt, 2, l.width, l.n)
+	l.gateUp, _ = b.input(l.dt, 3, l.n, l.width, 2*l.inner)
+	l.down, _ = b.input(l.dt, 4, l.n, l.inner, l.width)
+	dy, _ := b.input(l.dt, 5, l.tokens, l.width)
+	got = append(got, b.read(l.forward()))
+	var dProbs *aclnn.Tensor
+	if l.tokens > 0 {
+		dProbs = b.empty(aclnn.Float32, l.tokens, l.n)
+		run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
+	}
+	dx, dRouter, dGateUp, dDown := l.backward(dy, dProbs)
+	for _, x := range []*aclnn.Tensor{dx, dRouter, dGateUp, dDown} {
+		got = append(got, b.read(x))
+	}
+	return got
+}
+
+// TestLoadBalance compares loss and gradient with their definition.
+func TestLoadBalance(t *testing.T) {
+	b := newBench(t)
+	const tokens, n, k = 7, 5, 2
+	logits, values := b.input(aclnn.Float32, 1, tokens, n)
+	weights, experts, probs := b.empty(aclnn.Float32, tokens, k), b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Float32, tokens, n)
+	run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
+	loss, dProbs := b.empty(aclnn.Float32, 1), b.empty(aclnn.Float32, tokens, n)
+	run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
+	run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
+
+	var counts, means [n]float64
+	for _, e := range b.read(experts) {
+		counts[int(e)]++
+	}
+	for i := range tokens {
+		sum := 0.0
+		for e := range n {
+			sum += math.Exp(float64(values[i*n+e]))
+		}
+		for e := range n {
+			means[e] += math.Exp(float64(values[i*n+e])) / sum / tokens
+		}
+	}
+	want, gradient := 0.0, make([]float32, tokens*n)
+	for e := range n {
+		want += n * counts[e] / tokens * means[e]
+		for i := range tokens {
+			gradient[i*n+e] = float32(3 * n * counts[e] / tokens / tokens)
+		}
+	}
+	require.InDelta(t, want, b.read(loss)[0], 1e-5)
+	b.near("dprobs", dProbs, gradient, 1e-6)
+}
+
+// TestMoERefusals: each bad argument is refused with nothing launched.
+func TestMoERefusals(t *testing.T) {
+	b := newBench(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	ids := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Int32, shape...) }
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"more choices than experts": b.MoERouting.Run(ctx, b.st, &ops.MoERoutingArgs{Logits: f(3, 2), Weights: f(3, 4), Experts: ids(3, 4)}),
+		"experts of int64":          b.MoERouting.Run(ctx, b.st, &ops.MoERoutingArgs{Logits: f(3, 4), Weights: f(3, 2), Experts: b.empty(aclnn.Int64, 3, 2)}),
+		"no probabilities":          b.MoERoutingGrad.Run(ctx, b.st, &ops.MoERoutingGradArgs{DWeights: f(3, 2), Weights: f(3, 2), Experts: ids(3, 2), DLogits: f(3, 4)}),
+		"rows too few":              b.MoEPermute.Run(ctx, b.st, &ops.MoEPermuteArgs{X: f(3, 4), Experts: ids(3, 2), Rows: f(5, 4), Places: ids(6), Sums: ids(4)}),
+		"places too few":            b.MoEUnpermute.Run(ctx, b.st, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(5), Weights: f(3, 2), Out: f(3, 4)}),
+		"tokens missing":            b.MoEUnpermute.Run(ctx, b.st, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(6), Weights: f(3, 2), Out: f(2, 4)}),
+		"loss of no token":          b.LoadBalance.Run(ctx, b.st, &ops.LoadBalanceArgs{Probs: f(0, 4), Experts: ids(0, 2), Loss: f(1)}),
+	} {
+		require.ErrorIs(t, err, ops.ErrInvalid, name)
+	}
+}
