@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/nn"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -64,6 +65,7 @@ var process = sync.OnceValue(func() *machine {
 func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	all := r.Functions()
 	maps.Copy(all, l.Functions())
+	maps.Copy(all, ccl.New(r).Functions())
 	return all
 }
 

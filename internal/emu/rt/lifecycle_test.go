@@ -41,7 +41,7 @@ func TestInitConfiguration(t *testing.T) {
 		th := new(Thread)
 		path := filepath.Join(t.TempDir(), "acl.json")
 		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
-		require.Equal(t, c.code, p.call(th, "aclInit", newCString(path)), "%s: %s", c.text, takeText(th))
+		require.Equal(t, c.code, p.call(th, "aclInit", NewCString(path)), "%s: %s", c.text, takeText(th))
 		if strings.Contains(c.text, `"1"}}`) {
 			require.Equal(t, uint64(1), p.out(th, "aclrtGetDevice", 0), "the default device")
 		}
@@ -49,11 +49,11 @@ func TestInitConfiguration(t *testing.T) {
 			p.must(th, "aclFinalize")
 			other := filepath.Join(t.TempDir(), "other.json")
 			require.NoError(t, os.WriteFile(other, []byte(`{"a":1}`), 0o600))
-			require.Equal(t, int32(100000), p.call(th, "aclInit", newCString(other)), "another configuration")
+			require.Equal(t, int32(100000), p.call(th, "aclInit", NewCString(other)), "another configuration")
 		}
 	}
 	p := newProcess(t)
-	require.Equal(t, int32(100003), p.call(new(Thread), "aclInit", newCString("/no/such/file")))
+	require.Equal(t, int32(100003), p.call(new(Thread), "aclInit", NewCString("/no/such/file")))
 }
 
 func TestVisibleDevices(t *testing.T) {

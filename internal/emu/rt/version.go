@@ -95,8 +95,8 @@ func getTgid(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
-// newCString makes a C text that lives as long as the process.
-func newCString(s string) uint64 {
+// NewCString makes a C text that lives as long as the process.
+func NewCString(s string) uint64 {
 	p := Malloc(len(s) + 1)
 	copy(unsafe.Slice((*byte)(p), len(s)), s)
 	return uint64(uintptr(p))

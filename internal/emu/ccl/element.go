@@ -1,0 +1,72 @@
+package ccl
+
+import (
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// element is what is known of an HcclDataType.
+type element struct {
+	name  string
+	size  uint64
+	dtype dtype.Type // Undefined when the type can only be moved
+}
+
+var elements = map[int32]element{
+	abi.HCCL_DATA_TYPE_INT8:   {"int8", 1, dtype.Int8},
+	abi.HCCL_DATA_TYPE_INT16:  {"int16", 2, dtype.Int16},
+	abi.HCCL_DATA_TYPE_INT32:  {"int32", 4, dtype.Int32},
+	abi.HCCL_DATA_TYPE_FP16:   {"float16", 2, dtype.Float16},
+	abi.HCCL_DATA_TYPE_FP32:   {"float32", 4, dtype.Float32},
+	abi.HCCL_DATA_TYPE_INT64:  {"int64", 8, dtype.Int64},
+	abi.HCCL_DATA_TYPE_UINT64: {"uint64", 8, dtype.Uint64},
+	abi.HCCL_DATA_TYPE_UINT8:  {"uint8", 1, dtype.Uint8},
+	abi.HCCL_DATA_TYPE_UINT16: {"uint16", 2, dtype.Uint16},
+	abi.HCCL_DATA_TYPE_UINT32: {"uint32", 4, dtype.Uint32},
+	abi.HCCL_DATA_TYPE_FP64:   {"float64", 8, dtype.Float64},
+	abi.HCCL_DATA_TYPE_BFP16:  {"bfloat16", 2, dtype.BFloat16},
+	abi.HCCL_DATA_TYPE_INT128: {"int128", 16, dtype.Undefined},
+	// CANN 9 has these; they can only be moved.
+	14: {"hifloat8", 1, dtype.Undefined},
+	15: {"float8_e4m3", 1, dtype.Undefined},
+	16: {"float8_e5m2", 1, dtype.Undefined},
+	17: {"float8_e8m0", 1, dtype.Undefined},
+}
+
+var opNames = [...]string{"sum", "prod", "max", "min"}
+
+var opKernels = [...]kernel.Op{kernel.Add, kernel.Mul, kernel.Max, kernel.Min}
+
+// maxCount is the largest number of elements of one call.
+const maxCount = 1<<35 - 1
+
+func checkType(function string, t int32) (element, error) {
+	e, ok := elements[t]
+	if !ok {
+		return e, refuse(notSupported, "EI0003: %s: data type %d is unknown", function, t)
+	}
+	return e, nil
+}
+
+// checkReduce refuses what Atlas A2 and A3 chips do not combine.
+func checkReduce(function string, t, op int32) error {
+	if op < 0 || int(op) >= len(opNames) {
+		return refuse(notSupported, "EI0003: %s: reduce operation %d is unknown", function, op)
+	}
+	e := elements[t]
+	if e.dtype == dtype.Undefined {
+		return refuse(notSupported, "EI0003: %s: %s elements can be moved but not reduced", function, e.name)
+	}
+	if op == abi.HCCL_REDUCE_PROD && (e.dtype == dtype.Int16 || e.dtype == dtype.BFloat16) {
+		return refuse(notSupported, "EI0003: %s: the product of %s elements is not supported on this chip", function, e.name)
+	}
+	return nil
+}
+
+func checkCount(function string, n uint64) error {
+	if n > maxCount {
+		return refuse(badParameter, "EI0003: %s: count %d; at most %d are possible", function, n, maxCount)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package ccl
+
+import (
+	"fmt"
+	"time"
+)
+
+// limit is what ends the waits of one collective early.
+type limit struct {
+	c      *comm
+	what   string
+	cancel <-chan struct{} // the stream is aborted
+	timer  *time.Timer     // HCCL_EXEC_TIMEOUT, nil for none
+	expiry <-chan time.Time
+	after  time.Duration
+}
+
+func newLimit(c *comm, what string, cancel <-chan struct{}) *limit {
+	l := &limit{c: c, what: what, cancel: cancel, after: c.library.timeouts.Execute}
+	if l.after > 0 {
+		l.timer = time.NewTimer(l.after)
+		l.expiry = l.timer.C
+	}
+	return l
+}
+
+func (l *limit) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// wait waits for a value of ch.
+func (l *limit) wait(ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-l.cancel:
+		return l.aborted()
+	case <-l.c.broken:
+		return l.c.reason()
+	case <-l.expiry:
+		return l.expired()
+	}
+}
+
+func (l *limit) aborted() error {
+	return fault(faultAborted, "%s: the stream was aborted", l.what)
+}
+
+func (l *limit) expired() error {
+	return fault(faultTimeout, "EI0002: %s: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l.what, l.after)
+}
+
+// String says which collective it is.
+func (h header) String() string {
+	s := h.Call
+	if h.Count > 0 {
+		s += fmt.Sprintf(" count %d", h.Count)
+	}
+	if e, ok := elements[h.Type]; ok {
+		s += " of " + e.name
+	}
+	if int(h.Op) < len(opNames) && reduces[h.Call] {
+		s += " " + opNames[h.Op]
+	}
+	return fmt.Sprintf("%s root %d phase %d", s, h.Root, h.Phase)
+}

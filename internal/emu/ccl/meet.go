@@ -1,0 +1,384 @@
+package ccl
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// A root info holds the magic, a secret, the communicator's name and the root's address.
+const (
+	rootMagic   = "CANNEMU1"
+	rootSecret  = 8
+	secretSize  = 32
+	rootName    = rootSecret + secretSize
+	rootAddress = rootName + 32
+	addressSize = 128
+)
+
+// root is the listener behind a root info: ranks tell it where they are, and it tells all
+// ranks when the last one came.
+type root struct {
+	name     string
+	secret   []byte
+	listener net.Listener
+	deadline time.Time
+	served   sync.WaitGroup
+
+	mu     sync.Mutex
+	size   int // what the first rank said
+	guests map[int]guest
+	failed bool
+}
+
+// guest is a rank that waits for the others.
+type guest struct {
+	hello hello
+	conn  net.Conn
+}
+
+// hello is what a rank says of itself.
+type hello struct {
+	Rank, Size, Device int
+	Process            string // equal for ranks of one process
+	Address            string // where peers of other processes connect
+}
+
+// table is the root's answer.
+type table struct {
+	Peers []hello // by rank
+	Code  int32   // HcclResult when ranks are missing or contradict each other
+	Text  string
+}
+
+func (l *Library) getRootInfo(t *rt.Thread, a []uint64) uint64 {
+	return answer(t, l.makeRoot(t, a[0]))
+}
+
+func (l *Library) makeRoot(t *rt.Thread, out uint64) error {
+	const call = "HcclGetRootInfo"
+	if l.invalid != nil {
+		return l.invalid
+	}
+	if out == 0 {
+		return null(call, "rootInfo")
+	}
+	if _, code := l.rt.CurrentDevice(t); code != 0 {
+		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
+	}
+	listener, err := l.listen()
+	if err != nil {
+		return err
+	}
+	r := &root{name: random(16), secret: []byte(random(secretSize / 2)), listener: listener, deadline: time.Now().Add(l.timeouts.Connect), guests: make(map[int]guest)}
+	l.mu.Lock()
+	l.roots[r.name] = r
+	l.mu.Unlock()
+	var info [abi.HCCL_ROOT_INFO_BYTES]byte
+	copy(info[:], rootMagic)
+	copy(info[rootSecret:], r.secret)
+	copy(info[rootName:], r.name)
+	copy(info[rootAddress:], listener.Addr().String())
+	rt.Write(out, info)
+	go func() {
+		r.serve()
+		l.mu.Lock()
+		delete(l.roots, r.name)
+		l.mu.Unlock()
+	}()
+	return nil
+}
+
+// serve takes ranks until all came or the time is up.
+func (r *root) serve() {
+	if d, ok := r.listener.(*net.TCPListener); ok {
+		_ = d.SetDeadline(r.deadline)
+	}
+	for {
+		conn, err := r.listener.Accept()
+		if err != nil {
+			break
+		}
+		r.served.Go(func() { r.admit(conn) })
+	}
+	r.served.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.listener.Close()
+	if !r.failed && len(r.guests) > 0 {
+		r.tell(table{Code: timedOut, Text: fmt.Sprintf("EI0015: ranks %s of %d did not join in HCCL_CONNECT_TIMEOUT", r.missing(), r.size)})
+	}
+}
+
+func (r *root) missing() string {
+	var m []string
+	for i := range r.size {
+		if _, ok := r.guests[i]; !ok {
+			m = append(m, fmt.Sprint(i))
+		}
+	}
+	return strings.Join(m, ", ")
+}
+
+// admit hears a rank out. A stranger that does not know the secret is sent away unheard.
+func (r *root) admit(conn net.Conn) {
+	_ = conn.SetDeadline(early(r.deadline))
+	var h hello
+	if answerer(conn, r.secret) != nil || readJSON(conn, &h) != nil {
+		_ = conn.Close()
+		return
+	}
+	_ = conn.SetDeadline(r.deadline.Add(patience))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size == 0 {
+		r.size = h.Size
+	}
+	switch earlier, taken := r.guests[h.Rank]; {
+	case r.failed:
+		_ = conn.Close()
+		return
+	case h.Size != r.size:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d says that there are %d ranks, others say %d", h.Rank, h.Size, r.size))
+		return
+	case h.Rank < 0 || h.Rank >= r.size:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d of %d", h.Rank, r.size))
+		return
+	case taken:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d joined twice, from %s and %s", h.Rank, earlier.hello.Address, h.Address))
+		return
+	}
+	r.guests[h.Rank] = guest{h, conn}
+	if len(r.guests) < r.size {
+		return
+	}
+	peers := make([]hello, r.size)
+	for i, g := range r.guests {
+		peers[i] = g.hello
+	}
+	r.tell(table{Peers: peers})
+}
+
+// refuse tells all ranks, the offender too, that the communicator cannot be made; r.mu is
+// held.
+func (r *root) refuse(offender guest, text string) {
+	answer := table{Code: internal, Text: text}
+	_ = writeJSON(offender.conn, answer)
+	_ = offender.conn.Close()
+	r.tell(answer)
+}
+
+// tell answers all who wait and ends the listening; r.mu is held.
+func (r *root) tell(answer table) {
+	r.failed = true
+	for _, g := range r.guests {
+		_ = writeJSON(g.conn, answer) // a rank that is gone is found by its peers
+		_ = g.conn.Close()
+	}
+	r.guests = nil
+	_ = r.listener.Close()
+}
+
+func (l *Library) initRootInfo(t *rt.Thread, a []uint64) uint64 {
+	return answer(t, l.meet(t, "HcclCommInitRootInfo", uint32(a[0]), a[1], uint32(a[2]), "", a[3]))
+}
+
+func (l *Library) initRootInfoConfig(t *rt.Thread, a []uint64) uint64 {
+	const call = "HcclCommInitRootInfoConfig"
+	c, err := readConfig(call, a[3])
+	if err == nil {
+		err = l.meet(t, call, uint32(a[0]), a[1], uint32(a[2]), c.name, a[4])
+	}
+	return answer(t, err)
+}
+
+// meet joins the communicator of a root info and waits for the other ranks.
+func (l *Library) meet(t *rt.Thread, call string, size uint32, info uint64, rank uint32, name string, out uint64) error {
+	switch {
+	case l.invalid != nil:
+		return l.invalid
+	case info == 0 || out == 0:
+		return notNull(call, []string{"rootInfo", "comm"}, info, out)
+	case size == 0 || rank >= size:
+		return refuse(badParameter, "EI0003: %s: rank %d of %d ranks", call, rank, size)
+	}
+	device, code := l.rt.CurrentDevice(t)
+	if code != 0 {
+		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
+	}
+	b := rt.Read[byte](info, abi.HCCL_ROOT_INFO_BYTES)
+	if string(b[:rootSecret]) != rootMagic {
+		return refuse(badParameter, "EI0003: %s: this is no root info of HcclGetRootInfo", call)
+	}
+	id := string(b[rootName:rootAddress])
+	address, _, _ := strings.Cut(string(b[rootAddress:rootAddress+addressSize]), "\x00")
+	if name == "" {
+		name = id
+	}
+	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: time.Now().Add(l.timeouts.Connect)}
+	f := l.join(id)
+	c, err := l.newComm(name, device, int(rank), int(size), f)
+	if err != nil {
+		return err
+	}
+	if err = g.link(c); err == nil {
+		err = l.register(c)
+	}
+	if err != nil {
+		c.close()
+		return err
+	}
+	rt.Write(out, c.handle)
+	return nil
+}
+
+// gathering is one rank's way into a communicator.
+type gathering struct {
+	l        *Library
+	secret   []byte
+	root     string
+	deadline time.Time
+}
+
+// link asks the root who the peers are and links to each.
+func (g *gathering) link(c *comm) error {
+	listener, err := g.l.listen()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	peers, err := g.peers(c, listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	here := func(r int) bool { return peers[r].Process == g.l.unique }
+	if err := g.l.enter(c.fabric, c, here); err != nil {
+		return err
+	}
+	if err := g.dial(c, peers, here); err != nil {
+		return err
+	}
+	return g.accept(c, listener, peers, here)
+}
+
+func (g *gathering) peers(c *comm, address string) ([]hello, error) {
+	conn, err := g.connect(g.root)
+	if err != nil {
+		return nil, refuse(timedOut, "EI0015: %v: the root at %s is not reached in HCCL_CONNECT_TIMEOUT: %v", c, g.root, err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(g.deadline.Add(2 * patience))
+	var answer table
+	err = writeJSON(conn, hello{Rank: c.rank, Size: c.size, Device: c.device, Process: g.l.unique, Address: address})
+	if err == nil {
+		err = readJSON(conn, &answer)
+	}
+	switch {
+	case err != nil:
+		return nil, refuse(internal, "EI0015: %v: the root at %s broke off: %v", c, g.root, err)
+	case answer.Code != 0:
+		return nil, refuse(answer.Code, "%s", answer.Text)
+	case len(answer.Peers) != c.size:
+		return nil, refuse(badParameter, "EI0015: %v: the root lists %d ranks", c, len(answer.Peers))
+	}
+	return answer.Peers, nil
+}
+
+// connect dials an address until it answers and both sides have proved that they know the
+// secret.
+func (g *gathering) connect(address string) (net.Conn, error) {
+	conn, err := net.DialTimeout("tcp", address, time.Until(g.deadline))
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.SetDeadline(early(g.deadline))
+	if err := asker(conn, g.secret); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return conn, nil
+}
+
+func (g *gathering) dial(c *comm, peers []hello, here func(int) bool) error {
+	for r := range c.rank {
+		if here(r) {
+			continue
+		}
+		conn, err := g.connect(peers[r].Address)
+		if err == nil {
+			err = writeJSON(conn, hello{Rank: c.rank})
+		}
+		if err != nil {
+			return refuse(timedOut, "EI0006: %v: no link to rank %d at %s: %v", c, r, peers[r].Address, err)
+		}
+		c.links[r] = newWire(conn, peers[r].Address).connect(c, 0, r)
+	}
+	return nil
+}
+
+// accept takes the connections of the higher ranks.
+func (g *gathering) accept(c *comm, listener net.Listener, peers []hello, here func(int) bool) error {
+	missing := 0
+	for r := c.rank + 1; r < c.size; r++ {
+		if !here(r) {
+			missing++
+		}
+	}
+	if d, ok := listener.(*net.TCPListener); ok {
+		_ = d.SetDeadline(g.deadline)
+	}
+	for missing > 0 {
+		conn, err := listener.Accept()
+		if err != nil {
+			return refuse(timedOut, "EI0006: %v: %d peers did not connect in HCCL_CONNECT_TIMEOUT: %v", c, missing, err)
+		}
+		_ = conn.SetDeadline(early(g.deadline))
+		var h hello
+		if answerer(conn, g.secret) != nil || readJSON(conn, &h) != nil ||
+			h.Rank <= c.rank || h.Rank >= c.size || here(h.Rank) || c.links[h.Rank] != nil {
+			_ = conn.Close()
+			continue
+		}
+		_ = conn.SetDeadline(time.Time{})
+		c.links[h.Rank] = newWire(conn, peers[h.Rank].Address).connect(c, 0, h.Rank)
+		missing--
+	}
+	return nil
+}
+
+// derive makes a communicator of some members of this one, over the same connections.
+func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error) {
+	l := c.library
+	sub, err := l.newComm(name, c.device, rank, len(members), l.join(id))
+	if err != nil {
+		return nil, err
+	}
+	sub.sub = true
+	here := func(r int) bool {
+		_, ok := c.links[members[r]].(*pipe)
+		return ok
+	}
+	if err := l.enter(sub.fabric, sub, here); err != nil {
+		release(sub.keep)
+		return nil, err
+	}
+	number := fnv.New64a()
+	_, _ = number.Write([]byte(id)) // never fails
+	for r, m := range members {
+		if ch, ok := c.links[m].(*channel); ok {
+			sub.links[r] = ch.w.connect(sub, number.Sum64(), r)
+		}
+	}
+	if err := l.register(sub); err != nil {
+		sub.close()
+		return nil, err
+	}
+	return sub, nil
+}

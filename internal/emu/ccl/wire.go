@@ -1,0 +1,326 @@
+package ccl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Kinds of frames.
+const (
+	frameMessage = iota + 1
+	frameAbort   // the body is the reason
+	frameClose   // the sender left the channel
+)
+
+// frame precedes what travels over a wire; its size is fixed.
+type frame struct {
+	Kind    uint32
+	Phase   int32
+	Type    int32
+	Op      int32
+	Root    uint32
+	_       uint32
+	Count   uint64
+	Size    uint64 // bytes behind the frame
+	Channel uint64
+	Call    [24]byte
+}
+
+var frameSize = binary.Size(frame{})
+
+// largest is the longest body a peer may announce.
+const largest = 1 << 40
+
+func (f *frame) header() header {
+	name, _, _ := bytes.Cut(f.Call[:], []byte{0})
+	return header{Call: string(name), Phase: f.Phase, Type: f.Type, Op: f.Op, Root: f.Root, Count: f.Count}
+}
+
+// packet is a frame with its body, on its way out.
+type packet struct {
+	frame frame
+	body  []byte
+	done  chan<- error
+}
+
+// wire is an authenticated connection to a rank in another process. It carries the
+// messages of the world communicator and of all sub-communicators, each in a channel.
+type wire struct {
+	conn net.Conn
+	peer string // for error texts
+
+	mu       sync.Mutex
+	out      []packet
+	ready    *sync.Cond // out or closing changed
+	closing  bool
+	channels map[uint64]*channel
+	open     int   // channels that this side has not closed
+	lost     error // why nothing can arrive any more
+
+	work sync.WaitGroup // reader and writer
+}
+
+func newWire(conn net.Conn, peer string) *wire {
+	w := &wire{conn: conn, peer: peer, channels: make(map[uint64]*channel)}
+	w.ready = sync.NewCond(&w.mu)
+	w.work.Go(w.write)
+	w.work.Go(w.read)
+	return w
+}
+
+// channel is the link of one communicator over a wire.
+type channel struct {
+	w    *wire
+	id   uint64
+	peer int
+	c    *comm // nil until this rank has made the communicator
+	in   *queue
+}
+
+// connect gives a communicator its channel.
+func (w *wire) connect(c *comm, id uint64, peer int) *channel {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ch := w.channel(id)
+	ch.c, ch.peer = c, peer
+	w.open++
+	if w.lost != nil {
+		ch.shut()
+	}
+	return ch
+}
+
+// channel is the one with an id, made when either side first names it; w.mu is held.
+func (w *wire) channel(id uint64) *channel {
+	ch := w.channels[id]
+	if ch == nil {
+		ch = &channel{w: w, id: id, in: newQueue()}
+		w.channels[id] = ch
+	}
+	return ch
+}
+
+func (ch *channel) shut() {
+	ch.in.mu.Lock()
+	defer ch.in.mu.Unlock()
+	ch.in.closed = true
+	ch.in.wake()
+}
+
+func (w *wire) put(p packet) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost != nil || w.closing {
+		if p.done != nil {
+			p.done <- nil // the receiving side tells what happened
+		}
+		return
+	}
+	w.out = append(w.out, p)
+	w.ready.Signal()
+}
+
+// write sends packets until the wire closes and all are sent.
+func (w *wire) write() {
+	for {
+		w.mu.Lock()
+		for len(w.out) == 0 && !w.closing && w.lost == nil {
+			w.ready.Wait()
+		}
+		if len(w.out) == 0 {
+			w.mu.Unlock()
+			if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
+				_ = half.CloseWrite() // nothing follows; a broken connection is no news
+			}
+			return
+		}
+		p := w.out[0]
+		w.out = w.out[1:]
+		w.mu.Unlock()
+		err := w.writeOne(p)
+		if p.done != nil {
+			p.done <- nil
+		}
+		if err != nil {
+			w.lose(err)
+			return
+		}
+	}
+}
+
+func (w *wire) writeOne(p packet) error {
+	head := new(bytes.Buffer)
+	_ = binary.Write(head, binary.LittleEndian, &p.frame) // a buffer never fails
+	buffers := net.Buffers{head.Bytes(), p.body}
+	_, err := buffers.WriteTo(w.conn)
+	return err
+}
+
+// read takes messages off the connection, whole, so that a channel nobody reads from does
+// not hold up the others.
+func (w *wire) read() {
+	head := make([]byte, frameSize)
+	for {
+		if _, err := io.ReadFull(w.conn, head); err != nil {
+			w.lose(err)
+			return
+		}
+		var f frame
+		_ = binary.Read(bytes.NewReader(head), binary.LittleEndian, &f) // the length is right
+		if f.Size > largest {
+			w.lose(fmt.Errorf("a message of %d bytes", f.Size))
+			return
+		}
+		var body []byte
+		if f.Size > 0 {
+			var err error
+			if body, err = scratch(int(f.Size)); err == nil {
+				_, err = io.ReadFull(w.conn, body)
+			}
+			if err != nil {
+				release(body)
+				w.lose(err)
+				return
+			}
+		}
+		w.deliver(&f, body)
+	}
+}
+
+func (w *wire) deliver(f *frame, body []byte) {
+	w.mu.Lock()
+	ch := w.channel(f.Channel)
+	c := ch.c
+	w.mu.Unlock()
+	switch f.Kind {
+	case frameMessage:
+		ch.in.put(message{header: f.header(), bytes: body})
+		return
+	case frameClose:
+		ch.shut()
+	case frameAbort:
+		if c != nil {
+			c.fail(fault(faultLost, "%s", body))
+		}
+		ch.shut()
+	}
+	release(body)
+}
+
+// lose ends the wire: the peer is gone. Communicators it still has channels of fail.
+func (w *wire) lose(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost != nil {
+		return
+	}
+	w.lost = err
+	for _, p := range w.out {
+		if p.done != nil {
+			p.done <- nil
+		}
+	}
+	w.out = nil
+	w.ready.Broadcast()
+	_ = w.conn.Close()
+	for _, ch := range w.channels {
+		ch.in.mu.Lock()
+		left := ch.in.closed
+		ch.in.mu.Unlock()
+		if !left && ch.c != nil && !w.closing {
+			ch.c.fail(fault(faultLost, "EI0006: the connection to rank %d (%s) of %q broke: %v; did its process end?", ch.peer, w.peer, ch.c.name, err))
+		}
+		ch.shut()
+	}
+}
+
+func (ch *channel) send(m message) {
+	h := m.header
+	f := frame{Kind: frameMessage, Phase: h.Phase, Type: h.Type, Op: h.Op, Root: h.Root, Count: h.Count, Size: uint64(len(m.bytes)), Channel: ch.id}
+	copy(f.Call[:], h.Call)
+	ch.w.put(packet{frame: f, body: m.bytes, done: m.done})
+}
+
+func (ch *channel) receive(l *limit) (incoming, error) {
+	for {
+		m, ok, closed := ch.in.take()
+		if ok {
+			at := 0
+			return incoming{
+				header: m.header, size: uint64(len(m.bytes)),
+				next: func(n int) ([]byte, error) { at += n; return m.bytes[at-n : at], nil },
+				end:  func() { release(m.bytes) },
+			}, nil
+		}
+		if closed {
+			if err := ch.c.reason(); err != nil {
+				return incoming{}, err
+			}
+			return incoming{}, gone(ch.peer)
+		}
+		if err := l.wait(ch.in.arrived); err != nil {
+			return incoming{}, err
+		}
+	}
+}
+
+// patience is how long a peer that no longer reads can hold up the end of a communicator.
+const patience = time.Second
+
+// recall bounds a write that hangs; what was queued before is dropped by abort.
+func (ch *channel) recall() { _ = ch.w.conn.SetWriteDeadline(time.Now().Add(patience)) }
+
+func (ch *channel) abort(reason string) {
+	w := ch.w
+	w.mu.Lock()
+	kept := w.out[:0]
+	for _, p := range w.out {
+		if p.frame.Channel == ch.id && p.frame.Kind == frameMessage {
+			p.done <- nil
+			continue
+		}
+		kept = append(kept, p)
+	}
+	w.out = kept
+	w.mu.Unlock()
+	body := []byte(reason)
+	w.put(packet{frame: frame{Kind: frameAbort, Size: uint64(len(body)), Channel: ch.id}, body: body})
+}
+
+// close leaves the channel; with the last one the wire ends.
+func (ch *channel) close() {
+	w := ch.w
+	w.put(packet{frame: frame{Kind: frameClose, Channel: ch.id}})
+	w.mu.Lock()
+	w.open--
+	last := w.open == 0
+	if last {
+		w.closing = true
+		w.ready.Broadcast()
+	}
+	ch.drain()
+	delete(w.channels, ch.id)
+	w.mu.Unlock()
+	if last {
+		// The peer reads what is under way and closes its side, or is cut off.
+		_ = w.conn.SetDeadline(time.Now().Add(patience))
+		w.work.Wait()
+		_ = w.conn.Close()
+	}
+}
+
+// drain releases the bodies nobody received.
+func (ch *channel) drain() {
+	for {
+		m, ok, _ := ch.in.take()
+		if !ok {
+			return
+		}
+		release(m.bytes)
+	}
+}
