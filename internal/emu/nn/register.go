@@ -23,6 +23,7 @@ var implementations = collect(
 	groupedTable,
 	indexing,
 	inferenceTable,
+	layers,
 	likelihoods,
 	losses,
 	matmulTable,

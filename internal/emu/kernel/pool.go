@@ -1,0 +1,146 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Span is the places of one dimension that a pooling window covers: N from First on, Step
+// apart. It is never empty.
+type Span struct{ First, N, Step int64 }
+
+// MaxPool sets out to the largest element that each window covers of the trailing
+// dimensions of in, one list of spans for each of one to three, and index, unless without
+// data, to its row-major place in those dimensions. The first of equal elements counts; a
+// NaN comes before every number.
+func MaxPool(out, index, in View, spans [][]Span) error {
+	if out.Len() == 0 {
+		return nil
+	}
+	spatial := len(spans)
+	lead := len(in.Shape) - spatial
+	want := slices.Clone(in.Shape[:lead])
+	for _, s := range spans {
+		want = append(want, int64(len(s)))
+	}
+	if spatial < 1 || spatial > 3 || !slices.Equal(want, out.Shape) {
+		return fmt.Errorf("kernel: pooling %v gives %v, not %v", in.Shape, want, out.Shape)
+	}
+	c := newChain(in)
+	x, y := c.temp(in.Shape), c.temp(out.Shape)
+	at, release := temporary(dtype.Int64, out.Shape)
+	c.release = append(c.release, release)
+	c.set(x, Identity, nil, Of(in))
+	if c.err == nil {
+		sizes := slices.Clone(in.Shape[lead:])
+		for len(spans) < 3 {
+			spans = slices.Insert(slices.Clone(spans), 0, []Span{{0, 1, 1}})
+			sizes = slices.Insert(sizes, 0, 1)
+		}
+		if x.DType == dtype.Float64 {
+			largest(y.doubles(), at.ints(), x.doubles(), sizes, spans)
+		} else {
+			largest(y.floats(), at.ints(), x.floats(), sizes, spans)
+		}
+	}
+	c.set(out, Identity, nil, Of(y))
+	if c.err == nil && index.Data != nil {
+		c.err = Copy(index, at)
+	}
+	return c.end()
+}
+
+// largest pools planes of three dimensions.
+func largest[T float32 | float64](y []T, index []int64, x []T, sizes []int64, spans [][]Span) {
+	plane := sizes[0] * sizes[1] * sizes[2]
+	places := int64(len(spans[0]) * len(spans[1]) * len(spans[2]))
+	Parallel(int64(len(y))/places, max(grain/places, 1), func(lo, hi int64) {
+		for p := lo; p < hi; p++ {
+			in, o := x[p*plane:][:plane], p*places
+			for _, a := range spans[0] {
+				for _, b := range spans[1] {
+					for _, c := range spans[2] {
+						first := (a.First*sizes[1]+b.First)*sizes[2] + c.First
+						best, where := in[first], first
+						for i := range a.N {
+							for j := range b.N {
+								row := ((a.First+i*a.Step)*sizes[1]+b.First+j*b.Step)*sizes[2] + c.First
+								for k := range c.N {
+									if v := in[row+k*c.Step]; v > best || v != v && best == best {
+										best, where = v, row+k*c.Step
+									}
+								}
+							}
+						}
+						y[o], index[o] = best, where
+						o++
+					}
+				}
+			}
+		}
+	})
+}
+
+// flattened is a contiguous copy of v in type d with the last n dimensions joined, and the
+// others: [planes, places].
+func (c *chain) flattened(v View, n int, d dtype.Type) View {
+	whole, release := temporary(d, v.Shape)
+	c.release = append(c.release, release)
+	if c.err == nil {
+		c.err = Copy(whole, v)
+	}
+	return whole.planes(n)
+}
+
+// planes is a contiguous view with the last n dimensions joined, and the others.
+func (v View) planes(n int) View {
+	lead := len(v.Shape) - n
+	return v.reshaped(View{Shape: v.Shape[:lead]}.Len(), View{Shape: v.Shape[lead:]}.Len())
+}
+
+// Unpool sets image to zero and sends every element of maps to the place of the last n
+// dimensions that index holds: with ScatterAdd the gradient of MaxPool, with ScatterSet its
+// partial inverse. An index out of range is an error.
+func Unpool(op ScatterOp, image, maps, index View, n int) error {
+	if err := Zero(image); err != nil || maps.Len() == 0 || image.Len() == 0 {
+		return err
+	}
+	c := newChain(image)
+	d := image.DType
+	if op == ScatterAdd {
+		d = c.compute
+	}
+	whole, release := temporary(d, image.Shape)
+	c.release = append(c.release, release)
+	src, at := c.flattened(maps, n, d), c.flattened(index, n, dtype.Int64)
+	if c.err == nil {
+		clear(unsafe.Slice((*byte)(whole.Data), whole.Len()*int64(d.Size())))
+		c.err = Scatter(op, whole.planes(n), src, 1, at)
+	}
+	if c.err == nil {
+		c.err = Copy(image, whole)
+	}
+	return c.end()
+}
+
+// UnpoolGrad reads from image, for every element of maps, the place of the last n
+// dimensions that index holds.
+func UnpoolGrad(maps, image, index View, n int) error {
+	if maps.Len() == 0 {
+		return nil
+	}
+	c := newChain(image)
+	src, at := c.flattened(image, n, image.DType), c.flattened(index, n, dtype.Int64)
+	whole, release := temporary(maps.DType, maps.Shape)
+	c.release = append(c.release, release)
+	if c.err == nil {
+		c.err = Gather(whole.planes(n), src, 1, at)
+	}
+	if c.err == nil {
+		c.err = Copy(maps, whole)
+	}
+	return c.end()
+}
