@@ -1,4 +1,4 @@
 package nn
 
 // layers are the operators of networks other than transformers.
-var layers = merge(convolutions, pools, paddings)
+var layers = merge(batchNorms, convolutions, paddings, pools, resizings)

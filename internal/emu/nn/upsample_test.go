@@ -1,0 +1,186 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// keys is Keys' cubic convolution kernel at a distance, hat the linear one.
+func keys(x float64) float64 {
+	const a = -0.75
+	x = math.Abs(x)
+	switch {
+	case x <= 1:
+		return (a+2)*x*x*x - (a+3)*x*x + 1
+	case x < 2:
+		return a*x*x*x - 5*a*x*x + 8*a*x - 4*a
+	}
+	return 0
+}
+
+func hat(x float64) float64 { return max(0, 1-math.Abs(x)) }
+
+// resizeDefinition sums, over every place near the image and along every dimension, the
+// kernel of its distance; a place outside counts for the border.
+func resizeDefinition(kind func(float64) float64, corners bool, factors []float64, image, result []int64, x []float64) (y []float64) {
+	walk(result, func(at []int64) {
+		sum := 0.0
+		around := slices.Clone(image)
+		for i := 2; i < len(around); i++ {
+			around[i] += 8
+		}
+		around[0], around[1] = 1, 1
+		walk(around, func(k []int64) {
+			weight, from := 1.0, slices.Clone(at)
+			for i := 2; i < len(image); i++ {
+				m, n, j := float64(result[i]), float64(image[i]), float64(at[i])
+				centre := (j+0.5)*n/m - 0.5
+				if f := factors[i-2]; f > 0 {
+					centre = (j+0.5)/f - 0.5
+				}
+				if corners {
+					centre = 0
+					if m > 1 {
+						centre = j * (n - 1) / (m - 1)
+					}
+				}
+				weight *= kind(centre - float64(k[i]-4))
+				from[i] = min(max(k[i]-4, 0), image[i]-1)
+			}
+			sum += weight * x[offset(image, from)]
+		})
+		y = append(y, sum)
+	})
+	return y
+}
+
+var resizeCases = []struct {
+	image, size []int64
+	factors     []float64
+}{
+	{[]int64{2, 3, 5}, []int64{8}, []float64{0}}, {[]int64{1, 2, 7}, []int64{3}, []float64{0}}, {[]int64{1, 2, 4}, []int64{1}, []float64{0}},
+	{[]int64{2, 1, 4}, []int64{9}, []float64{2.3}}, {[]int64{1, 2, 3, 4}, []int64{6, 3}, []float64{0, 0}}, {[]int64{2, 2, 5, 1}, []int64{5, 4}, []float64{0, 0}},
+	{[]int64{1, 2, 3, 4}, []int64{6, 6}, []float64{2, 1.5}}, {[]int64{1, 2, 2, 3, 4}, []int64{3, 5, 2}, []float64{0, 0, 0}},
+}
+
+// factorArgs are the scales of a resizing by the names that they have.
+func factorArgs(factors []float64, a args) args {
+	if len(factors) == 1 {
+		a["scales"] = factors[0]
+		return a
+	}
+	for i, name := range []string{"scalesD", "scalesH", "scalesW"}[3-len(factors):] {
+		a[name] = factors[i]
+	}
+	return a
+}
+
+func TestInterpolation(t *testing.T) {
+	for _, c := range resizeCases {
+		result := slices.Concat(c.image[:2], c.size)
+		for _, kind := range []struct {
+			name string
+			f    func(float64) float64
+		}{{[]string{"UpsampleLinear1d", "UpsampleBilinear2d", "UpsampleTrilinear3d"}[len(c.size)-1], hat}, {fmt.Sprintf("UpsampleBicubic%dd", len(c.size)), keys}} {
+			if find(kind.name) == nil {
+				continue
+			}
+			for _, corners := range []bool{false, true} {
+				define := func(x []float64) []float64 { return resizeDefinition(kind.f, corners, c.factors, c.image, result, x) }
+				for _, d := range softmaxTypes {
+					grad := gradient(define, normal(2, d, elements(result)), normal(1, d, elements(c.image)))
+					for _, l := range kerneltest.Layouts {
+						what := fmt.Sprintf("%s %v %v %+v corners %v", kind.name, d, l, c, corners)
+						x, y := filled(t, 1, d, l, c.image), tensorIn(t, d, l, result)
+						run(t, kind.name, factorArgs(c.factors, args{"self": x, "outputSize": c.size, "alignCorners": corners, "out": y}))
+						closeTo(t, "y of "+what, define(values(x)), values(y), 2*resultLimit(d))
+						dy, dx := filled(t, 2, d, l, result), tensorIn(t, d, l, c.image)
+						out := "gradInput"
+						if len(c.size) < 3 && kind.name != "UpsampleBicubic2d" {
+							out = "out"
+						}
+						run(t, kind.name+"Backward", factorArgs(c.factors, args{
+							"gradOut": dy, "outputSize": c.size, "inputSize": c.image, "alignCorners": corners, out: dx,
+						}))
+						closeTo(t, "dx of "+what, grad, values(dx), 4*resultLimit(d))
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for _, c := range resizeCases {
+		if c.factors[0] != 0 {
+			continue
+		}
+		result := slices.Concat(c.image[:2], c.size)
+		for _, centre := range []bool{false, true} {
+			name := "UpsampleNearest"
+			if centre {
+				name = "UpsampleNearestExact"
+			}
+			name = fmt.Sprintf("%s%dd", name, len(c.size))
+			define := func(x []float64) (y []float64) {
+				walk(result, func(at []int64) {
+					from := slices.Clone(at)
+					for i := 2; i < len(at); i++ {
+						from[i] = at[i] * c.image[i] / result[i]
+						if centre {
+							from[i] = (2*at[i] + 1) * c.image[i] / (2 * result[i])
+						}
+					}
+					y = append(y, x[offset(c.image, from)])
+				})
+				return y
+			}
+			for _, d := range softmaxTypes {
+				for _, l := range kerneltest.Layouts {
+					x, y := filled(t, 1, d, l, c.image), tensorIn(t, d, l, result)
+					run(t, name, args{"self": x, "outputSize": c.size, "out": y})
+					assert.Equal(t, define(values(x)), values(y), "%s %v %v %+v", name, d, l, c)
+					dy, dx := filled(t, 2, d, l, result), tensorIn(t, d, l, c.image)
+					grad, out := "gradOut", "out"
+					if len(c.size) == 3 || len(c.size) == 2 && !centre {
+						out = "gradInput"
+					}
+					if centre && len(c.size) < 3 {
+						grad = "gradOutput"
+					}
+					run(t, name+"Backward", args{grad: dy, "outputSize": c.size, "inputSize": c.image, out: dx})
+					closeTo(t, "dx of "+name, gradient(define, values(dy), values(x)), values(dx), 4*resultLimit(d))
+				}
+			}
+		}
+	}
+}
+
+func TestResizingRefuses(t *testing.T) {
+	f := dtype.Float32
+	for _, c := range []struct {
+		set  args
+		code int32
+		text string
+	}{
+		{args{"outputSize": []int64{4}}, invalidParam, "outputSize [4]"},
+		{args{"outputSize": []int64{4, 5}}, invalidParam, "does not make"},
+		{args{"self": tensor(t, f, []int64{2, 3, 3}, 1)}, invalidParam, "4 dimensions"},
+		{args{"self": tensor(t, f, []int64{1, 2, 0, 3})}, invalidParam, "at least 1"},
+		{args{"self": tensor(t, dtype.Int32, []int64{1, 2, 3, 3}, 1)}, invalidParam, "self int32"},
+		{args{"self": nil}, nullPointer, "self is null"},
+	} {
+		a := args{"self": tensor(t, f, []int64{1, 2, 3, 3}, 1), "outputSize": []int64{4, 4}, "out": tensor(t, f, []int64{1, 2, 4, 4})}
+		for k, v := range c.set {
+			a[k] = v
+		}
+		refused(t, c.code, "UpsampleBilinear2d", a, c.text)
+	}
+}
