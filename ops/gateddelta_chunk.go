@@ -58,6 +58,7 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: keys, Other: s.mul(x.beta, x.reach), Out: right.Narrow(-1, 0, d.dk)})
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: x.v, Other: x.beta, Out: right.Narrow(-1, d.dk, d.dv)})
 	x.wu = x.solve(s, right, false)
+	s.release(right)
 	x.w, x.u = x.wu.Narrow(-1, 0, d.dk), x.wu.Narrow(-1, d.dk, d.dv)
 
 	x.kRemain, x.qReach = s.mul(keys, x.remain), s.mul(d.perGroup(x.q), x.reach)
@@ -72,6 +73,7 @@ func (x *chunks) solve(s *steps, right *aclnn.Tensor, transpose bool) *aclnn.Ten
 	launch(s, aclnn.TriangularSolve, aclnn.TriangularSolveParams{
 		Self: right, A: x.mixing, Transpose: transpose, Unitriangular: true, XOut: out, MOut: same,
 	})
+	s.release(same)
 	return out
 }
 
@@ -104,7 +106,7 @@ func (d *deltaSequence) forward(s *steps) {
 	}
 	x := d.chunks(s)
 	out := s.matmul(x.qReach, x.before(x.state, 0), d.shape(d.c, d.dv)...)
-	s.add(out, s.matmul(x.scores, x.corrected, d.shape(d.c, d.dv)...), 1)
+	s.addMatmul(out, x.scores, x.corrected)
 	d.unchunked(s, d.Out, out)
 	d.storeState(s, d.FinalState, x.state.Select(0, d.n))
 }

@@ -29,7 +29,7 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.times(dScores, x.decay)
 	dq := s.matmul(s.mul(dOut, x.reach), state.Transpose(-2, -1), ofKeys...)
 	dSums := s.dots(dq, queries)
-	s.add(dq, s.matmul(dScores, x.k, ofKeys...), 1)
+	s.addMatmul(dq, dScores, x.k)
 	// Through the state: keys wrote to it.
 	carried := s.matmul(x.corrected, dNext.Transpose(-2, -1), ofKeys...)
 	s.times(carried, x.remain)
@@ -42,12 +42,15 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.lower(between, -1)
 	s.add(dSums, s.sum(between, -1), 1)
 	s.add(dSums, s.sum(between, -2).Transpose(-2, -1), -1)
+	s.release(between, dScores)
 	written := s.dots(carried, keys)
 	last := dSums.Narrow(4, d.c-1, 1)
 	s.fill(written.Narrow(4, d.c-1, 1), aclnn.Float(0))
 	s.add(dSums, written, -1)
 	s.add(last, s.sum(written, 4), 1)
-	s.addProduct(last, s.sum(s.mul(state, dNext), -2, -1), x.through)
+	both := s.mul(state, dNext)
+	s.addProduct(last, s.sum(both, -2, -1), x.through)
+	s.release(carried, both)
 
 	// Through the triangular system: its right-hand sides, then its matrix.
 	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
@@ -55,13 +58,16 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.scale(right.Narrow(-1, 0, d.dk), -1)
 	s.store(right.Narrow(-1, d.dk, d.dv), dCorrected)
 	solved := x.solve(s, right, true)
+	s.release(right)
 	xk, xv := solved.Narrow(-1, 0, d.dk), solved.Narrow(-1, d.dk, d.dv)
 	e := s.matmul(solved, x.wu.Transpose(-2, -1), d.shape(d.c, d.c)...)
 	s.times(e, x.decay)
 	s.lower(e, -1)
 	s.scale(e, -1)
 	ek := s.matmul(e, x.k, ofKeys...)
-	ekt := s.matmul(e.Transpose(-2, -1), s.mul(keys, x.beta), ofKeys...)
+	weighted := s.mul(keys, x.beta)
+	ekt := s.matmul(e.Transpose(-2, -1), weighted, ofKeys...)
+	s.release(e, weighted)
 
 	weight := s.mul(x.beta, x.reach)
 	direct := s.mul(s.dots(xk, keys), x.reach)
@@ -112,9 +118,6 @@ func (x *chunks) stateGrad(s *steps, dFinal, dOut *aclnn.Tensor) (dState, dCorre
 	}
 	return dState, dCorrected
 }
-
-// dots are the scalar products of the rows of x and y.
-func (s *steps) dots(x, y *aclnn.Tensor) *aclnn.Tensor { return s.sum(s.mul(x, y), -1) }
 
 // overGroup adds up the gradients of the value heads that share a key head.
 func (d *deltaSequence) overGroup(s *steps, t *aclnn.Tensor) *aclnn.Tensor {

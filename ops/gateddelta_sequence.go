@@ -105,9 +105,26 @@ func (d *deltaSequence) perGroup(t *aclnn.Tensor) *aclnn.Tensor {
 	return t.Expand(shape...)
 }
 
+// release returns scratch tensors before the end, for the steps to come; stream order keeps
+// them until the launches so far have run.
+func (s *steps) release(tensors ...*aclnn.Tensor) {
+	for _, t := range tensors {
+		if err := t.Close(); s.err == nil {
+			s.err = err
+		}
+	}
+}
+
+// dots are the scalar products of the rows of x and y.
+func (s *steps) dots(x, y *aclnn.Tensor) *aclnn.Tensor {
+	product := s.mul(x, y)
+	defer s.release(product)
+	return s.sum(product, -1)
+}
+
 // unit divides the rows of x by their lengths, in place, and returns the factors.
 func (s *steps) unit(x *aclnn.Tensor) *aclnn.Tensor {
-	f := s.sum(s.mul(x, x), -1)
+	f := s.dots(x, x)
 	s.adds(f, squareEpsilon)
 	launch(s, aclnn.InplaceRsqrt, aclnn.InplaceRsqrtParams{SelfRef: f})
 	s.times(x, f)
@@ -117,7 +134,7 @@ func (s *steps) unit(x *aclnn.Tensor) *aclnn.Tensor {
 // unitGrad turns the gradient of y, which unit made with factors f, into that of its input:
 // f·(dy − y·⟨dy,y⟩).
 func (s *steps) unitGrad(dy, y, f *aclnn.Tensor) {
-	s.subtractProduct(dy, y, s.sum(s.mul(dy, y), -1))
+	s.subtractProduct(dy, y, s.dots(dy, y))
 	s.times(dy, f)
 }
 
@@ -146,6 +163,13 @@ func (s *steps) minus(out, x, y *aclnn.Tensor) {
 // lower clears what lies above a diagonal.
 func (s *steps) lower(x *aclnn.Tensor, diagonal int64) {
 	launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{SelfRef: x, Diagonal: diagonal})
+}
+
+// addMatmul is x += a·b.
+func (s *steps) addMatmul(x, a, b *aclnn.Tensor) {
+	product := s.matmul(a, b, x.Shape()...)
+	s.add(x, product, 1)
+	s.release(product)
 }
 
 // multiply is out = a·b.

@@ -1,0 +1,79 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// longDelta is a problem of the given length with 8 heads of 128 features.
+func longDelta(b *bench, tokens int64) ops.GatedDeltaGradArgs {
+	const heads, dim = 8, 128
+	in := func(seed uint64) *aclnn.Tensor {
+		x, _ := b.input(aclnn.Float32, seed, 1, tokens, heads, dim)
+		return x
+	}
+	gates, _ := b.input(aclnn.Float32, 4, 1, tokens, heads)
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	a := ops.GatedDeltaGradArgs{
+		GatedDeltaArgs: ops.GatedDeltaArgs{
+			Query: in(1), Key: in(2), Value: in(3), Decay: f(1, tokens, heads), Beta: f(1, tokens, heads), Scale: 0.09, Normalize: true,
+			Out: f(1, tokens, heads, dim),
+		},
+		DOut: in(5), DQuery: f(1, tokens, heads, dim), DKey: f(1, tokens, heads, dim), DValue: f(1, tokens, heads, dim),
+		DDecay: f(1, tokens, heads), DBeta: f(1, tokens, heads),
+	}
+	require.NoError(b.t, aclnn.Sigmoid(b.st, aclnn.SigmoidParams{Self: gates, Out: a.Beta}))
+	require.NoError(b.t, aclnn.Muls(b.st, aclnn.MulsParams{Self: a.Beta, Other: aclnn.Float(-0.1), Out: a.Decay}))
+	require.NoError(b.t, b.st.Synchronize(b.t.Context()))
+	return a
+}
+
+// Memory grows with the length, not with its square.
+func TestGatedDeltaMemory(t *testing.T) {
+	b := newBench(t)
+	allocator := b.st.Device().Allocator()
+	peak := func(tokens int64) float64 {
+		a := longDelta(b, tokens)
+		allocator.ResetPeaks()
+		before := allocator.Stats().PeakInUse
+		run(b, b.GatedDelta, &a.GatedDeltaArgs)
+		run(b, b.GatedDeltaGrad, &a)
+		require.NoError(t, b.st.Synchronize(t.Context()))
+		return float64(allocator.Stats().PeakInUse - before)
+	}
+	small, large := peak(256), peak(1024)
+	require.Less(t, large/small, 4.2)
+	t.Logf("scratch memory: %.0f bytes for a token and head", large/1024/8)
+}
+
+// Chunks turn the recurrence into products of matrices.
+func TestGatedDeltaSpeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	b := newBench(t)
+	a := longDelta(b, 4096)
+	best := func(f func()) time.Duration {
+		shortest := time.Hour
+		for range 3 {
+			begin := time.Now()
+			f()
+			require.NoError(t, b.st.Synchronize(t.Context()))
+			shortest = min(shortest, time.Since(begin))
+		}
+		return shortest
+	}
+	forward := best(func() { run(b, b.GatedDelta, &a.GatedDeltaArgs) })
+	backward := best(func() { run(b, b.GatedDeltaGrad, &a) })
+	require.NoError(t, b.GatedDelta.Pin("recurrence"))
+	recurrence := best(func() { run(b, b.GatedDelta, &a.GatedDeltaArgs) })
+	t.Logf("4096 tokens: chunks forward %v, backward %v; recurrence forward %v", forward, backward, recurrence)
+	require.Greater(t, recurrence.Seconds(), 3*forward.Seconds())
+}
