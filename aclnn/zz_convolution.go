@@ -6,6 +6,104 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
+// CausalConv1dParams are the arguments of aclnnCausalConv1d, in C order.
+type CausalConv1dParams struct {
+	X                         *Tensor
+	Weight                    *Tensor
+	BiasOptional              *Tensor // optional
+	ConvStates                *Tensor
+	QueryStartLocOptional     []int64 // optional
+	CacheIndicesOptional      []int64 // optional
+	InitialStateModeOptional  []int64 // optional
+	NumAcceptedTokensOptional []int64 // optional
+	ActivationMode            int64
+	PadSlotId                 int64
+	RunMode                   int64
+	HeadNum                   int64
+	Out                       *Tensor // output
+}
+
+var opCausalConv1d = Operator{
+	Name: "CausalConv1d", Symbol: "aclnnCausalConv1d", Library: "libcust_opapi", Since: "custom",
+	Params: "x weight biasOptional convStates queryStartLocOptional cacheIndicesOptional initialStateModeOptional numAcceptedTokensOptional activationMode padSlotId runMode headNum out",
+}
+
+// CausalConv1d launches aclnnCausalConv1d (libcust_opapi, custom operator package) on st.
+func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
+	c := NewCall(st, &opCausalConv1d)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *CausalConv1dParams) Operator() *Operator { return &opCausalConv1d }
+
+// Encode implements Params.
+func (p *CausalConv1dParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.ConvStates)
+	c.Ints(p.QueryStartLocOptional)
+	c.Ints(p.CacheIndicesOptional)
+	c.Ints(p.InitialStateModeOptional)
+	c.Ints(p.NumAcceptedTokensOptional)
+	c.Int64(p.ActivationMode)
+	c.Int64(p.PadSlotId)
+	c.Int64(p.RunMode)
+	c.Int64(p.HeadNum)
+	c.Tensor(p.Out)
+}
+
+// CausalConv1dBwdParams are the arguments of aclnnCausalConv1dBwd, in C order.
+type CausalConv1dBwdParams struct {
+	X                     *Tensor
+	YOptional             *Tensor // optional
+	Weight                *Tensor
+	Dy                    *Tensor
+	InitialStateOptional  *Tensor // optional
+	DhtOptional           *Tensor // optional
+	QueryStartLocOptional []int64 // optional
+	Activation            int64
+	InputLayoutOptional   string  // optional
+	DxOut                 *Tensor // output
+	DwOutOptional         *Tensor // optional output
+	DbOutOptional         *Tensor // optional output
+	Dh0OutOptional        *Tensor // optional output
+}
+
+var opCausalConv1dBwd = Operator{
+	Name: "CausalConv1dBwd", Symbol: "aclnnCausalConv1dBwd", Library: "libcust_opapi", Since: "custom",
+	Params: "x yOptional weight dy initialStateOptional dhtOptional queryStartLocOptional activation inputLayoutOptional dxOut dwOutOptional dbOutOptional dh0OutOptional",
+}
+
+// CausalConv1dBwd launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) on st.
+func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
+	c := NewCall(st, &opCausalConv1dBwd)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *CausalConv1dBwdParams) Operator() *Operator { return &opCausalConv1dBwd }
+
+// Encode implements Params.
+func (p *CausalConv1dBwdParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.YOptional)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Dy)
+	c.Tensor(p.InitialStateOptional)
+	c.Tensor(p.DhtOptional)
+	c.Ints(p.QueryStartLocOptional)
+	c.Int64(p.Activation)
+	c.OptStr(p.InputLayoutOptional)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DwOutOptional)
+	c.Tensor(p.DbOutOptional)
+	c.Tensor(p.Dh0OutOptional)
+}
+
 // ConvDepthwise2dParams are the arguments of aclnnConvDepthwise2d, in C order.
 type ConvDepthwise2dParams struct {
 	Self         *Tensor

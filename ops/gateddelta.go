@@ -147,6 +147,7 @@ func (a *GatedDeltaGradArgs) validate() error {
 
 func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs] {
 	return op(reg, "gated_delta", (*GatedDeltaArgs).validate, (*GatedDeltaArgs).signature,
+		Kernel[GatedDeltaArgs]{Name: "ChunkGatedDeltaRule", Supports: nativeDelta, Run: runNativeDelta},
 		Kernel[GatedDeltaArgs]{
 			Name: "chunk",
 			Supports: func(_ *Env, a *GatedDeltaArgs) error {
@@ -169,7 +170,8 @@ func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs] {
 
 func newGatedDeltaGrad(reg *Registry) *Op[GatedDeltaGradArgs] {
 	return op(reg, "gated_delta_grad", (*GatedDeltaGradArgs).validate,
-		func(a *GatedDeltaGradArgs) Signature { return a.GatedDeltaArgs.signature() },
+		(*GatedDeltaGradArgs).signature,
+		Kernel[GatedDeltaGradArgs]{Name: "ChunkGatedDeltaRule", Supports: nativeDeltaGrad, Run: runNativeDeltaGrad},
 		Kernel[GatedDeltaGradArgs]{
 			Name: "chunk", Supports: has[GatedDeltaGradArgs](&aclnn.TriangularSolveParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {

@@ -26,24 +26,15 @@ func (d *deltaSequence) shape(rows, columns int64) []int64 {
 	return []int64{d.b, d.hk, d.group, d.n, rows, columns}
 }
 
-// chunks computes everything but the output.
-func (d *deltaSequence) chunks(s *steps) *chunks {
-	x := &chunks{deltaSequence: d}
-	x.q, x.k, x.v = d.chunked(s, d.Query), d.chunked(s, d.Key), d.chunked(s, d.Value)
-	x.beta = d.chunked(s, d.Beta.Unsqueeze(3))
+// system computes the matrix of each chunk, and what only keys and gates enter.
+func (d *deltaSequence) system(s *steps) (x *chunks, sums *aclnn.Tensor) {
+	x = &chunks{deltaSequence: d, k: d.chunked(s, d.Key), beta: d.chunked(s, d.Beta.Unsqueeze(3))}
 	if d.Normalize {
-		x.qUnit, x.kUnit = s.unit(x.q), s.unit(x.k)
+		x.kUnit = s.unit(x.k)
 	}
-	s.scale(x.q, d.Scale)
-
 	g := d.chunked(s, d.Decay.Unsqueeze(3))
-	sums := s.tensor(aclnn.Float32, g.Shape()...)
+	sums = s.tensor(aclnn.Float32, g.Shape()...)
 	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: g, Dim: 4, Dtype: aclnn.Float32, Out: sums})
-	total := sums.Narrow(4, d.c-1, 1)
-	x.reach, x.through = s.exp(sums), s.exp(total)
-	x.remain = s.tensor(aclnn.Float32, sums.Shape()...)
-	s.minus(x.remain, total.Expand(sums.Shape()...), sums)
-	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.remain})
 	// Above the diagonal the exponents are positive and may overflow: cleared before and after.
 	x.decay = s.tensor(aclnn.Float32, d.shape(d.c, d.c)...)
 	s.minus(x.decay, sums.Expand(d.shape(d.c, d.c)...), sums.Transpose(-2, -1))
@@ -51,9 +42,26 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.decay})
 	s.lower(x.decay, 0)
 
-	keys := d.perGroup(x.k)
 	x.mixing = s.mul(x.decay, x.beta)
 	s.times(x.mixing, s.matmul(x.k, x.k.Transpose(-2, -1), d.b, d.hk, 1, d.n, d.c, d.c))
+	return x, sums
+}
+
+// chunks computes everything but the output.
+func (d *deltaSequence) chunks(s *steps) *chunks {
+	x, sums := d.system(s)
+	x.q, x.v = d.chunked(s, d.Query), d.chunked(s, d.Value)
+	if d.Normalize {
+		x.qUnit = s.unit(x.q)
+	}
+	s.scale(x.q, d.Scale)
+	total := sums.Narrow(4, d.c-1, 1)
+	x.reach, x.through = s.exp(sums), s.exp(total)
+	x.remain = s.tensor(aclnn.Float32, sums.Shape()...)
+	s.minus(x.remain, total.Expand(sums.Shape()...), sums)
+	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.remain})
+
+	keys := d.perGroup(x.k)
 	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: keys, Other: s.mul(x.beta, x.reach), Out: right.Narrow(-1, 0, d.dk)})
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: x.v, Other: x.beta, Out: right.Narrow(-1, d.dk, d.dv)})

@@ -13,11 +13,22 @@ var errSingleToken = errors.New("a single token needs no chunks")
 // steps of the state falls; implementations for the device agree on 64.
 const deltaChunk = 64
 
-// signature: the kernels look at dtypes, head dimensions, and whether there is one token.
+// signature: the kernels look at dtypes, head dimensions, and whether there are tokens or one.
 func (a *GatedDeltaArgs) signature() Signature {
 	s := dtypeSignature(a.Query, a.Beta)
 	s[1] = uint64(a.Query.Dim(3))<<32 | uint64(a.Value.Dim(3))
-	s[2] = uint64(min(a.Query.Dim(1), 2))
+	s[2] = uint64(min(a.Query.Dim(0)*a.Query.Dim(1), 1))<<32 | uint64(min(a.Query.Dim(1), 2))
+	return s
+}
+
+// signature: some kernel has no gradients of states.
+func (a *GatedDeltaGradArgs) signature() Signature {
+	s := a.GatedDeltaArgs.signature()
+	for i, t := range []*aclnn.Tensor{a.DFinalState, a.DInitialState} {
+		if t != nil {
+			s[3] |= 1 << i
+		}
+	}
 	return s
 }
 

@@ -2307,6 +2307,10 @@ aclnnStatus aclnnCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *ex
 aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnCat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
 aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
+aclnnStatus aclnnCausalConv1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+aclnnStatus aclnnCausalConv1dBwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+aclnnStatus aclnnCausalConv1dBwdGetWorkspaceSize(const aclTensor *x, const aclTensor *yOptional, const aclTensor *weight, const aclTensor *dy, const aclTensor *initialStateOptional, const aclTensor *dhtOptional, const aclIntArray *queryStartLocOptional, int64_t activation, char *inputLayoutOptional, const aclTensor *dxOut, const aclTensor *dwOutOptional, const aclTensor *dbOutOptional, const aclTensor *dh0OutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
+aclnnStatus aclnnCausalConv1dGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional, const aclTensor *convStates, const aclIntArray *queryStartLocOptional, const aclIntArray *cacheIndicesOptional, const aclIntArray *initialStateModeOptional, const aclIntArray *numAcceptedTokensOptional, int64_t activationMode, int64_t padSlotId, int64_t runMode, int64_t headNum, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnCdist(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
 aclnnStatus aclnnCdistBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
 aclnnStatus aclnnCdistBackwardGetWorkspaceSize(const aclTensor *grad, const aclTensor *x1, const aclTensor *x2, const aclTensor *cdist, float p, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);

@@ -510,6 +510,10 @@ const struct emu_symbol emu_symbols[] = {
 	{"aclnnCastGetWorkspaceSize", (void *)aclnnCastGetWorkspaceSize, 0},
 	{"aclnnCat", (void *)aclnnCat, 0},
 	{"aclnnCatGetWorkspaceSize", (void *)aclnnCatGetWorkspaceSize, 0},
+	{"aclnnCausalConv1d", (void *)aclnnCausalConv1d, 0},
+	{"aclnnCausalConv1dBwd", (void *)aclnnCausalConv1dBwd, 0},
+	{"aclnnCausalConv1dBwdGetWorkspaceSize", (void *)aclnnCausalConv1dBwdGetWorkspaceSize, 0},
+	{"aclnnCausalConv1dGetWorkspaceSize", (void *)aclnnCausalConv1dGetWorkspaceSize, 0},
 	{"aclnnCdist", (void *)aclnnCdist, 1},
 	{"aclnnCdistBackward", (void *)aclnnCdistBackward, 1},
 	{"aclnnCdistBackwardGetWorkspaceSize", (void *)aclnnCdistBackwardGetWorkspaceSize, 1},
@@ -2685,4 +2689,4 @@ const struct emu_symbol emu_symbols[] = {
 	{"acltdtStopChannel", (void *)acltdtStopChannel, 0},
 };
 
-const int emu_symbol_count = 2680;
+const int emu_symbol_count = 2684;

@@ -1,0 +1,77 @@
+package kernel
+
+// CausalConv convolves the tokens of one sequence, [tokens,channels], with taps, [width,
+// channels], the last of which meets the newest token: out = Σ taps[width−1−i]·x[t−i] + bias,
+// passed through x·sigmoid(x) if swish. past holds the width−1 inputs before the first, or
+// has no data; so may bias. A past that is not there is zero. If keep has data, it becomes
+// the past of what follows; it may be past.
+func CausalConv(out, x, taps, bias, past, keep View, swish bool) error {
+	c := newChain()
+	width, tokens := taps.Shape[0], x.Shape[0]
+	all := c.withPast(x, past, width)
+	u := c.zeros(x.Shape...)
+	for i := range width {
+		c.addTimes(u, u, 1, all.Narrow(0, i, tokens), taps.Select(0, i).across())
+	}
+	if bias.Data != nil {
+		c.set(u, Add, []Number{Real(1)}, Of(u), Of(bias.across()))
+	}
+	if swish {
+		c.set(u, Swish, []Number{Real(1)}, Of(u))
+	}
+	c.copy(out, u)
+	if keep.Data != nil && width > 1 {
+		c.copy(keep, all.Narrow(0, tokens, width-1))
+	}
+	return c.end()
+}
+
+// withPast is the inputs of a sequence after the width−1 that precede them.
+func (c *chain) withPast(x, past View, width int64) View {
+	all := c.zeros(width-1+x.Shape[0], x.Shape[1])
+	if past.Data != nil && width > 1 {
+		c.copy(all.Narrow(0, 0, width-1), past)
+	}
+	c.copy(all.Narrow(0, width-1, x.Shape[0]), x)
+	return all
+}
+
+// CausalConvGrad is the gradient of CausalConv for one sequence. u is the convolution before
+// the activation, needed if swish. The sums over tokens are added to dtaps and dbias, float32;
+// dbias may have no data. past is as for CausalConv; dfinal, [width,channels], is the gradient
+// of the last width inputs and dpast, alike, gets that of those before the first; both may
+// have no data.
+func CausalConvGrad(dx, dtaps, dbias, dpast, dy, u, x, taps, past, dfinal View, swish bool) error {
+	c := newChain()
+	width, tokens := taps.Shape[0], x.Shape[0]
+	du := c.zeros(x.Shape...)
+	if swish {
+		c.set(du, SwishGrad, []Number{Real(1)}, Of(dy), Of(u))
+	} else {
+		c.copy(du, dy)
+	}
+	all, dall := c.withPast(x, past, width), c.zeros(width+tokens, x.Shape[1])
+	for i := range width {
+		part := dall.Narrow(0, i+1, tokens)
+		c.addTimes(part, part, 1, du, taps.Select(0, i).across())
+		product, sum := c.like(du), c.temp(x.Shape[1:])
+		c.mul(product, du, all.Narrow(0, i, tokens))
+		c.reduce(ReduceSum, sum, product, []int{0}, 0)
+		to := dtaps.Select(0, i)
+		c.set(to, Add, []Number{Real(1)}, Of(to), Of(sum))
+	}
+	if dbias.Data != nil {
+		sum := c.temp(x.Shape[1:])
+		c.reduce(ReduceSum, sum, du, []int{0}, 0)
+		c.set(dbias, Add, []Number{Real(1)}, Of(dbias), Of(sum))
+	}
+	if dfinal.Data != nil {
+		last := dall.Narrow(0, tokens, width)
+		c.set(last, Add, []Number{Real(1)}, Of(last), Of(dfinal))
+	}
+	if dpast.Data != nil {
+		c.copy(dpast, dall.Narrow(0, 0, width))
+	}
+	c.copy(dx, dall.Narrow(0, width, tokens))
+	return c.end()
+}

@@ -1,0 +1,198 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// nativeDelta says whether the chunk operators of the custom package for linear attention
+// take the arguments.
+func nativeDelta(env *Env, a *GatedDeltaArgs) error {
+	switch {
+	case !is16(a.Query.DType()):
+		return fmt.Errorf("its operators take 16-bit types, not %v", a.Query.DType())
+	case a.Query.Dim(3) != 128:
+		return fmt.Errorf("keys have %d features; its operators take 128", a.Query.Dim(3))
+	case a.Value.Dim(3) != 128 && a.Value.Dim(3) != 256:
+		return fmt.Errorf("values have %d features; its operators take 128 or 256", a.Value.Dim(3))
+	case a.Query.Dim(0)*a.Query.Dim(1) == 0:
+		return errors.New("there are no tokens")
+	case a.Query.Dim(1) == 1:
+		return errSingleToken
+	}
+	return errors.Join(linearAttentionChip(env), availableAll(&aclnn.TriangularSolveParams{}, &aclnn.ChunkLocalCumsumParams{},
+		&aclnn.RecomputeWUFwdParams{}, &aclnn.ChunkGatedDeltaRuleFwdHParams{}, &aclnn.ChunkFwdOParams{}))
+}
+
+// linearAttentionChip refuses chips that the custom package is not built for. An unknown
+// chip is given the chance.
+func linearAttentionChip(env *Env) error {
+	for _, prefix := range []string{"", "Ascend910B", "Ascend910_93", "Ascend950"} {
+		if env.SoC == prefix || prefix != "" && strings.HasPrefix(env.SoC, prefix) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no operators for linear attention; Atlas A2, A3 and Ascend 950 do", env.SoC)
+}
+
+func nativeDeltaGrad(env *Env, a *GatedDeltaGradArgs) error {
+	if a.DFinalState != nil || a.DInitialState != nil {
+		return errors.New("its operators ignore gradients of states")
+	}
+	return errors.Join(nativeDelta(env, &a.GatedDeltaArgs), availableAll(&aclnn.ChunkBwdDvLocalParams{},
+		&aclnn.ChunkGatedDeltaRuleBwdDhuParams{}, &aclnn.ChunkBwdDqkwgParams{}, &aclnn.PrepareWyReprBwdParams{}))
+}
+
+// nativeDeltaState is what the native operators share: everything head-major, [B,H,T,·], in
+// the dtype of Query but for the float32 gates.
+type nativeDeltaState struct {
+	*GatedDeltaArgs
+	b, hk, hv, t, dk, dv int64
+	n                    int64 // chunks
+	chunks, blocks       []int64
+	q, k, v              *aclnn.Tensor
+	q32, k32             *aclnn.Tensor // normalised, float32
+	qUnit, kUnit         *aclnn.Tensor
+	beta, sums           *aclnn.Tensor // [B,Hv,T]
+	inverse              *aclnn.Tensor // of the system of each chunk, [B,Hv,T,64]
+	w, u, h, corrected   *aclnn.Tensor
+}
+
+// cumsumBlock is how many tokens ChunkLocalCumsum takes at once, whose list is of these
+// blocks instead of chunks.
+const cumsumBlock = 1 << 17 / deltaChunk
+
+// chunkPlaces lists the pairs (sequence, part in the sequence) for parts of some length.
+func chunkPlaces(cu []int64, length int64) []int64 {
+	var list []int64
+	for i := 1; i < len(cu); i++ {
+		for p := range (cu[i] - cu[i-1] + length - 1) / length {
+			list = append(list, int64(i-1), p)
+		}
+	}
+	return list
+}
+
+// headMajor is t, [B,T,H,…], as [B,H,T,…] without gaps.
+func (s *steps) headMajor(dt aclnn.DType, t *aclnn.Tensor) *aclnn.Tensor {
+	view := t.Transpose(1, 2)
+	out := s.tensor(dt, view.Shape()...)
+	s.store(out, view)
+	return out
+}
+
+// native runs the forward operators up to the states.
+func (a *GatedDeltaArgs) native(s *steps, final *aclnn.Tensor) *nativeDeltaState {
+	dt := a.Query.DType()
+	x := &nativeDeltaState{
+		GatedDeltaArgs: a, b: a.Query.Dim(0), hk: a.Query.Dim(2), hv: a.Value.Dim(2), t: a.Query.Dim(1), dk: a.Query.Dim(3), dv: a.Value.Dim(3),
+		chunks: chunkPlaces(a.CuSeqLens, deltaChunk), blocks: chunkPlaces(a.CuSeqLens, cumsumBlock),
+	}
+	x.n = int64(len(x.chunks)) / 2
+	if a.CuSeqLens == nil {
+		x.n = (x.t + deltaChunk - 1) / deltaChunk
+	}
+	x.q32, x.k32, x.v = s.headMajor(aclnn.Float32, a.Query), s.headMajor(aclnn.Float32, a.Key), s.headMajor(dt, a.Value)
+	if a.Normalize {
+		x.qUnit, x.kUnit = s.unit(x.q32), s.unit(x.k32)
+	}
+	x.q, x.k = s.cast(x.q32, dt), s.cast(x.k32, dt)
+	x.beta, x.sums = s.headMajor(aclnn.Float32, a.Beta), s.tensor(aclnn.Float32, x.b, x.hv, x.t)
+	x.cumsum(s, s.headMajor(aclnn.Float32, a.Decay), x.sums, false)
+	x.inverse = s.tensor(dt, x.b, x.hv, x.t, deltaChunk)
+	x.invert(s)
+	x.w, x.u = s.tensor(dt, x.b, x.hv, x.t, x.dk), s.tensor(dt, x.b, x.hv, x.t, x.dv)
+	launch(s, aclnn.RecomputeWUFwd, aclnn.RecomputeWUFwdParams{
+		K: x.k, V: x.v, Beta: x.beta, A: x.inverse, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk,
+		WOut: x.w, UOut: x.u,
+	})
+	x.h, x.corrected = s.tensor(dt, x.b, x.hv, x.n, x.dk, x.dv), s.tensor(dt, x.b, x.hv, x.t, x.dv)
+	launch(s, aclnn.ChunkGatedDeltaRuleFwdH, aclnn.ChunkGatedDeltaRuleFwdHParams{
+		K: x.k, W: x.w, U: x.u, GOptional: x.sums, InitialStateOptional: a.InitialState, OutputFinalState: final != nil, ChunkSize: deltaChunk,
+		CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, HOut: x.h, VNewOut: x.corrected, FinalStateOut: final,
+	})
+	return x
+}
+
+func (x *nativeDeltaState) cumsum(s *steps, g, out *aclnn.Tensor, reverse bool) {
+	launch(s, aclnn.ChunkLocalCumsum, aclnn.ChunkLocalCumsumParams{
+		G: g, CuSeqlensOptional: x.CuSeqLens, ChunkIndicesOutOptional: x.blocks, ChunkSize: deltaChunk, Reverse: reverse, Scale: 1, HeadFirst: true, Out: out,
+	})
+}
+
+// invert fills the inverses, which the headers of the package have no operator for, from
+// ordinary ones.
+func (x *nativeDeltaState) invert(s *steps) {
+	if s.err != nil {
+		return
+	}
+	s.zero(x.inverse)
+	s.err = errors.Join(s.err, x.eachSequence(s.st, func(d *deltaSequence, s *steps) {
+		c, _ := d.system(s)
+		identity := s.tensor(aclnn.Float32, d.c, d.c)
+		launch(s, aclnn.Eye, aclnn.EyeParams{N: d.c, M: d.c, Out: identity})
+		inverse := c.solve(s, identity.Expand(d.shape(d.c, d.c)...), false)
+		rows := inverse.Reshape(d.b, d.hk*d.group, d.n*d.c, d.c).Narrow(2, 0, d.tokens)
+		s.store(x.inverse.Narrow(2, d.from, d.tokens).Narrow(3, 0, d.c), rows)
+	}))
+}
+
+func runNativeDelta(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error {
+	return compose(st, func(s *steps) {
+		x := a.native(s, a.FinalState)
+		out := s.tensor(a.Out.DType(), x.v.Shape()...)
+		launch(s, aclnn.ChunkFwdO, aclnn.ChunkFwdOParams{
+			Q: x.q, K: x.k, V: x.corrected, H: x.h, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkOffsetsOptional: x.chunks, Scale: a.Scale,
+			ChunkSize: deltaChunk, OOut: out,
+		})
+		s.store(a.Out, out.Transpose(1, 2))
+	})
+}
+
+func runNativeDeltaGrad(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
+	return compose(st, func(s *steps) {
+		dt := a.Query.DType()
+		x := a.native(s, nil)
+		dOut := s.headMajor(dt, a.DOut)
+		like := func(t *aclnn.Tensor) *aclnn.Tensor { return s.tensor(t.DType(), t.Shape()...) }
+		local, dh, dCorrected := like(x.v), like(x.h), like(x.v)
+		launch(s, aclnn.ChunkBwdDvLocal, aclnn.ChunkBwdDvLocalParams{
+			Q: x.q, K: x.k, DO: dOut, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, Scale: a.Scale, ChunkSize: deltaChunk, Out: local,
+		})
+		launch(s, aclnn.ChunkGatedDeltaRuleBwdDhu, aclnn.ChunkGatedDeltaRuleBwdDhuParams{
+			Q: x.q, K: x.k, W: x.w, DO: dOut, Dv: local, GOptional: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks,
+			Scale: a.Scale, ChunkSize: deltaChunk, DhOut: dh, Dv2Out: dCorrected,
+		})
+		dq, dk, dw, dSums := like(x.q), like(x.k), like(x.w), like(x.sums)
+		launch(s, aclnn.ChunkBwdDqkwg, aclnn.ChunkBwdDqkwgParams{
+			Q: x.q, K: x.k, V: x.corrected, G: x.sums, H: x.h, Dox: dOut, Dh: dh, Dv: dCorrected, CuSeqlensOptional: a.CuSeqLens,
+			ChunkIndicesOptional: x.chunks, Scale: float32(a.Scale), ChunkSize: deltaChunk, DqOut: dq, DkOut: dk, DwOut: dw, DgOut: dSums,
+		})
+		dk2, dv, dBeta, dSums2 := like(x.k), like(x.v), like(x.beta), like(x.sums)
+		launch(s, aclnn.PrepareWyReprBwd, aclnn.PrepareWyReprBwdParams{
+			K: x.k, V: x.v, Beta: x.beta, A: x.inverse, Dw: dw, Du: dCorrected, G: x.sums, CuSeqlensOptional: a.CuSeqLens,
+			ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk, DkOut: dk2, DvOut: dv, DbetaOut: dBeta, DgOut: dSums2,
+		})
+		s.add(dSums, dSums2, 1)
+		dDecay := like(dSums)
+		x.cumsum(s, dSums, dDecay, true)
+		s.store(a.DDecay, dDecay.Transpose(1, 2))
+		s.store(a.DBeta, dBeta.Transpose(1, 2))
+		s.store(a.DValue, dv.Transpose(1, 2))
+		wideQ, wideK := s.tensor(aclnn.Float32, dq.Shape()...), s.tensor(aclnn.Float32, dk.Shape()...)
+		s.store(wideQ, dq)
+		s.store(wideK, dk)
+		s.add(wideK, s.float(dk2), 1)
+		if a.Normalize {
+			s.unitGrad(wideQ, x.q32, x.qUnit)
+			s.unitGrad(wideK, x.k32, x.kUnit)
+		}
+		s.store(a.DQuery, wideQ.Transpose(1, 2))
+		s.store(a.DKey, wideK.Transpose(1, 2))
+	})
+}
