@@ -34,6 +34,7 @@ var implementations = collect(
 	optimizers,
 	orderings,
 	pointwiseLosses,
+	quantisations,
 	randoms,
 	reading,
 	reductions,

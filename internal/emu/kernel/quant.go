@@ -1,0 +1,216 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Quantizer turns numbers into whole ones: round(x · factor + offset), or with Divide
+// round(x / factor + offset), which storing saturates to the type of the output.
+type Quantizer struct {
+	Factor View
+	Offset View // may lack data
+	Divide bool
+	Root   bool // the factor applies twice
+	Round  Op
+}
+
+// Quantize sets out, of an integer type, from x. Factor and offset broadcast to x.
+func (q Quantizer) Quantize(out, x View) error {
+	c := newChain(x)
+	t := c.temp(x.Shape)
+	op := Mul
+	if q.Divide {
+		op = Div
+	}
+	c.set(t, op, nil, Of(x), Of(q.Factor))
+	if q.Root {
+		c.set(t, op, nil, Of(t), Of(q.Factor))
+	}
+	if q.Offset.Data != nil {
+		c.set(t, Add, []Number{Real(1)}, Of(t), Of(q.Offset))
+	}
+	c.set(out, q.Round, nil, Of(t))
+	return c.end()
+}
+
+// Dequantize sets out to (x + offset) · factor; offset may lack data. With root the factor
+// applies twice.
+func Dequantize(out, x, factor, offset View, root bool) error {
+	c := newChain(out)
+	t := c.temp(out.Shape)
+	if offset.Data != nil {
+		c.set(t, Add, []Number{Real(1)}, Of(x), Of(offset))
+	} else {
+		c.set(t, Identity, nil, Of(x))
+	}
+	c.mul(t, t, factor)
+	if root {
+		c.mul(t, t, factor)
+	}
+	c.set(out, Identity, nil, Of(t))
+	return c.end()
+}
+
+// Range of the int8 elements that dynamic quantisation gives.
+const lowestInt8, highestInt8 = -128, 127
+
+// DynamicQuantizer quantises rows, or a whole tensor, by their own extremes.
+type DynamicQuantizer struct {
+	Smooth View    // factors of the last dimension, one row for each group; may lack data
+	Ends   []int64 // where the groups of rows end; nil for one group
+	Whole  bool    // one scale for the tensor
+	// Offset gets the place of zero when the extremes need not be symmetric; else it lacks data.
+	Offset View
+}
+
+// Quantize sets out (int8) to the quantised elements of x and scale to what they are
+// multiplied by to get x back: float32, one for each row, or one.
+func (q DynamicQuantizer) Quantize(out, scale, x View) error {
+	c := newChain(x)
+	last := len(x.Shape) - 1
+	t := c.temp(x.Shape)
+	c.set(t, Identity, nil, Of(x))
+	if q.Smooth.Data != nil {
+		q.smooth(c, t)
+	}
+	axes := []int{last}
+	if q.Whole {
+		axes = axesFrom(0, len(x.Shape))
+	}
+	shape := others(x.Shape, axes)
+	wide, most, least := c.temp(shape), c.temp(shape), c.temp(shape)
+	c.reduce(ReduceMax, most, t, axes, 0)
+	c.reduce(ReduceMin, least, t, axes, 0)
+	symmetric := q.Offset.Data == nil
+	if symmetric {
+		c.set(least, Neg, nil, Of(least))
+		c.set(wide, Max, nil, Of(most), Of(least))
+		c.set(wide, Div, nil, Of(wide), Const(Real(highestInt8)))
+	} else {
+		c.sub(wide, most, least)
+		c.set(wide, Div, nil, Of(wide), Const(Real(highestInt8-lowestInt8)))
+	}
+	if scale.Data != nil {
+		c.set(View{Data: scale.Data, DType: scale.DType, Shape: shape, Strides: scale.Strides[:len(shape)]}, Identity, nil, Of(wide))
+	}
+	// A row without extent has the scale 0 and quantises to its offset, not to NaN.
+	c.set(wide, Max, nil, Of(wide), Const(Real(1e-30)))
+	c.set(t, Div, nil, Of(t), Of(kept(wide, len(x.Shape), axes)))
+	if !symmetric {
+		c.set(most, Div, nil, Of(most), Of(wide))
+		c.set(most, ReverseSub, []Number{Real(1)}, Of(most), Const(Real(highestInt8)))
+		c.set(View{Data: q.Offset.Data, DType: q.Offset.DType, Shape: shape, Strides: q.Offset.Strides[:len(shape)]}, Identity, nil, Of(most))
+		c.set(t, Add, []Number{Real(1)}, Of(t), Of(kept(most, len(x.Shape), axes)))
+	}
+	c.set(out, Round, nil, Of(t))
+	return c.end()
+}
+
+// smooth multiplies the rows of a contiguous tensor by the factors of their group.
+func (q DynamicQuantizer) smooth(c *chain, t View) {
+	if q.Ends == nil {
+		c.mul(t, t, q.Smooth)
+		return
+	}
+	n := t.Shape[len(t.Shape)-1]
+	rows := View{Data: t.Data, DType: t.DType, Shape: []int64{t.Len() / max(n, 1), n}, Strides: []int64{n, 1}}
+	first := int64(0)
+	for i, end := range q.Ends {
+		part := rows.Narrow(0, first, end-first)
+		c.mul(part, part, q.Smooth.Select(0, int64(i)))
+		first = end
+	}
+}
+
+// QuantProduct is a product of integer matrices whose sums are scaled:
+// (A·B + bias) · scale · rows + offset for an int32 bias, A·B · scale · rows + bias + offset
+// for one of floats. All but A and B may lack data and broadcast to Out. An int8 result is
+// rounded and saturated.
+type QuantProduct struct {
+	Out, A, B                 View
+	Scale, Rows, Bias, Offset View
+	NZ                        int64 // as in Product
+}
+
+// Run computes Out.
+func (p QuantProduct) Run() error {
+	c := newChain()
+	sums, release := temporary(dtype.Int32, p.Out.Shape)
+	defer release()
+	if err := Gemm(Product{Out: sums, A: p.A, B: p.B, Alpha: 1, NZ: p.NZ}); err != nil {
+		return err
+	}
+	whole := p.Bias.Data != nil && p.Bias.DType == dtype.Int32
+	if whole {
+		if err := Map(Add, dtype.Int32, sums, []Input{Of(sums), Of(p.Bias)}, Whole(1)); err != nil {
+			return err
+		}
+	}
+	if p.Out.DType == dtype.Int32 {
+		return Copy(p.Out, sums)
+	}
+	t := c.temp(p.Out.Shape)
+	c.set(t, Identity, nil, Of(sums))
+	for _, factor := range []View{p.Scale, p.Rows} {
+		if factor.Data != nil {
+			c.mul(t, t, factor)
+		}
+	}
+	for i, term := range []View{p.Bias, p.Offset} {
+		if term.Data != nil && (i > 0 || !whole) {
+			c.set(t, Add, []Number{Real(1)}, Of(t), Of(term))
+		}
+	}
+	op := Identity
+	if p.Out.DType == dtype.Int8 {
+		op = Round
+	}
+	c.set(p.Out, op, nil, Of(t))
+	return c.end()
+}
+
+// QuantWeight is a matrix of small integers with what turns it back into numbers:
+// (Weight + Offset) · Scale, where Offset may lack data. Scale and Offset are [groups, N],
+// or of one column, for equal parts of the K rows.
+type QuantWeight struct {
+	Weight, Scale, Offset View
+	Packed                unsafe.Pointer // int4 elements, row by row, in place of Weight's memory
+	Group                 int64          // rows of a part
+}
+
+// Product is Out = X · weight + bias; bias may lack data.
+func (w QuantWeight) Product(out, x, bias View) error {
+	c := newChain()
+	k, n := w.Weight.Shape[0], w.Weight.Shape[1]
+	weight := w.Weight
+	if w.Packed != nil {
+		var release func()
+		weight, release = temporary(dtype.Int8, w.Weight.Shape)
+		defer release()
+		if err := UnpackInt4(weight, w.Packed); err != nil {
+			return err
+		}
+	}
+	t := c.temp([]int64{k, n})
+	for first, i := int64(0), int64(0); first < k; first, i = first+w.Group, i+1 {
+		rows := min(w.Group, k-first)
+		offset := w.Offset
+		if offset.Data != nil {
+			offset = offset.Narrow(0, i, 1)
+		}
+		if c.err == nil {
+			c.err = Dequantize(t.Narrow(0, first, rows), weight.Narrow(0, first, rows), w.Scale.Narrow(0, i, 1), offset, false)
+		}
+	}
+	sum := c.temp(out.Shape)
+	if c.err == nil {
+		c.err = Gemm(Product{Out: sum, A: x, B: t, Alpha: 1})
+	}
+	if bias.Data != nil {
+		c.set(sum, Add, []Number{Real(1)}, Of(sum), Of(bias))
+	}
+	c.set(out, Identity, nil, Of(sum))
+	return c.end()
+}

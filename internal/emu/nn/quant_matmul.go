@@ -1,0 +1,186 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// rowEnds reads where groups of rows end.
+func rowEnds(groups *Tensor, rows int64) ([]int64, error) {
+	ends, err := kernel.Indices(groups.View())
+	if err != nil {
+		return nil, err
+	}
+	if !slices.IsSorted(ends) || ends[0] < 0 || ends[len(ends)-1] > rows {
+		return nil, fmt.Errorf("%v holds %v; the ends must not fall and not exceed the %d rows", groups, ends, rows)
+	}
+	return ends, nil
+}
+
+// matrixOf is a tensor of matrices, transposed if asked.
+func matrixOf(t *Tensor, transposed bool) section {
+	w := sectionOf(t)
+	if n := t.Rank(); transposed {
+		for _, d := range [][]int64{w.shape, w.strides} {
+			d[n-1], d[n-2] = d[n-2], d[n-1]
+		}
+	}
+	return w
+}
+
+// columns checks a factor or term of the columns of a product: one, or one for each.
+func (c *Call) columns(t *Tensor, n int64, types ...dtype.Type) {
+	if t == nil {
+		return
+	}
+	c.plain(t)
+	c.DType(t, types...)
+	if t.Len() != 1 && (t.Len() != n || t.Rank() == 0 || t.Dim(-1) != n) {
+		c.Invalid("%v must have one element or one for each of %d columns", t, n)
+	}
+}
+
+// quantMatmul multiplies int8 matrices and scales the sums by columns and, if asked, by
+// rows. V5 has other names for the same; what it adds is refused.
+func quantMatmul(c *Call) (Run, error) {
+	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
+	scaleName, rowsName, offsetName := "scale", "pertokenScaleOptional", "offset"
+	if c.Has("x2Scale") {
+		scaleName, rowsName, offsetName = "x2Scale", "x1Scale", "x2Offset"
+		for _, name := range []string{"yScale", "x1Offset", "yOffset"} {
+			if t := c.Optional(name); t != nil && t.Len() > 0 {
+				c.Invalid("%v is given; it is not supported", t)
+			}
+		}
+		if c.Int("groupSize") != 0 {
+			c.Invalid("groupSize is %d; only 0 is supported", c.Int("groupSize"))
+		}
+	}
+	scale, offset, bias := c.Tensor(scaleName), c.Optional(offsetName), c.Optional("bias")
+	var rows *Tensor
+	if c.Has(rowsName) {
+		rows = c.Optional(rowsName)
+	}
+	c.plain(x1, x2, out)
+	c.DType(x1, dtype.Int8)
+	c.DType(x2, dtype.Int8)
+	c.DType(out, dtype.Int8, dtype.Float16, dtype.BFloat16, dtype.Int32)
+	c.Rank(x1, 2, 6)
+	c.Rank(x2, 2, 6)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	left, right := matrixOf(x1, c.Bool("transposeX1")), matrixOf(x2, c.Bool("transposeX2"))
+	m, k, n := left.shape[x1.Rank()-2], left.shape[x1.Rank()-1], right.shape[x2.Rank()-1]
+	batch, ok := broadcastShape(x1.Shape[:x1.Rank()-2], x2.Shape[:x2.Rank()-2])
+	if !ok || right.shape[x2.Rank()-2] != k {
+		c.Invalid("%v and %v cannot be multiplied", x1, x2)
+		return nil, c.Err()
+	}
+	c.Shape(out, slices.Concat(batch, []int64{m, n}), "the product of x1 and x2")
+	c.columns(scale, n, dtype.Uint64, dtype.Int64, dtype.Float32, dtype.BFloat16)
+	c.columns(offset, n, dtype.Float32)
+	c.columns(bias, n, dtype.Int32, dtype.BFloat16, dtype.Float16, dtype.Float32)
+	if rows != nil {
+		c.DType(rows, dtype.Float32)
+		c.Shape(rows, []int64{m}, "one for each row of x1")
+	}
+	if offset != nil && rows != nil {
+		c.Invalid("%v and %v exclude each other", offset, rows)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		a, err := left.view(x1).Broadcast(slices.Concat(batch, []int64{m, k}))
+		if err != nil {
+			return err
+		}
+		b, err := right.view(x2).Broadcast(slices.Concat(batch, []int64{k, n}))
+		if err != nil {
+			return err
+		}
+		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset)}
+		if rows != nil {
+			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
+		}
+		return p.Run()
+	}, nil
+}
+
+// weightQuantMatmul multiplies by a matrix of int8 or int4 with scales for columns, or for
+// groups of rows of each column.
+func weightQuantMatmul(c *Call) (Run, error) {
+	x, weight, y := c.Tensor("x"), c.Tensor("weight"), c.Tensor("y")
+	scale, offset, bias := c.Tensor("antiquantScale"), c.Optional("antiquantOffsetOptional"), c.Optional("biasOptional")
+	for _, name := range []string{"quantScaleOptional", "quantOffsetOptional"} {
+		if t := c.Optional(name); t != nil && t.Len() > 0 {
+			c.Invalid("%v is given; quantised results are not supported", t)
+		}
+	}
+	c.plain(x, weight, y, scale)
+	c.DType(x, dtype.Float16, dtype.BFloat16)
+	c.SameDType(x, y, scale)
+	c.DType(weight, dtype.Int8, dtype.Int4, dtype.Int32)
+	c.Rank(x, 2, 2)
+	c.Rank(weight, 2, 2)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	k, n := weight.Dim(0), weight.Dim(1)
+	packed := weight.DType != dtype.Int8
+	if weight.DType == dtype.Int32 {
+		n *= 8
+	}
+	if packed && (!weight.Contiguous() || n%2 != 0) {
+		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
+	}
+	if x.Dim(1) != k {
+		c.Invalid("%v and %v cannot be multiplied", x, weight)
+	}
+	c.Shape(y, []int64{x.Dim(0), n}, "the product of x and weight")
+	group, groups := c.Int("antiquantGroupSize"), int64(1)
+	if group > 0 {
+		groups = (k + group - 1) / group
+	} else {
+		group = k
+	}
+	for _, t := range []*Tensor{scale, offset} {
+		if t == nil {
+			continue
+		}
+		c.SameDType(x, t)
+		if t.Rank() < 1 || t.Rank() > 2 || groups > 1 && !slices.Equal(t.Shape, []int64{groups, n}) || groups == 1 && t.Len() != 1 && (t.Len() != n || t.Dim(-1) != n) {
+			c.Invalid("%v must be [%d,%d], one for each group of rows and column, or of one element", t, groups, n)
+		}
+	}
+	c.columns(bias, n, dtype.Float16, dtype.BFloat16, dtype.Float32)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	matrix := func(t *Tensor) kernel.View {
+		v := optionalView(t)
+		if len(v.Shape) == 1 {
+			v.Shape, v.Strides = []int64{1, v.Shape[0]}, []int64{0, v.Strides[0]}
+		}
+		return v
+	}
+	return func(*Exec) error {
+		if y.Len() == 0 {
+			return nil
+		}
+		w := kernel.QuantWeight{Weight: weight.View(), Scale: matrix(scale), Offset: matrix(offset), Group: max(group, 1)}
+		if packed {
+			w.Packed = unsafe.Pointer(weight.host)
+			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: []int64{n, 1}}
+		}
+		return w.Product(y.View(), x.View(), optionalView(bias))
+	}, nil
+}
