@@ -158,6 +158,66 @@ func (l *expertLayer) everything() (got [][]float32) {
 	return got
 }
 
+// TestMoERoutingGradient compares with the difference quotients of the definition, the choice
+// of experts being fixed.
+func TestMoERoutingGradient(t *testing.T) {
+	const tokens, n, k = 5, 6, 3
+	for _, normalize := range []bool{false, true} {
+		for _, balanced := range []bool{false, true} {
+			t.Run(fmt.Sprint("normalize ", normalize, ", balanced ", balanced), func(t *testing.T) {
+				b := newBench(t)
+				logits, x := b.input(aclnn.Float32, 1, tokens, n)
+				dWeights, dw := b.input(aclnn.Float32, 2, tokens, k)
+				dProbs, dp := b.input(aclnn.Float32, 3, tokens, n)
+				weights, experts, probs := b.empty(aclnn.Float32, tokens, k), b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Float32, tokens, n)
+				run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
+				chosen := b.read(experts)
+				value := func(x []float64) (sum float64) {
+					for i := range tokens {
+						total, picked := 0.0, 0.0
+						for e := range n {
+							total += math.Exp(x[i*n+e])
+						}
+						for j := range k {
+							picked += math.Exp(x[i*n+int(chosen[i*k+j])])
+						}
+						if !normalize {
+							picked = total
+						}
+						for j := range k {
+							sum += float64(dw[i*k+j]) * math.Exp(x[i*n+int(chosen[i*k+j])]) / picked
+						}
+						for e := range n {
+							if balanced {
+								sum += float64(dp[i*n+e]) * math.Exp(x[i*n+e]) / total
+							}
+						}
+					}
+					return sum
+				}
+				at, want := make([]float64, tokens*n), make([]float32, tokens*n)
+				for i, v := range x {
+					at[i] = float64(v)
+				}
+				for i := range at {
+					const h = 1e-6
+					old := at[i]
+					at[i] = old + h
+					above := value(at)
+					at[i] = old - h
+					want[i], at[i] = float32((above-value(at))/(2*h)), old
+				}
+				args := &ops.MoERoutingGradArgs{DWeights: dWeights, Weights: weights, Experts: experts, Normalize: normalize, Probs: probs, DLogits: b.empty(aclnn.Float32, tokens, n)}
+				if balanced {
+					args.DProbs = dProbs
+				}
+				run(b, b.MoERoutingGrad, args)
+				b.near("dlogits", args.DLogits, want, 1e-5)
+			})
+		}
+	}
+}
+
 // TestLoadBalance compares loss and gradient with their definition.
 func TestLoadBalance(t *testing.T) {
 	b := newBench(t)

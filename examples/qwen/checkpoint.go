@@ -32,7 +32,7 @@ func (m *Model) Load(ctx context.Context, path string) error {
 
 func (m *Model) read(ctx context.Context, f *safetensors.File) error {
 	for _, p := range m.params.all {
-		values, err := readTensor(f, p.Name, p.Shape())
+		values, err := readWeight(f, p.Name, p.Shape())
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,19 @@ type Config struct {
 	RopeTheta         float64 `json:"rope_theta"`
 	InitializerRange  float64 `json:"initializer_range"`
 
+	// Of models with experts.
+	Experts         int     `json:"num_experts,omitempty"`
+	ExpertsPerToken int     `json:"num_experts_per_tok,omitempty"`
+	MoEIntermediate int     `json:"moe_intermediate_size,omitempty"` // of each expert
+	NormTopK        bool    `json:"norm_topk_prob,omitempty"`
+	SparseStep      int     `json:"decoder_sparse_step,omitempty"`  // every so many layers have experts
+	DenseLayers     []int   `json:"mlp_only_layers,omitempty"`      // layers without
+	RouterLoss      bool    `json:"output_router_logits,omitempty"` // the loss has the balance of the experts
+	RouterLossScale float64 `json:"router_aux_loss_coef,omitempty"`
+	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights, which
+	// CANN has for 16-bit dtypes and sizes that are multiples of 16.
+	GroupedNZ bool `json:"-"`
+
 	// Of models that mix gated delta nets and attention.
 	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // part of a head that is rotated
 	LayerTypes       []string `json:"layer_types,omitempty"`           // of each layer: linear_attention or full_attention
@@ -32,7 +45,8 @@ type Config struct {
 	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
 }
 
-// ParseConfig reads a config.json of model type qwen3 or qwen3_5_text.
+// ParseConfig reads a config.json of one of the model types qwen3, qwen3_moe and
+// qwen3_5_text.
 func ParseConfig(text []byte) (Config, error) {
 	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -45,6 +59,7 @@ func ParseConfig(text []byte) (Config, error) {
 			Partial float64 `json:"partial_rotary_factor"`
 			Type    string  `json:"rope_type"`
 		} `json:"rope_parameters"`
+		Experts  int  `json:"num_local_experts"` // the newer name
 		Interval int  `json:"full_attention_interval"`
 		Bias     bool `json:"attention_bias"`
 		Sliding  bool `json:"use_sliding_window"`
@@ -55,6 +70,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if c.RopeTheta == 0 {
 		c.RopeTheta = rope.Parameters.Theta
 	}
+	c.Experts = max(c.Experts, rope.Experts)
 	if c.PartialRotary == 0 {
 		c.PartialRotary = rope.Parameters.Partial
 	}
@@ -96,6 +112,11 @@ func (c Config) Validate() error {
 			return fmt.Errorf("qwen: %s is %d; it must be positive", f.name, f.value)
 		}
 	}
+	if c.family().sparse {
+		if err := c.validateSparse(); err != nil {
+			return err
+		}
+	}
 	if c.family().hybrid {
 		if err := c.validateHybrid(); err != nil {
 			return err
@@ -116,7 +137,7 @@ func (c Config) Validate() error {
 func (c Config) Parameters() int {
 	n := c.VocabSize*c.HiddenSize + c.HiddenSize
 	for i := range c.Layers {
-		n += c.mixerParameters(i) + 3*c.HiddenSize*c.IntermediateSize + 2*c.HiddenSize
+		n += c.mixerParameters(i) + c.feedForwardParameters(i) + 2*c.HiddenSize
 	}
 	if !c.TieWordEmbeddings {
 		n += c.VocabSize * c.HiddenSize

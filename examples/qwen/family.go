@@ -11,9 +11,11 @@ type family struct {
 	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate a
 	// part of each head, and keep the scales of norms as their difference from one.
 	hybrid bool
+	// sparse models have experts in place of some feed-forward layers.
+	sparse bool
 }
 
-var families = map[string]family{"": {}, "qwen3": {}, "qwen3_5_text": {hybrid: true}}
+var families = map[string]family{"": {}, "qwen3": {}, "qwen3_moe": {sparse: true}, "qwen3_5_text": {hybrid: true}}
 
 func (c Config) family() family { return families[c.ModelType] }
 
@@ -45,6 +47,38 @@ func hybridLayers(layers, interval int) []string {
 // linear reports whether a layer is a gated delta net.
 func (c Config) linear(layer int) bool {
 	return c.family().hybrid && c.LayerTypes[layer] == linearLayer
+}
+
+// sparse reports whether the feed-forward layer of a layer has experts.
+func (c Config) sparse(layer int) bool {
+	return c.family().sparse && c.Experts > 0 && !slices.Contains(c.DenseLayers, layer) && (layer+1)%max(c.SparseStep, 1) == 0
+}
+
+// balanceScale is the weight of the experts' balance in the loss.
+func (c Config) balanceScale() float64 {
+	if !c.family().sparse || !c.RouterLoss {
+		return 0
+	}
+	return c.RouterLossScale
+}
+
+// validateSparse says what is wrong with the experts.
+func (c Config) validateSparse() error {
+	switch {
+	case c.Experts <= 0 || c.ExpertsPerToken <= 0 || c.ExpertsPerToken > c.Experts:
+		return fmt.Errorf("qwen: num_experts_per_tok %d of num_experts %d; both must be positive, the first at most the second", c.ExpertsPerToken, c.Experts)
+	case c.MoEIntermediate <= 0:
+		return fmt.Errorf("qwen: moe_intermediate_size is %d; it must be positive", c.MoEIntermediate)
+	}
+	return nil
+}
+
+// feedForwardParameters is the number of weights of a layer's feed-forward part.
+func (c Config) feedForwardParameters(layer int) int {
+	if c.sparse(layer) {
+		return c.Experts * (3*c.MoEIntermediate + 1) * c.HiddenSize
+	}
+	return 3 * c.HiddenSize * c.IntermediateSize
 }
 
 // rotaryDim is the number of features of a head that are rotated.

@@ -19,7 +19,7 @@ import (
 // TestGoldenTraining repeats the training runs of Hugging Face's Qwen3 in PyTorch: losses of
 // every step, gradients of the first, weights after the last.
 func TestGoldenTraining(t *testing.T) {
-	for _, architecture := range []string{"Qwen3ForCausalLM", "Qwen3_5ForCausalLM"} {
+	for _, architecture := range []string{"Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3_5ForCausalLM"} {
 		for _, name := range golden.Models(t, architecture) {
 			t.Run(name, func(t *testing.T) { train(t, golden.Model(t, name)) })
 		}

@@ -11,6 +11,9 @@ import (
 type linear struct{ weight *Parameter }
 
 func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
+	if p.err != nil {
+		return nothing
+	}
 	shape := x.Shape()
 	shape[len(shape)-1] = l.weight.Value.Dim(0)
 	y := p.tensor(p.dt, shape...)
@@ -43,6 +46,9 @@ func newNorm(ps *parameters, c Config, name string, size int64) norm {
 type normState struct{ x, rstd, scale *aclnn.Tensor }
 
 func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
+	if p.err != nil {
+		return nothing, normState{}
+	}
 	shape := x.Shape()
 	shape[len(shape)-1] = 1
 	y, rstd, scale := p.like(x), p.tensor(aclnn.Float32, shape...), n.scale.Value
@@ -162,19 +168,34 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	return dx
 }
 
+// feedForward computes on each token by itself: a gated unit, or experts. x is
+// [tokens, hidden].
+type feedForward interface {
+	forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed)
+}
+
+// fed is a forward pass of a feedForward that knows the way back, as mixed is of a mixer.
+type fed interface {
+	backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor
+}
+
 // mlp is the gated feed-forward layer; gateUp has the gate's rows, then the up projection's.
 type mlp struct{ gateUp, down linear }
 
-type mlpState struct{ x, gateUp, act *aclnn.Tensor }
+type mlpState struct {
+	mlp
+	x, gateUp, act *aclnn.Tensor
+}
 
-func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, mlpState) {
-	s := mlpState{x: x, gateUp: f.gateUp.forward(p, x)}
+func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
+	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
 	s.act = p.tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
 	run(p, p.reg.SwiGLU, &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
 	return f.down.forward(p, s.act), s
 }
 
-func (f mlp) backward(p *pass, s mlpState, dy *aclnn.Tensor) *aclnn.Tensor {
+func (s *mlpState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
+	f := s.mlp
 	dAct := f.down.backward(p, s.act, dy)
 	dGateUp := p.like(s.gateUp)
 	run(p, p.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
@@ -185,13 +206,13 @@ func (f mlp) backward(p *pass, s mlpState, dy *aclnn.Tensor) *aclnn.Tensor {
 type layer struct {
 	mixerNorm, mlpNorm norm
 	mixer              mixer
-	mlp                mlp
+	feedForward        feedForward
 }
 
 type layerState struct {
 	mixerNorm, mlpNorm normState
 	mixed              mixed
-	mlp                mlpState
+	fed                fed
 }
 
 func newLayer(ps *parameters, c Config, index int) layer {
@@ -200,10 +221,14 @@ func newLayer(ps *parameters, c Config, index int) layer {
 	l := layer{
 		mixerNorm: newNorm(ps, c, prefix+"input_layernorm.weight", h),
 		mlpNorm:   newNorm(ps, c, prefix+"post_attention_layernorm.weight", h),
-		mlp: mlp{
+	}
+	if c.sparse(index) {
+		l.feedForward = newExperts(ps, c, prefix+"mlp.")
+	} else {
+		l.feedForward = mlp{
 			gateUp: linear{ps.addStacked(prefix+"mlp.gate_proj.weight", prefix+"mlp.up_proj.weight", i, h)},
 			down:   linear{ps.add(prefix+"mlp.down_proj.weight", h, i)},
-		},
+		}
 	}
 	if c.linear(index) {
 		l.mixer = newDeltaNet(ps, c, prefix+"linear_attn.")
@@ -236,15 +261,18 @@ func (l layer) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, laye
 	mixed, ms := l.mixer.forward(p, normed, m)
 	s.mixed = ms
 	x = p.sum(x, mixed)
+	if p.err != nil {
+		return nothing, s
+	}
 	normed, s.mlpNorm = l.mlpNorm.forward(p, x)
-	fed, fs := l.mlp.forward(p, normed)
-	s.mlp = fs
-	return p.sum(x, fed), s
+	y, fs := l.feedForward.forward(p, normed)
+	s.fed = fs
+	return p.sum(x, y), s
 }
 
 // backward turns the gradient after the layer into the one before it, in place where dy is.
 func (l layer) backward(p *pass, s layerState, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
-	p.add(dy, l.mlpNorm.backward(p, s.mlpNorm, l.mlp.backward(p, s.mlp, dy)))
+	p.add(dy, l.mlpNorm.backward(p, s.mlpNorm, s.fed.backward(p, dy)))
 	p.add(dy, l.mixerNorm.backward(p, s.mixerNorm, s.mixed.backward(p, m, dy)))
 	return dy
 }

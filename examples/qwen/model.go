@@ -178,9 +178,15 @@ func (m *Model) forward(p *pass, in *inputs) *state {
 	run(p, m.reg.Embedding, &ops.EmbeddingArgs{Weight: m.embedding.Value, IDs: in.ids, Out: s.embedded})
 	x := s.embedded
 	for _, l := range m.layers {
+		if p.err != nil {
+			break
+		}
 		var ls layerState
 		x, ls = l.forward(p, x, in)
 		s.layers = append(s.layers, ls)
+		if e, ok := ls.fed.(*expertsState); ok {
+			p.balance.layers = append(p.balance.layers, e.routed)
+		}
 	}
 	s.normed, s.final = m.finalNorm.forward(p, x)
 	s.logits = m.head.forward(p, s.normed)
@@ -200,7 +206,8 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dLogits *aclnn.Tensor) {
 }
 
 // Gradients runs forward and backward on a batch: every parameter's Grad is then that of
-// the mean cross-entropy over the labels that count, which it returns.
+// the loss, which it returns: the mean cross-entropy over the labels that count, and for
+// experts that of their balance if the configuration asks for it.
 func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error) {
 	p := &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt}
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -209,10 +216,15 @@ func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error
 		return 0, err
 	}
 	s := m.forward(p, in)
+	if p.err != nil {
+		return 0, p.err
+	}
 	lossTensor, dLogits := p.tensor(aclnn.Float32, 1), p.like(s.logits)
 	logProb := p.tensor(s.logits.DType(), s.logits.Shape()...)
 	args := ops.CrossEntropyArgs{Logits: s.logits, Labels: in.labels, IgnoreIndex: ignored, Loss: lossTensor, LogProb: logProb}
 	run(p, m.reg.CrossEntropy, &args)
+	p.balance.scale = m.Config.balanceScale()
+	p.balance.add(p, lossTensor)
 	run(p, m.reg.CrossEntropyGrad, &ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: dLogits})
 	m.backward(p, in, s, dLogits)
 	if p.err != nil {

@@ -19,6 +19,8 @@ type pass struct {
 	dt   aclnn.DType // of activations
 	made []*aclnn.Tensor
 	err  error
+
+	balance balance // of the experts of all layers
 }
 
 // tensor makes an activation.

@@ -28,6 +28,8 @@ type options struct {
 	device, steps, batch, seq        int
 	saveEvery                        int
 	layers, hidden, heads, kvHeads   int
+	experts, perToken, expertSize    int
+	groupedNZ                        bool
 	headDim, intermediate            int
 	lr, warmup                       float64
 	seed                             uint64
@@ -38,7 +40,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := flag.NewFlagSet("trainstep", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.data, "data", "", "text to learn: a `path` of a file or folder, or a .bin file of 16-bit token ids (default: the module around the working folder)")
-	f.StringVar(&o.model, "model", "", "start from the Hugging Face model in this `folder`: config.json and safetensors")
+	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, qwen3 or qwen3_moe, or a folder with a Hugging Face model to start from: config.json and safetensors")
 	f.StringVar(&o.dtype, "dtype", "fp32", "fp32, or bf16 with fp32 master weights")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `file` at the end")
 	f.IntVar(&o.saveEvery, "save-every", 0, "write it every so many `steps` too")
@@ -53,6 +55,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.heads, "heads", 6, "attention heads of a new model")
 	f.IntVar(&o.kvHeads, "kv-heads", 2, "key and value heads of a new model")
 	f.IntVar(&o.headDim, "head-dim", 32, "size of a head of a new model")
+	f.IntVar(&o.experts, "experts", 8, "experts of a new model with experts")
+	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
+	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
+	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the grouped products of experts read FRACTAL_NZ weights; needs -dtype bf16")
 	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
@@ -62,11 +68,17 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 {
 		return o, errors.New("-steps, -batch and -seq must be positive")
 	}
-	if o.model != "" && o.resume != "" {
-		return o, errors.New("-model and -resume exclude each other: a checkpoint has its model")
+	if o.folder() && o.resume != "" {
+		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
+	}
+	if o.groupedNZ && o.dtype != "bf16" {
+		return o, errors.New("-gmm-nz needs -dtype bf16: CANN's grouped products read FRACTAL_NZ weights of 16 bits only")
 	}
 	return o, nil
 }
+
+// folder reports whether -model is a folder rather than a type.
+func (o options) folder() bool { return o.model != "qwen3" && o.model != "qwen3_moe" }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -138,15 +150,17 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 		return nil, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
 	}
 	cfg := qwen.Config{
-		ModelType: "qwen3", VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
+		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
 		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
 		InitializerRange: 0.02, TieWordEmbeddings: true,
+		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
+		RouterLoss: true, RouterLossScale: 0.01,
 	}
 	var err error
 	switch {
 	case o.resume != "":
 		cfg, _, err = qwen.SavedConfig(o.resume)
-	case o.model != "":
+	case o.folder():
 		cfg, err = qwen.ReadConfig(o.model + "/config.json")
 	}
 	if err != nil {
@@ -155,12 +169,13 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	if vocab > cfg.VocabSize {
 		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
 	}
+	cfg.GroupedNZ = o.groupedNZ
 	m, err := qwen.New(st, reg, cfg, dt)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case o.model != "":
+	case o.folder():
 		err = m.Load(ctx, o.model)
 	case o.resume == "":
 		err = m.Init(ctx, o.seed)

@@ -129,3 +129,14 @@ func TestBatchDependsOnSeedAndStep(t *testing.T) {
 		require.Equal(t, (a[i]+1)%256, labels[i], "a label is what follows")
 	}
 }
+
+// TestTrainsExperts: a model with experts learns, with ND and with FRACTAL_NZ weights alike.
+func TestTrainsExperts(t *testing.T) {
+	flags := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
+	_, plain := trained(t, flags...)
+	_, nz := trained(t, append(flags, "-gmm-nz")...)
+	require.Equal(t, plain, nz)
+	require.Less(t, plain, 2.9)
+	_, err := parseFlags([]string{"-model", "qwen3_moe", "-gmm-nz"}, t.Output())
+	require.ErrorContains(t, err, "-dtype bf16")
+}
