@@ -33,6 +33,22 @@ func (t *Tensor) asNZ() {
 	t.desc.Format = int16(dtype.FractalNZ)
 }
 
+// AsND describes the memory of FRACTAL_NZ storage as a contiguous ND tensor of the same shape:
+// for a converter that works in place. It converts nothing. A tensor in ND stays as it is.
+func (t *Tensor) AsND() *Tensor {
+	v := t.view()
+	if t.err != nil || t.Format() != FractalNZ {
+		return &v
+	}
+	if !t.Contiguous() {
+		v.fail("%v cannot be described as ND: it is transposed", t)
+		return &v
+	}
+	v.desc.Format = int16(dtype.ND)
+	v.desc.Storage, v.desc.StorageRank = [len(v.desc.Storage)]int64{t.Len()}, 1
+	return &v
+}
+
 // NZBlock is C0, the columns of a FRACTAL_NZ tile: 32 bytes of elements. 0 for a dtype that
 // has no NZ form.
 func NZBlock(dt DType) int64 {

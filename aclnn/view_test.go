@@ -101,8 +101,14 @@ func TestViewsOfNZ(t *testing.T) {
 		require.Equal(t, c.storage, c.view.StorageShape(), name)
 		require.Equal(t, c.address, c.view.Address(), name)
 	}
+	nd := x.Select(0, 1).AsND()
+	require.NoError(t, nd.Err())
+	require.Equal(t, "float16[20,30]ND", nd.String())
+	require.Equal(t, []int64{600}, nd.StorageShape())
+	require.Equal(t, nd.String(), nd.AsND().String())
 	for name, v := range map[string]*Tensor{
-		"reshape": x.Reshape(60, 30), "batch": x.Transpose(0, 1), "permute": x.Permute(0, 2, 1), "rows": x.Narrow(1, 0, 16),
+		"AsND of a swap": x.Transpose(1, 2).AsND(),
+		"reshape":        x.Reshape(60, 30), "batch": x.Transpose(0, 1), "permute": x.Permute(0, 2, 1), "rows": x.Narrow(1, 0, 16),
 		"column": x.Select(2, 0), "step": x.Slice(0, 0, 3, 2), "row axis": x.Unsqueeze(2), "expand": x.Expand(2, 3, 20, 30),
 		"a part of each": x.Unsqueeze(1).Narrow(1, 0, 0).Unsqueeze(0).Reshape(1), "inner batch": x.Unsqueeze(1).Slice(1, 0, 1, 1),
 	} {

@@ -26,6 +26,7 @@ type Registry struct {
 	MatMulGrad        *Op[MatMulGradArgs]
 	GroupedMatmul     *Op[GroupedMatmulArgs]
 	GroupedMatmulGrad *Op[GroupedMatmulGradArgs]
+	SliceToNZ         *Op[SliceToNZArgs]
 	Embedding         *Op[EmbeddingArgs]
 	EmbeddingGrad     *Op[EmbeddingGradArgs]
 	MoERouting        *Op[MoERoutingArgs]
@@ -76,6 +77,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.Linear, r.LinearGrad = newLinear(r), newLinearGrad(r)
 	r.MatMul, r.MatMulGrad = newMatMul(r), newMatMulGrad(r)
 	r.GroupedMatmul, r.GroupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
+	r.SliceToNZ = newSliceToNZ(r)
 	r.Embedding, r.EmbeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
 	r.MoERouting, r.MoERoutingGrad = newMoERouting(r), newMoERoutingGrad(r)
 	r.MoEPermute, r.MoEPermuteGrad = newMoEPermute(r), newMoEPermuteGrad(r)

@@ -1,0 +1,238 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/ops"
+)
+
+// tiles is memory for a weight in FRACTAL_NZ, and the weight; no byte of it is zero.
+func (b *bench) tiles(dt aclnn.DType, shape ...int64) (storage, weight *aclnn.Tensor) {
+	b.t.Helper()
+	storage = b.empty(dt, int64(max(aclnn.NZBytes(dt, shape...), dt.Size())/dt.Size()))
+	weight, err := aclnn.Wrap(storage.Buffer(), dt, shape...)
+	require.NoError(b.t, err)
+	return storage, weight.AsNZ()
+}
+
+// eachSliceKernel calls test with every kernel pinned in turn.
+func (b *bench) eachSliceKernel(test func(kernel string)) {
+	b.t.Helper()
+	for _, k := range b.SliceToNZ.Kernels() {
+		require.NoError(b.t, b.SliceToNZ.Pin(k))
+		test(k)
+		require.NoError(b.t, b.SliceToNZ.Unpin())
+	}
+}
+
+func TestGoldenSliceToNZ(t *testing.T) {
+	for _, c := range golden.Cases(t, "slice_nz") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			b := newBench(t)
+			flat := b.golden(c, "flat")
+			b.eachSliceKernel(func(kernel string) {
+				storage, out := b.tiles(c.DType, int64(c.Int("E")), int64(c.Int("K")), int64(c.Int("N")))
+				run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: flat, Start: int64(c.Int("start")), End: int64(c.Int("end")), Out: out})
+				require.Equal(t, c.Float32("nz"), b.read(storage), kernel)
+			})
+		})
+	}
+}
+
+// TestGoldenNDToNZ: a weight that is not sharded is a slice of one rank.
+func TestGoldenNDToNZ(t *testing.T) {
+	for _, c := range golden.Cases(t, "nd_to_nz") {
+		c.Run(t, func(t *testing.T, c *golden.Case) {
+			b := newBench(t)
+			nd := b.golden(c, "nd")
+			b.eachSliceKernel(func(kernel string) {
+				storage, out := b.tiles(c.DType, nd.Shape()...)
+				run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: nd.Reshape(1, -1), End: nd.Len(), Out: out})
+				require.Equal(t, c.Float32("nz"), b.read(storage), kernel)
+			})
+		})
+	}
+}
+
+// TestSliceToNZ: random slices of every kernel against the definition, padding included.
+func TestSliceToNZ(t *testing.T) {
+	b := newBench(t)
+	rapid.Check(t, func(r *rapid.T) {
+		ranks, e := rapid.Int64Range(1, 4).Draw(r, "ranks"), rapid.Int64Range(1, 3).Draw(r, "groups")
+		k, n := rapid.Int64Range(1, 40).Draw(r, "k"), rapid.Int64Range(1, 40).Draw(r, "n")
+		start, spare := rapid.Int64Range(0, 7).Draw(r, "start"), rapid.Int64Range(0, 5).Draw(r, "spare")
+		length := (e*k*n+ranks-1)/ranks + spare
+		total := start + length + rapid.Int64Range(0, 3).Draw(r, "rest")
+		values := make([]uint16, ranks*total)
+		for i := range values {
+			values[i] = uint16(i%0x7000 + 1)
+		}
+		rp, cp := (k+15)/16*16, (n+15)/16*16
+		want := make([]uint16, e*rp*cp)
+		for g := range e {
+			for i := range k {
+				for j := range n {
+					at := (g*k+i)*n + j
+					want[g*rp*cp+j/16*rp*16+i*16+j%16] = values[at/length*total+start+at%length]
+				}
+			}
+		}
+		flat := data(b, aclnn.Float16, values, ranks, total)
+		for _, kernel := range b.SliceToNZ.Kernels() {
+			storage, out := b.tiles(aclnn.Float16, e, k, n)
+			a := &ops.SliceToNZArgs{Gathered: flat, Start: start, End: start + length, Out: out}
+			require.NoError(r, b.SliceToNZ.Pin(kernel))
+			require.NoError(r, b.SliceToNZ.Run(t.Context(), b.st, a))
+			require.NoError(r, b.SliceToNZ.Unpin())
+			got := make([]uint16, len(want))
+			require.NoError(r, aclnn.CopyFromDevice(t.Context(), b.st, got, storage))
+			require.Equal(r, want, got, kernel)
+		}
+	})
+}
+
+// TestSliceToNZTypes: every dtype, and which kernels take it.
+func TestSliceToNZTypes(t *testing.T) {
+	b := newBench(t)
+	for _, dt := range []aclnn.DType{aclnn.Int8, aclnn.Uint8, aclnn.Float16, aclnn.BFloat16, aclnn.Float32, aclnn.Int32, aclnn.Uint32} {
+		var first []byte
+		ran := 0
+		for _, kernel := range b.SliceToNZ.Kernels() {
+			flat := b.empty(dt, 2, 90)
+			bytes := make([]byte, flat.Bytes())
+			for i := range bytes {
+				bytes[i] = byte(i%100 + 1)
+			}
+			require.NoError(t, acl.CopyToDevice(t.Context(), b.st, flat.Buffer(), bytes))
+			storage, out := b.tiles(dt, 5, 36)
+			a := &ops.SliceToNZArgs{Gathered: flat, End: 90, Out: out}
+			require.NoError(t, b.SliceToNZ.Pin(kernel))
+			if takes(b.SliceToNZ, a) {
+				run(b, b.SliceToNZ, a)
+				got := make([]byte, storage.Bytes())
+				require.NoError(t, acl.CopyFromDevice(t.Context(), b.st, got, storage.Buffer()))
+				if ran++; first == nil {
+					first = got
+				}
+				require.Equal(t, first, got, "%v %s", dt, kernel)
+			}
+			require.NoError(t, b.SliceToNZ.Unpin())
+		}
+		want := 2
+		if dt.Size() == 2 || dt == aclnn.Int8 {
+			want = 3
+		}
+		require.Equal(t, want, ran, dt)
+	}
+}
+
+// TestSliceToNZTraffic: the fused kernel moves half of what slice and cast move.
+func TestSliceToNZTraffic(t *testing.T) {
+	b := newBench(t)
+	flat := b.empty(aclnn.BFloat16, 4, 1024)
+	_, out := b.tiles(aclnn.BFloat16, 2, 32, 64)
+	const weight = 2 * 32 * 64 * 2
+	moved := map[string]int{}
+	b.eachSliceKernel(func(kernel string) {
+		a := &ops.SliceToNZArgs{Gathered: flat, End: 1024, Out: out}
+		for range 2 { // counted anew each time
+			run(b, b.SliceToNZ, a)
+		}
+		moved[kernel] = a.Moved
+	})
+	require.Equal(t, map[string]int{"SliceNz": 2 * weight, "NpuFormatCast": 4 * weight, "TransMatmulWeight": 6 * weight}, moved)
+
+	a := &ops.SliceToNZArgs{Gathered: flat, Start: 5, End: 5, Out: out.Narrow(0, 1, 0)}
+	b.eachSliceKernel(func(string) {
+		run(b, b.SliceToNZ, a)
+		require.Zero(t, a.Moved)
+	})
+}
+
+func TestSliceToNZRefused(t *testing.T) {
+	b := newBench(t)
+	flat := b.empty(aclnn.BFloat16, 2, 512)
+	_, out := b.tiles(aclnn.BFloat16, 32, 32)
+	for text, a := range map[string]ops.SliceToNZArgs{
+		"Gathered is nil":                     {Out: out},
+		"Gathered is float64":                 {Gathered: b.empty(aclnn.Float64, 2, 512), Out: out},
+		"must be [ranks, total]":              {Gathered: flat.Reshape(-1), End: 512, Out: out},
+		"it must be contiguous":               {Gathered: flat.Transpose(0, 1), Out: out},
+		"Out is nil":                          {Gathered: flat},
+		"in FRACTAL_NZ and not transposed":    {Gathered: flat, End: 512, Out: out.AsND()},
+		"strides[1,32]; it must be":           {Gathered: flat, End: 512, Out: out.Transpose(0, 1)},
+		"its dtype must be":                   {Gathered: b.empty(aclnn.Float16, 2, 512), End: 512, Out: out},
+		"columns -1 to 512":                   {Gathered: flat, Start: -1, End: 512, Out: out},
+		"columns 1 to 513":                    {Gathered: flat, Start: 1, End: 513, Out: out},
+		"columns 9 to 8":                      {Gathered: flat, Start: 9, End: 8, Out: out},
+		"hold 1022 elements, Out bfloat16[32": {Gathered: flat, Start: 1, End: 512, Out: out},
+	} {
+		err := b.SliceToNZ.Run(t.Context(), b.st, &a)
+		require.ErrorIs(t, err, ops.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+	}
+	f32 := b.empty(aclnn.Float32, 1, 128)
+	_, wide := b.tiles(aclnn.Float32, 16, 8)
+	require.NoError(t, b.SliceToNZ.Pin("TransMatmulWeight"))
+	require.ErrorIs(t, b.SliceToNZ.Run(t.Context(), b.st, &ops.SliceToNZArgs{Gathered: f32, End: 128, Out: wide}), ops.ErrNoKernel)
+}
+
+// gathered256 is 256 MiB of bfloat16 shards and a weight of that size.
+func gathered256(b *bench) (*aclnn.Tensor, *aclnn.Tensor) {
+	const ranks, e, k, n = 8, 8, 4096, 4096
+	flat := b.empty(aclnn.BFloat16, ranks, e*k*n/ranks)
+	_, out := b.tiles(aclnn.BFloat16, e, k, n)
+	return flat, out
+}
+
+// best is the shortest of some runs of a queued computation.
+func (b *bench) best(runs int, queue func() error) time.Duration {
+	b.t.Helper()
+	best := time.Hour
+	for range runs {
+		start := time.Now()
+		require.NoError(b.t, queue())
+		require.NoError(b.t, b.st.Synchronize(context.Background()))
+		best = min(best, time.Since(start))
+	}
+	return best
+}
+
+// TestSliceToNZSpeed: on 256 MiB one pass takes at most 0.65 of the time of slice and cast,
+// and moves at least half of what a copy moves in a second.
+func TestSliceToNZSpeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves gigabytes")
+	}
+	b := newBench(t)
+	flat, out := gathered256(b)
+	times := map[string]time.Duration{}
+	slices := b.SliceToNZ.Kernels()
+	for _, kernel := range slices[:2] {
+		require.NoError(t, b.SliceToNZ.Pin(kernel))
+		times[kernel] = b.best(5, func() error {
+			return b.SliceToNZ.Run(t.Context(), b.st, &ops.SliceToNZArgs{Gathered: flat, End: flat.Dim(1), Out: out})
+		})
+		require.NoError(t, b.SliceToNZ.Unpin())
+	}
+	plain := b.best(5, func() error {
+		return aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: out.AsND(), Src: flat.Reshape(out.Shape()...)})
+	})
+	fused, cast := times["SliceNz"], times["NpuFormatCast"]
+	line := fmt.Sprintf("256 MiB: fused %v, slice and cast %v (ratio %.2f), copy %v (bandwidth ratio %.2f)",
+		fused, cast, fused.Seconds()/cast.Seconds(), plain, plain.Seconds()/fused.Seconds())
+	t.Log(line)
+	require.LessOrEqual(t, fused.Seconds(), 0.65*cast.Seconds(), line)
+	require.GreaterOrEqual(t, plain.Seconds(), 0.5*fused.Seconds(), line)
+}
