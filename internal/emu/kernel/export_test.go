@@ -8,3 +8,6 @@ func SetThreads(t testing.TB, n int) {
 	threads = n
 	t.Cleanup(func() { threads = before })
 }
+
+// PastCaches is the size of storage that is not written through the caches.
+const PastCaches = pastCaches

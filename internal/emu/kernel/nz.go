@@ -100,6 +100,9 @@ func (x *nzMove) tilesInParallel(f func(lo, hi C.int64_t)) {
 	Parallel((int64(x.rows)+NZRows-1)/NZRows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }
 
+// pastCaches is the size of storage, in bytes, that is not written through the caches.
+const pastCaches = 16 << 20
+
 // eachMatrix calls move for every matrix of v, whose storage lies one after the other.
 func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) error {
 	n := len(v.Shape) - 2
@@ -122,6 +125,10 @@ func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) er
 		return nil
 	}
 	length := NZ{rows, cols, c0}.Len() / perByte * size
+	stream := C.int32_t(0)
+	if v.Len()/(rows*cols)*length >= pastCaches {
+		stream = 1
+	}
 	at := make([]int64, n)
 	for i := int64(0); ; i++ {
 		origin := int64(0)
@@ -131,7 +138,7 @@ func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) er
 		move(&nzMove{
 			nd: (*C.char)(v.Data), tiles: (*C.char)(unsafe.Add(storage, i*length)),
 			size: C.int64_t(size), rows: C.int64_t(rows), cols: C.int64_t(cols / perByte), c0: C.int64_t(c0 / perByte),
-			origin: C.int64_t(origin / perByte), row_stride: C.int64_t(rowStride / perByte), col_stride: C.int64_t(colStride),
+			stream: stream, origin: C.int64_t(origin / perByte), row_stride: C.int64_t(rowStride / perByte), col_stride: C.int64_t(colStride),
 		})
 		d := n - 1
 		for ; d >= 0; d-- {

@@ -13,6 +13,7 @@ struct nz {
 	int64_t size, rows, cols, c0;
 	int64_t origin, row_stride, col_stride;
 	int64_t run, jump;
+	int32_t stream; /* the storage is larger than caches: write past them */
 };
 
 /* Fills, or reads, rows of tiles [lo, hi) of the storage. Filling writes zeros to places

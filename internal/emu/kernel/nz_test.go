@@ -3,8 +3,10 @@ package kernel_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,7 +98,10 @@ func TestToNZAndBack(t *testing.T) {
 							matrices *= b
 						}
 						nd := kerneltest.New(t, d, l, shape, numbered(matrices*rows*cols))
-						z := kernel.NZ{Rows: rows, Cols: cols, C0: c0}
+						var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&src[0])
+	z := kernel.NZ{Rows: rows, Cols: cols, C0: c0}
 						nz := kerneltest.New(t, d, kerneltest.Contiguous, []int64{matrices * z.Len()}, nil)
 						require.NoError(t, kernel.ToNZ(nz.Data, c0, nd))
 						var want []float64
@@ -226,4 +231,41 @@ func BenchmarkSliceToNZ(b *testing.B) {
 			require.NoError(b, kernel.ToNZ(out.Data, 16, kernel.View{Data: buf.Data, DType: dtype.BFloat16, Shape: shape, Strides: []int64{k * n, n, 1}}))
 		}
 	})
+}
+
+// TestSliceToNZPastCaches: storage too large for caches is written by other instructions;
+// every element of it is where the definition says, with columns that are no whole pair of
+// tiles, rows that are no whole tile, and slices that end inside rows.
+func TestSliceToNZPastCaches(t *testing.T) {
+	const rows, cols, ranks, start = 2059, 4136, 3, 11
+	length := int64(rows*cols+ranks-1) / ranks
+	total := length + start + 7
+	src := make([]uint16, ranks*total)
+	for i := range src {
+		src[i] = uint16(i*7919 + 1)
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&src[0])
+	z := kernel.NZ{Rows: rows, Cols: cols, C0: 16}
+	dst := make([]uint16, z.Len()+16)
+	pin.Pin(&dst[0])
+	aligned := int(32-uintptr(unsafe.Pointer(&dst[0]))%32) % 32 / 2
+	tiles := dst[aligned : aligned+int(z.Len())]
+	for i := range tiles {
+		tiles[i] = 0xffff
+	}
+	require.GreaterOrEqual(t, len(tiles)*2, kernel.PastCaches)
+	v := kernel.View{Data: unsafe.Pointer(&src[0]), DType: dtype.Float16, Shape: []int64{ranks, total}, Strides: []int64{total, 1}}
+	require.NoError(t, kernel.SliceToNZ(unsafe.Pointer(&tiles[0]), 16, []int64{rows, cols}, v, start, start+length))
+	for i, got := range tiles {
+		want := uint16(0)
+		if r, c, ok := z.At(int64(i)); ok {
+			at := r*cols + c
+			want = src[at/length*total+start+at%length]
+		}
+		if got != want {
+			t.Fatalf("place %d has %d, want %d", i, got, want)
+		}
+	}
 }
