@@ -98,10 +98,7 @@ func TestToNZAndBack(t *testing.T) {
 							matrices *= b
 						}
 						nd := kerneltest.New(t, d, l, shape, numbered(matrices*rows*cols))
-						var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&src[0])
-	z := kernel.NZ{Rows: rows, Cols: cols, C0: c0}
+						z := kernel.NZ{Rows: rows, Cols: cols, C0: c0}
 						nz := kerneltest.New(t, d, kerneltest.Contiguous, []int64{matrices * z.Len()}, nil)
 						require.NoError(t, kernel.ToNZ(nz.Data, c0, nd))
 						var want []float64

@@ -1,0 +1,219 @@
+// Command attention shows what each kind of mask becomes: the call that the decision table
+// makes of it, the kernel that is chosen and why, and the time it takes; and masks that are
+// refused before they fail on the device.
+//
+//	go run -tags emu ./examples/attention -seq 512
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// options are the flags.
+type options struct {
+	device, runs                     int
+	batch, heads, kvHeads, seq, dims int64
+	dtype                            aclnn.DType
+	backward                         bool
+}
+
+func parseFlags(args []string, out io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("attention", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.IntVar(&o.runs, "runs", 3, "runs, of which the shortest is shown")
+	f.Int64Var(&o.batch, "batch", 2, "sequences")
+	f.Int64Var(&o.heads, "heads", 8, "query heads")
+	f.Int64Var(&o.kvHeads, "kv-heads", 2, "key and value heads")
+	f.Int64Var(&o.seq, "seq", 256, "tokens of the longest sequence")
+	f.Int64Var(&o.dims, "head-dim", 64, "size of a head")
+	f.BoolVar(&o.backward, "backward", true, "time the gradient too")
+	dtype := f.String("dtype", "bf16", "bf16, fp16 or fp32")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var known bool
+	o.dtype, known = map[string]aclnn.DType{"bf16": aclnn.BFloat16, "fp16": aclnn.Float16, "fp32": aclnn.Float32}[*dtype]
+	switch {
+	case !known:
+		return o, fmt.Errorf("-dtype is %q; it must be bf16, fp16 or fp32", *dtype)
+	case o.runs < 1 || o.batch < 1 || o.heads < 1 || o.kvHeads < 1 || o.dims < 1:
+		return o, errors.New("-runs, -batch, -heads, -kv-heads and -head-dim must be positive")
+	case o.seq < 8:
+		return o, errors.New("-seq must be at least 8: the masks cut sequences in four")
+	}
+	return o, nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parseFlags(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, o, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "attention:", err)
+		os.Exit(1)
+	}
+}
+
+// run shows every mask on out.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	dev, err := rt.Device(o.device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	st, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reg.Close()) }()
+
+	d := demo{options: o, ctx: ctx, st: st, reg: reg, out: out}
+	defer func() { err = errors.Join(err, d.close()) }()
+	fmt.Fprintf(out, "%s, B=%d, N=%d, Nkv=%d, S=%d, D=%d, %v\n", rt.SoC(), o.batch, o.heads, o.kvHeads, o.seq, o.dims, o.dtype)
+	masks, err := d.masks()
+	if err != nil {
+		return err
+	}
+	for _, m := range masks {
+		if err := d.show(m); err != nil {
+			return fmt.Errorf("%s: %w", m.title, err)
+		}
+	}
+	return nil
+}
+
+// demo is what the masks are tried on.
+type demo struct {
+	options
+	ctx  context.Context
+	st   *acl.Stream
+	reg  *ops.Registry
+	out  io.Writer
+	made []*aclnn.Tensor
+}
+
+func (d *demo) close() error {
+	var err error
+	for _, t := range d.made {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
+// tensor makes a tensor of ones.
+func (d *demo) tensor(dt aclnn.DType, shape ...int64) (*aclnn.Tensor, error) {
+	t, err := aclnn.New(d.st, dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	d.made = append(d.made, t)
+	return t, aclnn.InplaceOne(d.st, aclnn.InplaceOneParams{SelfRef: t})
+}
+
+// arguments are attention with a mask, and its gradient.
+func (d *demo) arguments(m example) (*ops.AttentionGradArgs, error) {
+	var err error
+	tensor := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+		t, e := d.tensor(dt, shape...)
+		err = errors.Join(err, e)
+		return t
+	}
+	like := func(heads int64) []int64 {
+		if m.layout == ops.TND {
+			return []int64{m.tokens, heads, d.dims}
+		}
+		return []int64{d.batch, heads, d.seq, d.dims}
+	}
+	q, kv, stats := like(d.heads), like(d.kvHeads), like(d.heads)
+	stats[len(stats)-1] = 8
+	a := &ops.AttentionGradArgs{
+		AttentionArgs: ops.AttentionArgs{
+			Query: tensor(d.dtype, q...), Key: tensor(d.dtype, kv...), Value: tensor(d.dtype, kv...), Layout: m.layout,
+			Mask: m.mask, Scale: 1 / math.Sqrt(float64(d.dims)), Out: tensor(d.dtype, q...),
+			SoftmaxMax: tensor(aclnn.Float32, stats...), SoftmaxSum: tensor(aclnn.Float32, stats...),
+		},
+		DOut: tensor(d.dtype, q...), DQuery: tensor(d.dtype, q...), DKey: tensor(d.dtype, kv...), DValue: tensor(d.dtype, kv...),
+	}
+	return a, err
+}
+
+// show prints what becomes of a mask.
+func (d *demo) show(m example) error {
+	fmt.Fprintf(d.out, "\n%s\n", m.title)
+	a, err := d.arguments(m)
+	if err != nil {
+		return err
+	}
+	decision, err := a.Decide()
+	if err != nil {
+		if !m.refused {
+			return err
+		}
+		fmt.Fprintf(d.out, "  refused   %v\n", err)
+		return nil
+	}
+	if m.refused {
+		return errors.New("this mask was to be refused")
+	}
+	fmt.Fprintf(d.out, "  decision  %v\n  kernel    %v\n", decision, d.reg.Attention.Explain(&a.AttentionArgs))
+	forward, err := d.time(func() error { return d.reg.Attention.Run(d.ctx, d.st, &a.AttentionArgs) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "  time      %v", forward)
+	if d.backward {
+		backward, err := d.time(func() error { return d.reg.AttentionGrad.Run(d.ctx, d.st, a) })
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.out, ", gradient %v", backward)
+	}
+	fmt.Fprintln(d.out)
+	return nil
+}
+
+// time is the shortest of some runs.
+func (d *demo) time(queue func() error) (time.Duration, error) {
+	best := time.Duration(math.MaxInt64)
+	for range d.runs {
+		start := time.Now()
+		if err := queue(); err != nil {
+			return 0, err
+		}
+		if err := d.st.Synchronize(d.ctx); err != nil {
+			return 0, err
+		}
+		best = min(best, time.Since(start))
+	}
+	return best.Round(time.Microsecond), nil
+}
