@@ -45,6 +45,15 @@ var flashForward = []flash[AttentionArgs]{
 			SparseMode: p.SparseMode, PseType: p.pseType, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
+	{params: &aclnn.FlashAttentionVarLenScoreParams{}, packed: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionVarLenScore, aclnn.FlashAttentionVarLenScoreParams{
+			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
+			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+		})
+	}},
 	{params: &aclnn.FlashAttentionVarLenScoreV2Params{}, packed: true, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionVarLenScoreV2, aclnn.FlashAttentionVarLenScoreV2Params{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
@@ -73,6 +82,16 @@ var flashBackward = []flash[AttentionGradArgs]{
 			PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
 			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
 			SparseMode: p.SparseMode, PseType: p.pseType, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
+		})
+	}},
+	{params: &aclnn.FlashAttentionUnpaddingScoreGradParams{}, packed: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+		launch(s, aclnn.FlashAttentionUnpaddingScoreGrad, aclnn.FlashAttentionUnpaddingScoreGradParams{
+			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
+			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
+			PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
+			ScaleValue: a.Scale, KeepProb: p.keepProb,
+			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
+			SparseMode: p.SparseMode, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 	{params: &aclnn.FlashAttentionUnpaddingScoreGradV2Params{}, packed: true, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {

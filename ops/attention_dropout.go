@@ -1,0 +1,21 @@
+package ops
+
+import "math/rand/v2"
+
+// DropMask draws the mask of attention's dropout for so many probabilities, B·N·Sq·Skv, each
+// kept with probability keep: the bytes that DropMask of AttentionArgs holds. The same seed
+// gives the same mask on every machine; forward and backward pass must use the same.
+func DropMask(seed uint64, keep float64, probabilities int64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
+	bytes := make([]byte, (probabilities+7)/8)
+	for i := range probabilities {
+		if r.Float64() < keep {
+			bytes[i/8] |= 1 << (i % 8)
+		}
+	}
+	return bytes
+}
+
+// Kept reports whether a mask of dropout keeps probability i, counted in the order of
+// [B,N,Sq,Skv].
+func Kept(mask []byte, i int64) bool { return mask[i/8]>>(i%8)&1 == 1 }
