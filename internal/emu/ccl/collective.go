@@ -21,7 +21,6 @@ func (l *Library) collectives() map[string]rt.Func {
 		"HcclAllGatherV":     calls(l.allGatherV),
 		"HcclAlltoAll":       calls(l.allToAll),
 		"HcclAlltoAllV":      calls(l.allToAllV),
-		"HcclAlltoAllVC":     calls(l.allToAllVC),
 		"HcclSend":           calls(l.send),
 		"HcclRecv":           calls(l.receive),
 		"HcclBatchSendRecv":  calls(l.batchSendRecv),
@@ -340,48 +339,6 @@ func (l *Library) allToAllV(t *rt.Thread, a []uint64) error {
 		return err
 	}
 	return c.blocksExchange(t, a[9], header{Call: call, Type: dtype}, e, send, recv, out, in)
-}
-
-func (l *Library) allToAllVC(t *rt.Thread, a []uint64) error {
-	const call = "HcclAlltoAllVC"
-	send, dtype, recv, recvType := a[0], int32(a[2]), a[3], int32(a[4])
-	if err := notNull(call, []string{"sendCountMatrix", "comm"}, a[1], a[5]); err != nil {
-		return err
-	}
-	c, err := l.usable(call, a[5])
-	if err != nil {
-		return err
-	}
-	matrix := rt.Read[uint64](a[1], uint64(c.size)*uint64(c.size))
-	column := make([]uint64, c.size)
-	total := uint64(0)
-	for i, n := range matrix {
-		if err := checkCount(call, n); err != nil {
-			return err
-		}
-		total += n
-		if i%c.size == c.rank {
-			column[i/c.size] = n
-		}
-	}
-	out, in := packed(matrix[c.rank*c.size:][:c.size]), packed(column)
-	switch {
-	case total == 0:
-		return nil
-	case send == 0 && out.total() > 0:
-		return null(call, "sendBuf")
-	case recv == 0 && in.total() > 0:
-		return null(call, "recvBuf")
-	case dtype != recvType:
-		return refuse(badParameter, "EI0003: %s: sendType %d and recvType %d differ", call, dtype, recvType)
-	case send == recv:
-		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", call)
-	}
-	e, err := checkType(call, dtype)
-	if err != nil {
-		return err
-	}
-	return c.blocksExchange(t, a[6], header{Call: call, Type: dtype, Count: total}, e, send, recv, out, in)
 }
 
 func (l *Library) send(t *rt.Thread, a []uint64) error {
