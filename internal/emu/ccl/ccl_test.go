@@ -277,8 +277,10 @@ func TestMismatch(t *testing.T) {
 				if r.id == 1 {
 					count = 7
 				}
-				r.must("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream)
-				require.NotZero(r.tb, r.sync())
+				// A rank that comes after the others have failed is refused at once.
+				if r.call("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream) == 0 {
+					require.NotZero(r.tb, r.sync())
+				}
 				require.Contains(r.tb, r.text(), "EI0005")
 				code := new(int32)
 				r.must("HcclGetCommAsyncError", r.comm, address(code))
@@ -296,8 +298,9 @@ func TestSkippedCollective(t *testing.T) {
 		t.Run(world, func(t *testing.T) {
 			all := make(t, 3, ccl.Timeouts{Connect: 20 * time.Second, Execute: 200 * time.Millisecond})
 			each(all[:2], func(r *rank) {
-				r.must("HcclBarrier", r.comm, r.stream)
-				require.NotZero(r.tb, r.sync())
+				if r.call("HcclBarrier", r.comm, r.stream) == 0 {
+					require.NotZero(r.tb, r.sync())
+				}
 				require.Contains(r.tb, r.text(), "EI0002")
 			})
 		})
