@@ -26,6 +26,7 @@ var implementations = collect(
 	indexing,
 	inferenceTable,
 	layers,
+	joined,
 	likelihoods,
 	losses,
 	matmulTable,

@@ -1,0 +1,41 @@
+package kernel
+
+import "github.com/goascend/cann/internal/dtype"
+
+// Fold sets out to the first view op the second op the third and so on, element by element.
+// The views broadcast to out; 16-bit types are rounded once.
+func Fold(op Op, out View, views []View) error {
+	sum, release := temporary(accumulators[classes[out.DType]], out.Shape)
+	defer release()
+	if err := Map(Identity, sum.DType, sum, []Input{Of(views[0])}); err != nil {
+		return err
+	}
+	for _, v := range views[1:] {
+		if err := Map(op, sum.DType, sum, []Input{Of(sum), Of(v)}, Whole(1)); err != nil {
+			return err
+		}
+	}
+	return Copy(out, sum)
+}
+
+// OneHot sets the elements of out whose coordinate along axis is the element of at, which
+// broadcasts to out, to on, the others to off.
+func OneHot(out, at View, axis int, on, off View) error {
+	n := out.Shape[axis]
+	places, release := temporary(dtype.Int64, []int64{n})
+	defer release()
+	if err := Sequence(places, Whole(0), Whole(1)); err != nil {
+		return err
+	}
+	places.Shape, places.Strides = make([]int64, len(out.Shape)), make([]int64, len(out.Shape))
+	for i := range places.Shape {
+		places.Shape[i] = 1
+	}
+	places.Shape[axis], places.Strides[axis] = n, 1
+	hot, releaseHot := temporary(dtype.Bool, out.Shape)
+	defer releaseHot()
+	if err := Map(Equal, dtype.Int64, hot, []Input{Of(at), Of(places)}); err != nil {
+		return err
+	}
+	return Map(Where, out.DType, out, []Input{Of(hot), Of(on), Of(off)})
+}
