@@ -95,7 +95,7 @@ func TestUnimplementedFunctionsSaySo(t *testing.T) {
 		"aclCreateTensorDesc":  {0, 0},
 		"aclAppLog":            {0, 0},
 	} {
-		m := &machine{} // implements nothing
+		m := &machine{rt: rt.NewMachine(rt.Config{})} // implements nothing
 		var thread rt.Thread
 		assert.Equal(t, want.result, m.call(&thread, id(t, name), make([]uint64, 8)), name)
 		assert.Equal(t, want.last, thread.LastError, name)
@@ -104,7 +104,7 @@ func TestUnimplementedFunctionsSaySo(t *testing.T) {
 }
 
 func TestPanicOfAnImplementationIsAnError(t *testing.T) {
-	m := &machine{}
+	m := &machine{rt: rt.NewMachine(rt.Config{})}
 	i := id(t, "aclrtSetDevice")
 	m.calls[i] = func(*rt.Thread, []uint64) uint64 { panic("boom") }
 	var thread rt.Thread

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, err)
 	var b strings.Builder
 	require.NoError(t, write(&b, table, []string{"Addmm", "Mm"}, []string{"aclrtMalloc"}))
-	assert.Contains(t, b.String(), "Operators: 2 of 992\n")
+	assert.Contains(t, b.String(), fmt.Sprintf("Operators: 2 of %d\n", len(table.Operators)))
 	assert.Contains(t, b.String(), "| matmul | 2 | 48 | Addmm Mm |\n")
 	assert.Contains(t, b.String(), "| pooling | 0 | 27 |  |\n")
 	assert.Contains(t, b.String(), "Functions: 1 of 696\n")
