@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: test race generate lint bench
+.PHONY: test race generate lint bench sdk
 
 test: ## the suites on the emulator
 	$(GO) test -tags emu ./...
@@ -19,3 +19,15 @@ lint: ## formatting, vet, staticcheck, and gcc's warnings
 bench: ## cost of a launch against C, and speed of the emulator's kernels
 	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/emptycann
 	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
+
+SDK = build/sdk
+CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
+
+sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
+	$(GO) run ./internal/npugen sdk -out $(SDK)/include
+	$(GO) build -buildmode=c-shared -ldflags '-s -w' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
+	rm -f $(SDK)/lib64/libcann_emu.h
+	for name in ascendcl nnopbase opapi hccl acl_op_compiler; do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done
+	mkdir -p $(CUSTOM)
+	ln -sf ../../../../../lib64/libcann_emu.so $(CUSTOM)/libcust_opapi.so
+	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/

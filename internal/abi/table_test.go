@@ -31,7 +31,7 @@ func TestTableHoldsTheWholeInterface(t *testing.T) {
 			assert.Equal(t, "libcust_opapi", o.Library, o.Name)
 		}
 	}
-	assert.Equal(t, 16, custom)
+	assert.Equal(t, 18, custom)
 }
 
 func TestOperator(t *testing.T) {

@@ -4,6 +4,7 @@
 //	go run ./internal/npugen -check      # fails and lists the files that are stale
 //	go run ./internal/npugen import a.json b.json        # rebuild the table from dumps of headers
 //	go run ./internal/npugen bind -headers dir -package myops -out myops/zz_myops.go
+//	go run ./internal/npugen sdk -out include             # CANN's headers, for C and C++
 //
 // It holds no facts: signatures, values and layouts come from the table, behaviour is
 // written by hand in the packages that use the generated files.

@@ -29,8 +29,10 @@ func run(args []string) error {
 			return runImport(args[1:])
 		case "bind":
 			return runBind(args[1:])
+		case "sdk":
+			return runSDK(args[1:])
 		}
-		return fmt.Errorf("unknown command %q: want import, bind, or none to generate", args[0])
+		return fmt.Errorf("unknown command %q: want import, bind, sdk, or none to generate", args[0])
 	}
 	set := flag.NewFlagSet("npugen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing, fail when a generated file is stale")

@@ -1,0 +1,12 @@
+// Command sdk is the emulator as a shared library with CANN's C symbols: what `make sdk` puts
+// behind the names of CANN's libraries, so that programs in C, C++, Python or any language run
+// without an Ascend device and without being changed.
+//
+//	make sdk
+//	source build/sdk/set_env.sh
+//	gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi
+//
+// Every function of the table exists: one that the emulator does not implement returns an
+// error that says so. The library holds a Go runtime; loading it does not start one thread
+// more than it needs, and it cannot be unloaded.
+package main

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// folder is the SDK that `make sdk` has built. Building it takes longer than tests should,
+// so .ci/sdk does that and names it.
+func folder(t *testing.T) string {
+	dir := os.Getenv("CANN_SDK")
+	if dir == "" {
+		t.Skip("CANN_SDK does not name an SDK; .ci/sdk builds one and runs this test")
+	}
+	return dir
+}
+
+// TestSymbols: every function of the table is exported, and by the name of every library.
+func TestSymbols(t *testing.T) {
+	dir := folder(t)
+	table, err := abi.Load()
+	require.NoError(t, err)
+	out, err := exec.Command("nm", "-D", "--defined-only", filepath.Join(dir, "lib64", "libcann_emu.so")).Output()
+	require.NoError(t, err)
+	exported := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) == 3 && f[1] == "T" {
+			exported[f[2]] = true
+		}
+	}
+	for _, name := range table.Symbols() {
+		require.True(t, exported[name], "%s is not exported", name)
+	}
+	for _, lib := range []string{"ascendcl", "nnopbase", "opapi", "hccl", "acl_op_compiler"} {
+		_, err := os.Stat(filepath.Join(dir, "lib64", "lib"+lib+".so"))
+		require.NoError(t, err)
+	}
+	_, err = os.Stat(filepath.Join(dir, "opp/vendors/emu/op_api/lib/libcust_opapi.so"))
+	require.NoError(t, err)
+}
+
+// TestPrograms compiles a program against headers and libraries, in C and in C++, and runs it
+// with nothing but the environment of set_env.sh.
+func TestPrograms(t *testing.T) {
+	dir := folder(t)
+	for _, compiler := range [][]string{{"gcc", "-std=c11"}, {"g++", "-std=c++11", "-x", "c++"}} {
+		t.Run(compiler[0], func(t *testing.T) {
+			if _, err := exec.LookPath(compiler[0]); err != nil {
+				t.Skip(err)
+			}
+			program := filepath.Join(t.TempDir(), "add")
+			args := append(compiler[1:], "-Wall", "-Wextra", "-Werror", "testdata/add.c", "-o", program, "-I", filepath.Join(dir, "include"),
+				"-L", filepath.Join(dir, "lib64"), "-lascendcl", "-lnnopbase", "-lopapi")
+			message, err := exec.Command(compiler[0], args...).CombinedOutput()
+			require.NoError(t, err, "%s", message)
+			out, err := exec.Command("bash", "-c", fmt.Sprintf("source %s/set_env.sh && %s", dir, program)).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "sum 11 22 33 44 55\n")
+			require.Regexp(t, `missing \d+ .*aclnnSvd`, string(out))
+			growth := regexp.MustCompile(`growth (-?\d+) KiB`).FindStringSubmatch(string(out))
+			require.Len(t, growth, 2)
+			kib, err := strconv.Atoi(growth[1])
+			require.NoError(t, err)
+			require.Less(t, kib, 1024, "10000 launches should not need more memory")
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// typesHeader has every constant and type; the others include it.
+const typesHeader = "acl/acl_emu_types.h"
+
+// otherHeaders are CANN's headers that have no function of their own in the table, and what
+// stands behind their names.
+var otherHeaders = map[string]string{
+	"acl/acl_base.h":         typesHeader,
+	"acl/acl_base_rt.h":      typesHeader,
+	"acl/acl_rt.h":           "acl/acl.h",
+	"acl/acl_rt_allocator.h": "acl/acl.h",
+	"acl/acl_mdl.h":          "acl/acl.h",
+	"acl/acl_op.h":           "acl/acl.h",
+	"acl/acl_dump.h":         "acl/acl.h",
+	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
+	"hccl/hccl_types.h":      typesHeader,
+}
+
+// runSDK writes CANN's headers for C and C++ programs.
+func runSDK(args []string) error {
+	set := flag.NewFlagSet("npugen sdk", flag.ContinueOnError)
+	dir := set.String("out", "", "folder for the headers")
+	version := set.String("version", "", "CANN version whose declarations to write where versions differ; \"\" is the newest")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return fmt.Errorf("sdk: -out is missing")
+	}
+	t, err := abi.Load()
+	if err != nil {
+		return err
+	}
+	out, err := headers(t, *version)
+	if err != nil {
+		return err
+	}
+	return out.write(*dir)
+}
+
+// headers makes a file for each of CANN's headers, with the functions the table has there.
+func headers(t *abi.Table, version string) (files, error) {
+	out := files{}
+	var types bytes.Buffer
+	if err := declareTypes(&types, t, version); err != nil {
+		return nil, err
+	}
+	out[typesHeader] = guarded(typesHeader, types.String())
+	functions := map[string][]string{}
+	for _, f := range t.AllFunctions() {
+		params := f.Params
+		if p, ok := f.At(version); ok {
+			params = p
+		}
+		functions[f.Header] = append(functions[f.Header], prototype(f, params)+";\n")
+	}
+	for name, list := range functions {
+		include := typesHeader
+		if strings.HasPrefix(name, "aclnnop/") {
+			include = "aclnn/acl_meta.h"
+		}
+		text := fmt.Sprintf("#include \"%s\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
+			relative(name, include), strings.Join(list, ""))
+		out[name] = guarded(name, text)
+	}
+	for name, include := range otherHeaders {
+		if out[name] == nil {
+			out[name] = guarded(name, fmt.Sprintf("#include \"%s\"\n", relative(name, include)))
+		}
+	}
+	return out, nil
+}
+
+// guarded puts a guard around declarations.
+func guarded(name, text string) []byte {
+	guard := "CANN_EMU_" + strings.ToUpper(strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(name))
+	return []byte(fmt.Sprintf("%s// CANN's interface in declarations of our own: see github.com/goascend/cann.\n#ifndef %s\n#define %s\n\n%s\n#endif\n",
+		generatedMark, guard, guard, text))
+}
+
+// relative is the path from one header to another.
+func relative(from, to string) string {
+	if path.Dir(from) == path.Dir(to) {
+		return path.Base(to)
+	}
+	return strings.Repeat("../", strings.Count(from, "/")) + to
+}
+
+// headerNames lists the headers of a set, sorted.
+func headerNames(out files) []string {
+	names := make([]string, 0, len(out))
+	for name := range out {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

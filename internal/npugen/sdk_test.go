@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// TestHeadersCompile: each header compiles alone and all compile together, as C and as C++,
+// without a warning, and they declare every function of the table.
+func TestHeadersCompile(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	out, err := headers(table, "")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, out.write(dir))
+	var all, each strings.Builder
+	for i, name := range headerNames(out) {
+		fmt.Fprintf(&all, "#include \"%s\"\n", name)
+		if i%97 == 0 || !strings.HasPrefix(name, "aclnnop/") {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("one%d.c", i)), fmt.Appendf(nil, "#include \"%s\"\nint unused;\n", name), 0o600))
+			fmt.Fprintf(&each, "one%d.c ", i)
+		}
+	}
+	all.WriteString("const void *const functions[] = {\n")
+	for _, f := range table.AllFunctions() {
+		fmt.Fprintf(&all, "\t(const void *)%s,\n", f.Name)
+	}
+	all.WriteString("};\n")
+	for _, name := range []string{"all.c", "all.cpp"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(all.String()), 0o600))
+	}
+	compile := func(compiler string, args ...string) {
+		cmd := exec.Command(compiler, append([]string{"-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I."}, args...)...)
+		cmd.Dir = dir
+		message, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s %v\n%.2000s", compiler, args, message)
+	}
+	compile("gcc", append(strings.Fields(each.String()), "all.c")...)
+	if _, err := exec.LookPath("g++"); err == nil {
+		compile("g++", "-std=c++11", "all.cpp")
+	}
+}
