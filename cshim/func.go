@@ -18,6 +18,9 @@ const (
 	libraries
 )
 
+// Libraries are all groups.
+func Libraries() []Library { return []Library{ACL, NNOp, Op, HCCL, OpCompiler} }
+
 // String is the name of the group's main library.
 func (l Library) String() string {
 	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so"}[l]

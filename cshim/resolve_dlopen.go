@@ -71,6 +71,20 @@ func resolve(l Library, name string) (uint64, error) {
 	return 0, &SymbolError{Symbol: name, Library: l, Tried: tried}
 }
 
+// Opened lists the libraries of a group that were found, by path, or says what was tried.
+func Opened(l Library) ([]string, error) {
+	g := &groups[l]
+	g.once.Do(func() { g.open(candidates(l)) })
+	if len(g.handles) == 0 {
+		return nil, &LibraryError{Library: l, Tried: g.tried}
+	}
+	paths := make([]string, len(g.handles))
+	for i, h := range g.handles {
+		paths[i] = h.path
+	}
+	return paths, nil
+}
+
 // open opens what it can of the candidates, each file name from the first place that has it.
 func (g *opened) open(cs []candidate) {
 	have := make(map[string]bool)

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/ops"
+)
+
+// report is what npuinfo finds out.
+type report struct {
+	Binding   string            `json:"binding"` // versions of CANN that the binding knows
+	Go        string            `json:"go"`
+	Libraries []library         `json:"libraries"`
+	Runtime   runtimeInfo       `json:"runtime"`
+	Devices   []device          `json:"devices"`
+	Kernels   []string          `json:"kernels"` // the choice of each operator for a bfloat16 model
+	Knobs     map[string]string `json:"environment"`
+}
+
+// library is a group of CANN's libraries.
+type library struct {
+	Name      string   `json:"name"`
+	Paths     []string `json:"paths,omitempty"`
+	Functions int      `json:"functions"`         // that the binding knows
+	Missing   []string `json:"missing,omitempty"` // of those
+	Error     string   `json:"error,omitempty"`
+}
+
+type runtimeInfo struct {
+	API      string `json:"api,omitempty"`
+	CANN     string `json:"cann,omitempty"`
+	SoC      string `json:"soc,omitempty"`
+	Emulated bool   `json:"emulated"`
+	Error    string `json:"error,omitempty"`
+}
+
+type device struct {
+	ID int `json:"id"`
+	acl.Properties
+	Free  int64 `json:"free"`
+	Total int64 `json:"total"`
+}
+
+func inspect() (*report, error) {
+	r := &report{Binding: abi.V81RC1 + " and " + abi.V2608, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Knobs: knobs()}
+	table, err := abi.Load()
+	if err != nil {
+		return nil, err
+	}
+	functions := map[cshim.Library][]string{}
+	for _, f := range table.AllFunctions() {
+		l := groupOf(f.Library)
+		functions[l] = append(functions[l], f.Name)
+	}
+	for _, l := range cshim.Libraries() {
+		r.Libraries = append(r.Libraries, inspectLibrary(l, functions[l]))
+	}
+	r.Runtime.Emulated = cshim.Emulated
+	if err := r.inspectRuntime(); err != nil {
+		r.Runtime.Error = err.Error()
+	}
+	return r, nil
+}
+
+// groupOf is where the binding looks for the functions of a library.
+func groupOf(name string) cshim.Library {
+	switch name {
+	case "libnnopbase":
+		return cshim.NNOp
+	case "libopapi", "libcust_opapi":
+		return cshim.Op
+	case "libhccl":
+		return cshim.HCCL
+	case "libacl_op_compiler":
+		return cshim.OpCompiler
+	}
+	return cshim.ACL
+}
+
+func inspectLibrary(l cshim.Library, functions []string) library {
+	info := library{Name: l.String(), Functions: len(functions)}
+	paths, err := cshim.Opened(l)
+	if err != nil {
+		info.Error = err.Error()
+		return info
+	}
+	info.Paths = paths
+	for _, name := range functions {
+		if cshim.NewFunc(l, name).Available() != nil {
+			info.Missing = append(info.Missing, name)
+		}
+	}
+	return info
+}
+
+func (r *report) inspectRuntime() (err error) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	version, err := rt.Version()
+	if err != nil {
+		return err
+	}
+	r.Runtime.API, r.Runtime.SoC = fmt.Sprint(version), rt.SoC()
+	if r.Runtime.CANN, err = rt.CANNVersion(); err != nil {
+		r.Runtime.CANN = "unknown: " + err.Error()
+	}
+	n, err := rt.DeviceCount()
+	if err != nil {
+		return err
+	}
+	for id := range n {
+		if err := r.inspectDevice(rt, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) inspectDevice(rt *acl.Runtime, id int) (err error) {
+	dev, err := rt.Device(id)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	d := device{ID: id}
+	if d.Properties, err = dev.Properties(); err != nil {
+		return err
+	}
+	if d.Free, d.Total, err = dev.MemInfo(); err != nil {
+		return err
+	}
+	r.Devices = append(r.Devices, d)
+	if id == 0 {
+		r.Kernels, err = kernels(dev)
+	}
+	return err
+}
+
+// kernels asks the operators which kernel they would choose for small bfloat16 tensors.
+func kernels(dev *acl.Device) (lines []string, err error) {
+	st, err := dev.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	var made []*aclnn.Tensor
+	tensor := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+		t, newErr := aclnn.New(st, dt, shape...)
+		if newErr != nil {
+			err = errors.Join(err, newErr)
+			return new(aclnn.Tensor)
+		}
+		made = append(made, t)
+		return t
+	}
+	x, w := tensor(aclnn.BFloat16, 16, 64), tensor(aclnn.BFloat16, 64, 64)
+	experts, scale := tensor(aclnn.BFloat16, 2, 64, 64), tensor(aclnn.BFloat16, 64)
+	if err == nil {
+		lines = []string{
+			reg.Linear.Explain(&ops.LinearArgs{X: x, Weight: w, Out: x}).String(),
+			reg.RMSNorm.Explain(&ops.RMSNormArgs{X: x, Weight: scale, Epsilon: 1e-6, Out: x}).String(),
+			reg.SwiGLU.Explain(&ops.SwiGLUArgs{X: x, Out: x.Narrow(1, 0, 32)}).String(),
+			reg.GroupedMatmul.Explain(&ops.GroupedMatmulArgs{X: x, Weight: experts, Groups: ops.Groups{Host: []int64{8, 8}}, Out: x}).String(),
+		}
+	}
+	err = errors.Join(err, st.Synchronize(context.Background()))
+	for _, t := range made {
+		err = errors.Join(err, t.Close())
+	}
+	return lines, errors.Join(err, reg.Close(), st.Close())
+}
+
+// knobs are the variables that change what this module, the emulator or CANN do.
+func knobs() map[string]string {
+	all := make(map[string]string)
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		for _, prefix := range []string{"CANN_", "ASCEND_", "HCCL_", "ACL_"} {
+			if strings.HasPrefix(name, prefix) && name != "CANN_JOB_SECRET" {
+				all[name] = value
+			}
+		}
+	}
+	return all
+}
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
