@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func TestReport(t *testing.T) {
 	var back report
 	require.NoError(t, json.Unmarshal(object.Bytes(), &back))
 	require.Len(t, back.Libraries, len(cshim.Libraries()))
-	if !cshim.Emulated {
+	if !cshim.Emulated || os.Getenv("CANN_EMU_API") != "" { // an older interface lacks functions
 		return
 	}
 	require.Empty(t, r.Runtime.Error)

@@ -71,7 +71,7 @@ func (f experts) weight(p *pass, w *Parameter) *aclnn.Tensor {
 	shape := w.Value.Shape()
 	storage := p.tensor(p.dt, int64(aclnn.NZBytes(p.dt, shape...)/p.dt.Size()))
 	nz := storage.Narrow(0, 0, w.Value.Len()).Reshape(shape...).AsNZ()
-	launch(p, aclnn.NpuFormatCast, aclnn.NpuFormatCastParams{SrcTensor: w.Value, DstTensor: nz})
+	run(p, p.reg.SliceToNZ, &ops.SliceToNZArgs{Gathered: w.Value.Reshape(1, -1), End: w.Value.Len(), Out: nz})
 	return nz.Transpose(1, 2)
 }
 

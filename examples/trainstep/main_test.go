@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -134,9 +135,11 @@ func TestBatchDependsOnSeedAndStep(t *testing.T) {
 func TestTrainsExperts(t *testing.T) {
 	flags := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
 	_, plain := trained(t, flags...)
-	_, nz := trained(t, append(flags, "-gmm-nz")...)
-	require.Equal(t, plain, nz)
 	require.Less(t, plain, 2.9)
+	if os.Getenv("CANN_EMU_API") == "" { // CANN 8.1 is not known to read such weights transposed
+		_, nz := trained(t, append(flags, "-gmm-nz")...)
+		require.Equal(t, plain, nz)
+	}
 	_, err := parseFlags([]string{"-model", "qwen3_moe", "-gmm-nz"}, t.Output())
 	require.ErrorContains(t, err, "-dtype bf16")
 }
