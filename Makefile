@@ -24,7 +24,7 @@ SDK = build/sdk
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
-	$(GO) run ./internal/npugen sdk -out $(SDK)/include
+	$(GO) run ./internal/npugen sdk -version 8.1.RC1 -out $(SDK)/include
 	$(GO) build -buildmode=c-shared -ldflags '-s -w' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
 	for name in ascendcl nnopbase opapi hccl acl_op_compiler; do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done

@@ -118,7 +118,10 @@ func (c *Call) reduced(out, self *Tensor, axes []int, keep bool) func() kernel.V
 			want = append(want, 1)
 		}
 	}
-	c.Shape(out, want, "self without the reduced dimensions")
+	// Where nothing is left, CANN takes one element of one dimension too.
+	if len(want) > 0 || !slices.Equal(out.Shape, []int64{1}) {
+		c.Shape(out, want, "self without the reduced dimensions")
+	}
 	if c.Err() != nil {
 		return nil
 	}

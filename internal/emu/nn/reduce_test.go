@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
@@ -94,4 +95,23 @@ func TestReductionsOfNothing(t *testing.T) {
 	refused(t, invalidParam, "ReduceSum", args{"self": x, "dims": []int64{1, -1}, "dtype": dtype.Float32, "out": out}, "twice")
 	refused(t, invalidParam, "ReduceSum", args{"self": out, "dims": []int64{0}, "dtype": dtype.Int32, "out": tensor(t, dtype.Int32, []int64{})}, "float32")
 	refused(t, invalidParam, "Mean", args{"self": out, "dim": []int64{0}, "dtype": dtype.Int32, "out": tensor(t, dtype.Int32, []int64{})}, "floating-point")
+}
+
+// TestReduceToOneElement: a result without dimensions may come as a tensor of one.
+func TestReduceToOneElement(t *testing.T) {
+	self := tensor(t, dtype.Float32, []int64{2, 2}, 1, 2, 3, 4)
+	for name, want := range map[string]float64{"Prod": 24, "Max": 4, "Min": 1} {
+		for _, shape := range [][]int64{{}, {1}} {
+			out := tensor(t, dtype.Float32, shape)
+			a := args{"self": self, "out": out}
+			if name == "Prod" {
+				a["dtype"] = dtype.Float32
+			}
+			run(t, name, a)
+			require.Equal(t, []float64{want}, values(out), "%s to %v", name, shape)
+		}
+	}
+	low, high := tensor(t, dtype.Float32, []int64{1}), tensor(t, dtype.Float32, []int64{1})
+	run(t, "AminmaxAll", args{"self": self, "minOut": low, "maxOut": high})
+	require.Equal(t, []float64{1, 4}, append(values(low), values(high)...))
 }

@@ -7,6 +7,5 @@
 //	gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi
 //
 // Every function of the table exists: one that the emulator does not implement returns an
-// error that says so. The library holds a Go runtime; loading it does not start one thread
-// more than it needs, and it cannot be unloaded.
+// error that says so. The library holds a Go runtime with its threads and cannot be unloaded.
 package main
