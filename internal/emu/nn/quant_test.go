@@ -108,14 +108,14 @@ func TestQuantisedProducts(t *testing.T) {
 	a, b := whole(1, m*k), whole(2, k*n)
 	scales, rows, bias := []float64{0.5, 0.25, 1, 2}, []float64{1, 0.5, 2}, []float64{10, -20, 30, 40}
 	for _, l := range kerneltest.Layouts {
-		x1, x2 := tensorIn(t, dtype.Int8, l, []int64{m, k}, a...), tensorIn(t, dtype.Int8, l, []int64{n, k})
+		x1 := tensorIn(t, dtype.Int8, l, []int64{m, k}, a...)
 		swapped := make([]float64, n*k)
 		for i := range k {
 			for j := range n {
 				swapped[j*k+i] = b[i*n+j]
 			}
 		}
-		x2 = tensorIn(t, dtype.Int8, l, []int64{n, k}, swapped...)
+		x2 := tensorIn(t, dtype.Int8, l, []int64{n, k}, swapped...)
 		for _, biasType := range []dtype.Type{dtype.Int32, dtype.Float32} {
 			for _, d := range []dtype.Type{dtype.BFloat16, dtype.Float16, dtype.Int8} {
 				out := tensorIn(t, d, l, []int64{m, n})
