@@ -28,8 +28,24 @@ func (a *MoEExpertsArgs) validate() error {
 	}
 	c.tensor("Hidden", a.Hidden, a.Rows.DType())
 	c.tensor("Active", a.Active, a.Rows.DType())
-	c.tensor("Out", a.Out, a.Rows.DType())
-	return c.err
+	if !c.ok() {
+		return c.err
+	}
+	// All of it before the first product is launched.
+	up, unit, down := a.up(), a.unit(), a.down()
+	return inTurn(up.validate, unit.validate, down.validate)
+}
+
+// The three operators that the experts are made of.
+
+func (a *MoEExpertsArgs) up() GroupedMatmulArgs {
+	return GroupedMatmulArgs{X: a.Rows, Weight: a.GateUp, Groups: a.Groups, Out: a.Hidden}
+}
+
+func (a *MoEExpertsArgs) unit() SwiGLUArgs { return SwiGLUArgs{X: a.Hidden, Out: a.Active} }
+
+func (a *MoEExpertsArgs) down() GroupedMatmulArgs {
+	return GroupedMatmulArgs{X: a.Active, Weight: a.Down, Groups: a.Groups, Out: a.Out}
 }
 
 func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs] {
@@ -38,14 +54,11 @@ func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs] {
 		Kernel[MoEExpertsArgs]{
 			Name: "grouped", Supports: Always[MoEExpertsArgs],
 			Run: func(ctx context.Context, st *acl.Stream, a *MoEExpertsArgs) error {
+				up, unit, down := a.up(), a.unit(), a.down()
 				return inTurn(
-					func() error {
-						return reg.GroupedMatmul.Run(ctx, st, &GroupedMatmulArgs{X: a.Rows, Weight: a.GateUp, Groups: a.Groups, Out: a.Hidden})
-					},
-					func() error { return reg.SwiGLU.Run(ctx, st, &SwiGLUArgs{X: a.Hidden, Out: a.Active}) },
-					func() error {
-						return reg.GroupedMatmul.Run(ctx, st, &GroupedMatmulArgs{X: a.Active, Weight: a.Down, Groups: a.Groups, Out: a.Out})
-					},
+					func() error { return reg.GroupedMatmul.Run(ctx, st, &up) },
+					func() error { return reg.SwiGLU.Run(ctx, st, &unit) },
+					func() error { return reg.GroupedMatmul.Run(ctx, st, &down) },
 				)
 			},
 		})
@@ -76,10 +89,18 @@ func (a *MoEExpertsGradArgs) validate() error {
 	if err := a.MoEExpertsArgs.validate(); err != nil {
 		return err
 	}
-	var c check
-	c.tensor("DOut", a.DOut, a.Rows.DType())
-	c.like("DOut", a.DOut, "Out", a.Out)
-	return c.err
+	down, up := a.gradDown(nil), a.gradUp(a.Hidden)
+	return inTurn(down.validate, up.validate)
+}
+
+// The gradients of the two products; that of the unit between them is scratch.
+
+func (a *MoEExpertsGradArgs) gradDown(dActive *aclnn.Tensor) GroupedMatmulGradArgs {
+	return GroupedMatmulGradArgs{DOut: a.DOut, X: a.Active, Weight: a.Down, Groups: a.Groups, DX: dActive, DWeight: a.DDown, Accumulate: a.Accumulate}
+}
+
+func (a *MoEExpertsGradArgs) gradUp(dHidden *aclnn.Tensor) GroupedMatmulGradArgs {
+	return GroupedMatmulGradArgs{DOut: dHidden, X: a.Rows, Weight: a.GateUp, Groups: a.Groups, DX: a.DRows, DWeight: a.DGateUp, Accumulate: a.Accumulate}
 }
 
 func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs] {
@@ -93,20 +114,13 @@ func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs] {
 					if s.err != nil {
 						return
 					}
+					down, up := a.gradDown(dActive), a.gradUp(dHidden)
 					s.err = inTurn(
-						func() error {
-							return reg.GroupedMatmulGrad.Run(ctx, st, &GroupedMatmulGradArgs{
-								DOut: a.DOut, X: a.Active, Weight: a.Down, Groups: a.Groups, DX: dActive, DWeight: a.DDown, Accumulate: a.Accumulate,
-							})
-						},
+						func() error { return reg.GroupedMatmulGrad.Run(ctx, st, &down) },
 						func() error {
 							return reg.SwiGLUGrad.Run(ctx, st, &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
 						},
-						func() error {
-							return reg.GroupedMatmulGrad.Run(ctx, st, &GroupedMatmulGradArgs{
-								DOut: dHidden, X: a.Rows, Weight: a.GateUp, Groups: a.Groups, DX: a.DRows, DWeight: a.DGateUp, Accumulate: a.Accumulate,
-							})
-						},
+						func() error { return reg.GroupedMatmulGrad.Run(ctx, st, &up) },
 					)
 				})
 			},

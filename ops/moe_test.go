@@ -253,6 +253,26 @@ func TestLoadBalance(t *testing.T) {
 	b.near("dprobs", dProbs, gradient, 1e-6)
 }
 
+// TestMoEExpertsRefuseBeforeLaunching: what is wrong with the last product stops the first.
+func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
+	b := newBench(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	zeros := f(6, 8)
+	require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: zeros}))
+	args := ops.MoEExpertsArgs{
+		Rows: f(6, 4), GateUp: f(2, 4, 8), Down: f(2, 4, 5), Groups: ops.Groups{Host: []int64{2, 4}}, Hidden: zeros, Active: f(6, 4), Out: f(6, 4),
+	}
+	require.ErrorIs(t, b.MoEExperts.Run(t.Context(), b.st, &args), ops.ErrInvalid)
+	require.Equal(t, make([]float32, 48), b.read(zeros))
+	args.Down = f(2, 4, 4)
+	dDown := f(2, 4, 4)
+	require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: dDown}))
+	require.ErrorIs(t, b.MoEExpertsGrad.Run(t.Context(), b.st, &ops.MoEExpertsGradArgs{
+		MoEExpertsArgs: args, DOut: f(6, 4), DRows: f(6, 4), DGateUp: f(2, 4, 7), DDown: dDown,
+	}), ops.ErrInvalid)
+	require.Equal(t, make([]float32, 32), b.read(dDown))
+}
+
 // TestMoERefusals: each bad argument is refused with nothing launched.
 func TestMoERefusals(t *testing.T) {
 	b := newBench(t)

@@ -46,6 +46,7 @@ const (
 type machine struct {
 	rt      *rt.Runtime
 	library *nn.Library
+	watched bool                    // phases of operators may fail on demand or are traced, so their names matter
 	calls   [len(functions)]rt.Func // nil where nobody implements the function
 }
 
@@ -53,7 +54,7 @@ type machine struct {
 // the first call, so that a program can still set the emulator's environment in main.
 var process = sync.OnceValue(func() *machine {
 	r := rt.New()
-	m := &machine{rt: r, library: nn.New(r)}
+	m := &machine{rt: r, library: nn.New(r), watched: r.Watched()}
 	implemented := implementations(r, m.library)
 	for id, f := range functions {
 		m.calls[id] = implemented[f.name]
@@ -155,10 +156,11 @@ func emuPrepare(t unsafe.Pointer, id C.int, words *C.uint64_t, n C.int) C.uint64
 	if t == nil {
 		return innerError
 	}
-	m, thread := process(), (*rt.Thread)(t)
-	return C.uint64_t(m.phase(thread, nn.Name(int(id))+abi.PhaseOne, func() uint64 {
-		return m.library.Prepare(thread, int(id), unsafe.Slice((*uint64)(words), n))
-	}))
+	m, thread, args := process(), (*rt.Thread)(t), unsafe.Slice((*uint64)(words), n)
+	if !m.watched {
+		return C.uint64_t(m.library.Prepare(thread, int(id), args))
+	}
+	return C.uint64_t(m.phase(thread, nn.Name(int(id))+abi.PhaseOne, func() uint64 { return m.library.Prepare(thread, int(id), args) }))
 }
 
 //export emuExecute
@@ -167,7 +169,11 @@ func emuExecute(t unsafe.Pointer, id C.int, workspace, size, executor, stream C.
 		return innerError
 	}
 	m, thread := process(), (*rt.Thread)(t)
-	return C.uint64_t(m.phase(thread, nn.Name(int(id)), func() uint64 {
+	execute := func() uint64 {
 		return m.library.Execute(thread, int(id), uint64(workspace), uint64(size), uint64(executor), uint64(stream))
-	}))
+	}
+	if !m.watched {
+		return C.uint64_t(execute())
+	}
+	return C.uint64_t(m.phase(thread, nn.Name(int(id)), execute))
 }

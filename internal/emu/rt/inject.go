@@ -125,6 +125,9 @@ func (f *Faults) hit(name string, device int) int32 {
 	return 0
 }
 
+// Watched reports whether calls may fail on demand or are traced.
+func (r *Runtime) Watched() bool { return r.faults != nil || r.Trace != nil }
+
 // Inject fails a call if a rule says so: it returns the code, with a text on the thread.
 func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) {
 	if r.faults == nil {

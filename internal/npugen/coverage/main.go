@@ -1,8 +1,3 @@
-// Coverage prints, as Markdown, which operators and functions of CANN the emulator
-// implements. It stands beside npugen because it needs the emulator to compile, which the
-// generator must not.
-//
-//	go run ./internal/npugen/coverage
 package main
 
 import (
