@@ -212,7 +212,7 @@ func (k *contextCut) gather(ctx context.Context, s *steps, local *aclnn.Tensor) 
 	ranks := k.byRank(s, local.DType(), local)
 	send := s.dense(local)
 	if s.err == nil {
-		s.err = k.p.comm.AllGather(ctx, s.st, send, ranks)
+		s.err = k.p.comm.AllGather(s.st, send, ranks)
 	}
 	shape := local.Shape()
 	shape[k.axis] *= int64(len(k.chunks))
@@ -227,7 +227,7 @@ func (k *contextCut) scatter(ctx context.Context, s *steps, whole, local *aclnn.
 	k.eachChunk(ranks, whole, func(inRank, inWhole *aclnn.Tensor) { s.store(inRank, inWhole) })
 	sum := s.tensor(aclnn.Float32, local.Shape()...)
 	if s.err == nil {
-		s.err = k.p.comm.ReduceScatter(ctx, s.st, ranks, sum, hccl.Sum)
+		s.err = k.p.comm.ReduceScatter(s.st, ranks, sum, hccl.Sum)
 	}
 	s.store(local, sum)
 }

@@ -200,7 +200,7 @@ func (g *Gradients) exchange(ctx context.Context, b *bucket) error {
 	if err := g.side.Wait(b.full); err != nil {
 		return err
 	}
-	if err := g.comm.AllReduce(ctx, g.side, b.flat, b.flat, hccl.Sum); err != nil {
+	if err := g.comm.AllReduce(g.side, b.flat, b.flat, hccl.Sum); err != nil {
 		return err
 	}
 	return g.rescale(g.side, b)

@@ -73,7 +73,7 @@ func (w wired) Exchange(ctx context.Context, st *acl.Stream, transfers []ops.Tra
 	wg.Wait()
 	for i, t := range transfers {
 		if t.Receive && errs[i] == nil {
-			errs[i] = store(ctx, st, t.Tensor, come[i])
+			errs[i] = aclnn.CopyToDevice(ctx, st, t.Tensor, come[i])
 		}
 	}
 	return errors.Join(errs...)

@@ -125,7 +125,7 @@ func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
 		if p.Layout.Ranks > 1 && p.Layout.Total > 0 {
 			all = s.tensor(p.shard.DType(), p.Layout.Ranks, p.Layout.Total)
 			if s.err == nil {
-				s.err = p.comm.AllGather(ctx, st, p.shard, all)
+				s.err = p.comm.AllGather(st, p.shard, all)
 			}
 		}
 		for i := range p.Layout.Parts {
@@ -199,7 +199,7 @@ func (p *Sharded) Reduce(ctx context.Context, st *acl.Stream, gradients []*aclnn
 		if p.Layout.Ranks == 1 {
 			s.store(grad, all.Select(0, 0))
 		} else if s.err == nil {
-			s.err = p.comm.ReduceScatter(ctx, st, all, grad, hccl.Sum)
+			s.err = p.comm.ReduceScatter(st, all, grad, hccl.Sum)
 			s.scale(grad, 1/float64(p.Layout.Ranks))
 		}
 	})

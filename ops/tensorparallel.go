@@ -124,7 +124,7 @@ func (p *TensorParallel) SumPartial(ctx context.Context, st *acl.Stream, gradien
 		return nil
 	}
 	for _, g := range gradients {
-		if err := p.comm.AllReduce(ctx, st, g, g, hccl.Sum); err != nil {
+		if err := p.comm.AllReduce(st, g, g, hccl.Sum); err != nil {
 			return fmt.Errorf("sum of partial gradients: %w", err)
 		}
 	}
@@ -145,7 +145,7 @@ func (p *TensorParallel) gather(ctx context.Context, s *steps, x *aclnn.Tensor) 
 	}
 	full := p.whole(s, x)
 	if s.err == nil {
-		s.err = p.comm.AllGather(ctx, s.st, x, full)
+		s.err = p.comm.AllGather(s.st, x, full)
 	}
 	return full
 }
@@ -163,9 +163,9 @@ func (p *TensorParallel) reduce(ctx context.Context, s *steps, full, x *aclnn.Te
 	switch {
 	case s.err != nil, x == nil, p.comm == nil:
 	case p.sequence:
-		s.err = p.comm.ReduceScatter(ctx, s.st, full, x, hccl.Sum)
+		s.err = p.comm.ReduceScatter(s.st, full, x, hccl.Sum)
 	default:
-		s.err = p.comm.AllReduce(ctx, s.st, x, x, hccl.Sum)
+		s.err = p.comm.AllReduce(s.st, x, x, hccl.Sum)
 	}
 }
 

@@ -72,7 +72,7 @@ func (u *Ulysses) exchange(ctx context.Context, st *acl.Stream, what string, x, 
 			s.store(send.Select(0, r), x.Narrow(split, r*part[split], part[split]))
 		}
 		if s.err == nil {
-			s.err = u.comm.AllToAll(ctx, st, send, recv)
+			s.err = u.comm.AllToAll(st, send, recv)
 		}
 		for r := range ranks {
 			s.store(out.Narrow(join, r*part[join], part[join]), recv.Select(0, r))

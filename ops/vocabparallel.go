@@ -173,6 +173,6 @@ func (p *TensorParallel) classes(what string, err error, a *CrossEntropyArgs) er
 // allReduce exchanges a small tensor in place.
 func (p *TensorParallel) allReduce(ctx context.Context, s *steps, t *aclnn.Tensor, op hccl.ReduceOp) {
 	if s.err == nil {
-		s.err = p.comm.AllReduce(ctx, s.st, t, t, op)
+		s.err = p.comm.AllReduce(s.st, t, t, op)
 	}
 }
