@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
 )
 
 // ClipGradNormArgs bounds the global L2 norm of gradients, in place, as PyTorch's
@@ -20,6 +21,12 @@ type ClipGradNormArgs struct {
 	// Norm receives the norm before clipping: one element, float32, [] or [1]. Copy it to the
 	// host to read it, which waits for the stream. Nil if it is not wanted.
 	Norm *aclnn.Tensor
+	// Comm is that of the ranks over which the model is spread: then the norm is that of all
+	// their gradients, and all of them call. Nil for one rank.
+	Comm Communicator
+	// Copies is how many ranks of Comm hold the same gradient, so that it counts once; nil
+	// when each rank has others.
+	Copies []int
 }
 
 func (a *ClipGradNormArgs) validate() error {
@@ -27,6 +34,14 @@ func (a *ClipGradNormArgs) validate() error {
 	for i, g := range a.Grads {
 		if g == nil || g.Err() != nil || g.Format() != aclnn.ND || g.DType() != aclnn.Float32 && !is16(g.DType()) {
 			c.tensor(fmt.Sprintf("Grads[%d]", i), g, floats...) // names are made for faults only
+		}
+	}
+	if a.Copies != nil && len(a.Copies) != len(a.Grads) {
+		c.fail("%d Copies for %d Grads", len(a.Copies), len(a.Grads))
+	}
+	for i, n := range a.Copies {
+		if n < 1 {
+			c.fail("Copies[%d] is %d; a gradient is on one rank at least", i, n)
 		}
 	}
 	if c.optional("Norm", a.Norm, aclnn.Float32) && (a.Norm.Rank() > 1 || a.Norm.Len() != 1) {
@@ -120,6 +135,29 @@ func (a *ClipGradNormArgs) parts() []*aclnn.Tensor {
 	return parts
 }
 
+// share leaves each rank the part of its norms' squares that makes them count once.
+func (a *ClipGradNormArgs) share(s *steps, norms *aclnn.Tensor) {
+	if a.Comm == nil || a.Copies == nil {
+		return
+	}
+	var copies []int
+	for i, g := range a.Grads {
+		if g.Len() > 0 {
+			copies = append(copies, a.Copies[i])
+		}
+	}
+	for at := 0; at < len(copies); {
+		end := at + 1
+		for end < len(copies) && copies[end] == copies[at] {
+			end++
+		}
+		if copies[at] > 1 {
+			s.scale(norms.Narrow(0, int64(at), int64(end-at)), 1/math.Sqrt(float64(copies[at])))
+		}
+		at = end
+	}
+}
+
 // each calls f with as many tensors as one launch takes, and the index of the first.
 func each(tensors []*aclnn.Tensor, f func(at int, part []*aclnn.Tensor)) {
 	for at := 0; at < len(tensors); at += foreachLimit {
@@ -146,10 +184,18 @@ func allDims(t *aclnn.Tensor) []int64 {
 // element without dimensions, or nil for nothing.
 func (s *steps) clip(a *ClipGradNormArgs, norms *aclnn.Tensor) *aclnn.Tensor {
 	total := s.tensor(aclnn.Float32)
+	a.share(s, norms)
 	if norms.Len() > 0 {
 		s.norm(norms, total)
 	} else {
 		s.zero(total)
+	}
+	if a.Comm != nil {
+		s.times(total, total)
+		if s.err == nil {
+			s.err = a.Comm.AllReduce(s.st, total, total, hccl.Sum)
+		}
+		launch(s, aclnn.InplaceSqrt, aclnn.InplaceSqrtParams{Self: total})
 	}
 	if a.Norm != nil {
 		s.store(a.Norm, total)

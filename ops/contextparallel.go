@@ -41,7 +41,7 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *Atte
 		return fmt.Errorf("context-parallel attention: %w", err)
 	}
 	return compose(st, func(s *steps) {
-		key, value := c.gather(ctx, s, a.Key), c.gather(ctx, s, a.Value)
+		key, value := c.gather(s, a.Key), c.gather(s, a.Value)
 		c.each(s, key, value, func(part mask.Part, rows func(*aclnn.Tensor) *aclnn.Tensor, b *AttentionArgs) {
 			out := rows(a.Out)
 			if part.Keys.Len() == 0 {
@@ -82,7 +82,7 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 		return fmt.Errorf("context-parallel attention gradient: %w", err)
 	}
 	return compose(st, func(s *steps) {
-		key, value := c.gather(ctx, s, a.Key), c.gather(ctx, s, a.Value)
+		key, value := c.gather(s, a.Key), c.gather(s, a.Value)
 		dKey, dValue := s.tensor(aclnn.Float32, key.Shape()...), s.tensor(aclnn.Float32, value.Shape()...)
 		s.zero(dKey)
 		s.zero(dValue)
@@ -103,8 +103,8 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 			s.add(c.keys(dKey, part), s.float(g.DKey), 1)
 			s.add(c.keys(dValue, part), s.float(g.DValue), 1)
 		})
-		c.scatter(ctx, s, dKey, a.DKey)
-		c.scatter(ctx, s, dValue, a.DValue)
+		c.scatter(s, dKey, a.DKey)
+		c.scatter(s, dValue, a.DValue)
 	})
 }
 
@@ -208,7 +208,7 @@ func (k *contextCut) eachChunk(ranks, whole *aclnn.Tensor, copy func(inRank, inW
 }
 
 // gather joins the local parts of all ranks in the order of the sequence.
-func (k *contextCut) gather(ctx context.Context, s *steps, local *aclnn.Tensor) *aclnn.Tensor {
+func (k *contextCut) gather(s *steps, local *aclnn.Tensor) *aclnn.Tensor {
 	ranks := k.byRank(s, local.DType(), local)
 	send := s.dense(local)
 	if s.err == nil {
@@ -222,7 +222,7 @@ func (k *contextCut) gather(ctx context.Context, s *steps, local *aclnn.Tensor) 
 }
 
 // scatter sums float32 gradients over the ranks and leaves each its positions.
-func (k *contextCut) scatter(ctx context.Context, s *steps, whole, local *aclnn.Tensor) {
+func (k *contextCut) scatter(s *steps, whole, local *aclnn.Tensor) {
 	ranks := k.byRank(s, aclnn.Float32, local)
 	k.eachChunk(ranks, whole, func(inRank, inWhole *aclnn.Tensor) { s.store(inRank, inWhole) })
 	sum := s.tensor(aclnn.Float32, local.Shape()...)

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -29,7 +28,7 @@ const defaultBucket = 25 << 20
 //	g, err := ops.NewGradients(st, comm, aclnn.Float32, shapes, ops.GradientsConfig{})
 //	err = g.Zero()                                  // before the backward pass
 //	… g.Tensor(i) is DWeight of parameter i …
-//	err = g.Ready(ctx, i)                           // after what makes it has been queued
+//	err = g.Ready(i)                           // after what makes it has been queued
 //	err = g.Finish()                                // before the optimiser
 //
 // All ranks have the same shapes. Ready may come in any order; buckets are exchanged in their
@@ -169,7 +168,7 @@ func (g *Gradients) Zero() error {
 // Ready says that everything that goes into gradient i in this step has been queued on the
 // stream of the backward pass. When that completes a bucket and those before it, their
 // exchange is queued.
-func (g *Gradients) Ready(ctx context.Context, i int) error {
+func (g *Gradients) Ready(i int) error {
 	switch {
 	case i < 0 || i >= len(g.ready):
 		return fmt.Errorf("gradients: %w", invalid("there is no parameter %d, there are %d", i, len(g.ready)))
@@ -185,7 +184,7 @@ func (g *Gradients) Ready(ctx context.Context, i int) error {
 		return fmt.Errorf("gradients: %w", err)
 	}
 	for ; g.next < len(g.buckets) && g.buckets[g.next].left == 0; g.next++ {
-		if err := g.exchange(ctx, &g.buckets[g.next]); err != nil {
+		if err := g.exchange(&g.buckets[g.next]); err != nil {
 			return fmt.Errorf("gradients: bucket %d of %d: %w", g.next, len(g.buckets), err)
 		}
 	}
@@ -193,7 +192,7 @@ func (g *Gradients) Ready(ctx context.Context, i int) error {
 }
 
 // exchange queues the all-reduce of a bucket.
-func (g *Gradients) exchange(ctx context.Context, b *bucket) error {
+func (g *Gradients) exchange(b *bucket) error {
 	if b.flat.Len() == 0 {
 		return nil
 	}

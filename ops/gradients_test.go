@@ -27,7 +27,6 @@ func TestGradients(t *testing.T) {
 		t.Run(fmt.Sprintf("%d ranks/%d bytes/%v", c.ranks, c.bucket, c.dt), func(t *testing.T) {
 			value := func(rank, param, step int) float32 { return float32(4 * (1 + rank + 3*param + step)) }
 			onRanks(t, c.ranks, func(r *rank) {
-				ctx := r.t.Context()
 				g, err := ops.NewGradients(r.st, r.comm, c.dt, shapes, ops.GradientsConfig{BucketBytes: c.bucket})
 				require.NoError(r.t, err)
 				defer func() { require.NoError(r.t, g.Close()) }()
@@ -44,7 +43,7 @@ func TestGradients(t *testing.T) {
 								SelfRef: g.Tensor(i), Other: aclnn.Float(float64(value(r.comm.Rank(), i, step))), Alpha: aclnn.Float(1),
 							}))
 						}
-						require.NoError(r.t, g.Ready(ctx, i))
+						require.NoError(r.t, g.Ready(i))
 					}
 					require.NoError(r.t, g.Finish())
 					for i := range shapes {
@@ -70,7 +69,7 @@ func TestGradientsScale(t *testing.T) {
 				require.NoError(r.t, err)
 				defer func() { require.NoError(r.t, g.Close()) }()
 				require.NoError(r.t, aclnn.CopyToDevice(r.t.Context(), r.st, g.Tensor(0), []float32{4, 8}))
-				require.NoError(r.t, g.Ready(r.t.Context(), 0))
+				require.NoError(r.t, g.Ready(0))
 				require.NoError(r.t, g.Finish())
 				assert.Equal(r.t, []float32{float32(n), 2 * float32(n)}, r.read(g.Tensor(0)))
 			})
@@ -80,15 +79,14 @@ func TestGradientsScale(t *testing.T) {
 
 func TestGradientsRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
-		ctx := r.t.Context()
 		g, err := ops.NewGradients(r.st, r.comm, aclnn.Float32, [][]int64{{2}, {2}, {2}}, ops.GradientsConfig{})
 		require.NoError(r.t, err)
 		defer func() { require.NoError(r.t, g.Close()) }()
-		require.NoError(r.t, g.Ready(ctx, 1))
+		require.NoError(r.t, g.Ready(1))
 		for text, err := range map[string]error{
-			"no parameter 3":       g.Ready(ctx, 3),
-			"no parameter -1":      g.Ready(ctx, -1),
-			"parameter 1 was":      g.Ready(ctx, 1),
+			"no parameter 3":       g.Ready(3),
+			"no parameter -1":      g.Ready(-1),
+			"parameter 1 was":      g.Ready(1),
 			"[0 2] are not ready":  g.Finish(),
 			"cannot have dtype":    newGradients(r, aclnn.DType(100), []int64{1}),
 			"a negative dimension": newGradients(r, aclnn.Float32, []int64{-1}),

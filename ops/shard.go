@@ -19,7 +19,7 @@ import (
 //	err = p.Load(st, i, whole)                // each rank takes its part
 //	err = p.Gather(ctx, st)                   // p.Weight(i)
 //	err = p.Release()                         // after the pass that reads them
-//	err = p.Reduce(ctx, st, gradients, grad)  // grad [total] of this rank
+//	err = p.Reduce(st, gradients, grad)  // grad [total] of this rank
 //
 // All ranks make the same calls in the same order. comm may be nil for one rank.
 type Sharded struct {
@@ -27,6 +27,7 @@ type Sharded struct {
 	reg    *Registry
 	comm   Communicator
 	shard  *aclnn.Tensor
+	scale  float64
 	whole  []*aclnn.Tensor // while gathered
 	memory []*aclnn.Tensor // of whole
 	moved  int
@@ -52,7 +53,11 @@ func NewSharded(st *acl.Stream, reg *Registry, comm Communicator, dt aclnn.DType
 	if err != nil {
 		return nil, errors.Join(err, shard.Close())
 	}
-	return &Sharded{Layout: layout, reg: reg, comm: comm, shard: shard}, nil
+	scale := c.Scale
+	if scale == 0 {
+		scale = 1 / float64(ranks)
+	}
+	return &Sharded{Layout: layout, reg: reg, comm: comm, shard: shard, scale: scale}, nil
 }
 
 // Shard is what this rank keeps, [total]; the optimiser updates it.
@@ -171,10 +176,10 @@ func (p *Sharded) Release() error {
 	return err
 }
 
-// Reduce averages the whole gradients of all ranks and stores this rank's part of the result
+// Reduce sums the whole gradients of all ranks, times ShardConfig.Scale, and stores this rank's part of the result
 // in grad, [total], like the shard; padding has gradient 0. gradients are ND, one per
 // parameter, of the dtype of grad, which may be float32 for 16-bit parameters.
-func (p *Sharded) Reduce(ctx context.Context, st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
+func (p *Sharded) Reduce(st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
 	var c check
 	c.tensor("grad", grad, p.shard.DType(), aclnn.Float32)
 	c.shape("grad", grad, p.Layout.Total)
@@ -200,7 +205,9 @@ func (p *Sharded) Reduce(ctx context.Context, st *acl.Stream, gradients []*aclnn
 			s.store(grad, all.Select(0, 0))
 		} else if s.err == nil {
 			s.err = p.comm.ReduceScatter(st, all, grad, hccl.Sum)
-			s.scale(grad, 1/float64(p.Layout.Ranks))
+		}
+		if p.scale != 1 {
+			s.scale(grad, p.scale)
 		}
 	})
 }

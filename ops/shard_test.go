@@ -76,7 +76,7 @@ func testSharded(r *rank, align int64) {
 		grads = append(grads, r.floats(aclnn.Float32, convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
 	}
 	grad := r.empty(aclnn.Float32, p.Layout.Total)
-	require.NoError(r.t, p.Reduce(ctx, r.st, grads, grad))
+	require.NoError(r.t, p.Reduce(r.st, grads, grad))
 	got, factor := r.read(grad), float32(r.comm.Size()+1)/2
 	for i := range p.Layout.Parts {
 		part := &p.Layout.Parts[i]
@@ -108,9 +108,9 @@ func TestShardedAlone(t *testing.T) {
 	for text, err := range map[string]error{
 		"there is no parameter 1 of 1":           p.Load(b.st, 1, f(1)),
 		"its shape must be [3 16 32]":            p.Load(b.st, 0, f(3, 32, 16)),
-		"0 gradients for 1 parameters":           p.Reduce(t.Context(), b.st, nil, f(p.Layout.Total)),
-		"grad is bfloat16[3]ND":                  p.Reduce(t.Context(), b.st, nil, f(3)),
-		"gate_up_proj is bfloat16[3]ND":          p.Reduce(t.Context(), b.st, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
+		"0 gradients for 1 parameters":           p.Reduce(b.st, nil, f(p.Layout.Total)),
+		"grad is bfloat16[3]ND":                  p.Reduce(b.st, nil, f(3)),
+		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.st, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
 		"gate_up_proj is nil":                    p.Load(b.st, 0, nil),
 		"its dtype must be one of [float32 floa": p.Load(b.st, 0, b.empty(aclnn.Int32, 3, 16, 32)),
 	} {

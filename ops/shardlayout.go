@@ -53,6 +53,8 @@ type ShardConfig struct {
 	// Align is the number of elements that each parameter's part of a shard is rounded up to,
 	// 1 when 0. ShardAlignment keeps every part where the fused slice reads best.
 	Align int64
+	// Scale multiplies the summed gradients, 1/ranks when 0: the average.
+	Scale float64
 }
 
 // ShardAlignment is 512 elements, to which Atlas A3 training aligns shards.

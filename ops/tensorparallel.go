@@ -61,7 +61,7 @@ func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *Li
 	}
 	return compose(st, func(s *steps) {
 		full := *a
-		full.X = p.gather(ctx, s, a.X)
+		full.X = p.gather(s, a.X)
 		run(ctx, s, p.reg.Linear, &full)
 	})
 }
@@ -74,10 +74,10 @@ func (p *TensorParallel) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a
 	}
 	return compose(st, func(s *steps) {
 		full := *a
-		full.X = p.gather(ctx, s, a.X)
+		full.X = p.gather(s, a.X)
 		full.DX = p.whole(s, a.DX)
 		run(ctx, s, p.reg.LinearGrad, &full)
-		p.reduce(ctx, s, full.DX, a.DX)
+		p.reduce(s, full.DX, a.DX)
 	})
 }
 
@@ -96,7 +96,7 @@ func (p *TensorParallel) RowLinear(ctx context.Context, st *acl.Stream, a *Linea
 		full := *a
 		full.Bias, full.Out = nil, p.whole(s, a.Out)
 		run(ctx, s, p.reg.Linear, &full)
-		p.reduce(ctx, s, full.Out, a.Out)
+		p.reduce(s, full.Out, a.Out)
 		if a.Bias != nil {
 			s.add(a.Out, a.Bias, 1)
 		}
@@ -111,16 +111,41 @@ func (p *TensorParallel) RowLinearGrad(ctx context.Context, st *acl.Stream, a *L
 	}
 	return compose(st, func(s *steps) {
 		full := *a
-		full.DOut = p.gather(ctx, s, a.DOut)
+		full.DOut = p.gather(s, a.DOut)
 		run(ctx, s, p.reg.LinearGrad, &full)
 	})
 }
 
-// SumPartial sums over the ranks the gradients of parameters that every rank has, but that
-// saw this rank's rows only: with sequence parallelism those of norms between the split
-// layers. Without it they are whole already, and nothing is done.
-func (p *TensorParallel) SumPartial(ctx context.Context, st *acl.Stream, gradients ...*aclnn.Tensor) error {
+// Sequence reports whether rows are split between the layers.
+func (p *TensorParallel) Sequence() bool { return p.sequence }
+
+// Gather collects the rows that layers split over the ranks read, x [rows/n, width] of all
+// ranks in full [rows, width]; without sequence parallelism both are one tensor and nothing is
+// done. Reduce is its gradient.
+func (p *TensorParallel) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
 	if !p.sequence {
+		return nil
+	}
+	return p.comm.AllGather(st, x, full)
+}
+
+// Reduce sums over the ranks what such layers have made of their shares, full [rows, width]:
+// x has this rank's rows of it, or without sequence parallelism is full itself. Gather is its
+// gradient.
+func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
+	switch {
+	case p.comm == nil:
+		return nil
+	case p.sequence:
+		return p.comm.ReduceScatter(st, full, x, hccl.Sum)
+	}
+	return p.comm.AllReduce(st, x, x, hccl.Sum)
+}
+
+// Sum adds up over the ranks the gradients of parameters that all have, but that served this
+// rank's heads only, such as the norms of queries and keys.
+func (p *TensorParallel) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if p.comm == nil {
 		return nil
 	}
 	for _, g := range gradients {
@@ -131,6 +156,16 @@ func (p *TensorParallel) SumPartial(ctx context.Context, st *acl.Stream, gradien
 	return nil
 }
 
+// SumPartial sums over the ranks the gradients of parameters that every rank has, but that
+// saw this rank's rows only: with sequence parallelism those of norms between the split
+// layers. Without it they are whole already, and nothing is done.
+func (p *TensorParallel) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if !p.sequence {
+		return nil
+	}
+	return p.Sum(st, gradients...)
+}
+
 // run queues an operator as a step.
 func run[A any](ctx context.Context, s *steps, o *Op[A], a *A) {
 	if s.err == nil {
@@ -139,13 +174,13 @@ func run[A any](ctx context.Context, s *steps, o *Op[A], a *A) {
 }
 
 // gather is x of all ranks with sequence parallelism, else x.
-func (p *TensorParallel) gather(ctx context.Context, s *steps, x *aclnn.Tensor) *aclnn.Tensor {
+func (p *TensorParallel) gather(s *steps, x *aclnn.Tensor) *aclnn.Tensor {
 	if !p.sequence {
 		return x
 	}
 	full := p.whole(s, x)
 	if s.err == nil {
-		s.err = p.comm.AllGather(s.st, x, full)
+		s.err = p.Gather(s.st, x, full)
 	}
 	return full
 }
@@ -159,13 +194,9 @@ func (p *TensorParallel) whole(s *steps, x *aclnn.Tensor) *aclnn.Tensor {
 }
 
 // reduce sums what whole has made, and leaves x with all of it or this rank's rows.
-func (p *TensorParallel) reduce(ctx context.Context, s *steps, full, x *aclnn.Tensor) {
-	switch {
-	case s.err != nil, x == nil, p.comm == nil:
-	case p.sequence:
-		s.err = p.comm.ReduceScatter(s.st, full, x, hccl.Sum)
-	default:
-		s.err = p.comm.AllReduce(s.st, x, x, hccl.Sum)
+func (p *TensorParallel) reduce(s *steps, full, x *aclnn.Tensor) {
+	if s.err == nil && x != nil {
+		s.err = p.Reduce(s.st, full, x)
 	}
 }
 

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/goascend/cann/acl"
@@ -26,17 +25,17 @@ func NewUlysses(comm Communicator) *Ulysses {
 }
 
 // ToHeads turns x [B, S/n, N, D] into out [B, S, N/n, D]: layout BSND, of n ranks.
-func (u *Ulysses) ToHeads(ctx context.Context, st *acl.Stream, x, out *aclnn.Tensor) error {
-	return u.exchange(ctx, st, "exchange to heads", x, out, 2, 1)
+func (u *Ulysses) ToHeads(st *acl.Stream, x, out *aclnn.Tensor) error {
+	return u.exchange(st, "exchange to heads", x, out, 2, 1)
 }
 
 // ToSequence turns x [B, S, N/n, D] into out [B, S/n, N, D], and so undoes ToHeads.
-func (u *Ulysses) ToSequence(ctx context.Context, st *acl.Stream, x, out *aclnn.Tensor) error {
-	return u.exchange(ctx, st, "exchange to the sequence", x, out, 1, 2)
+func (u *Ulysses) ToSequence(st *acl.Stream, x, out *aclnn.Tensor) error {
+	return u.exchange(st, "exchange to the sequence", x, out, 1, 2)
 }
 
 // exchange splits one axis of x over the ranks and joins another in out.
-func (u *Ulysses) exchange(ctx context.Context, st *acl.Stream, what string, x, out *aclnn.Tensor, split, join int) error {
+func (u *Ulysses) exchange(st *acl.Stream, what string, x, out *aclnn.Tensor, split, join int) error {
 	ranks := int64(1)
 	if u.comm != nil {
 		ranks = int64(u.comm.Size())

@@ -30,11 +30,11 @@ func TestUlysses(t *testing.T) {
 					u, k, ranks := ops.NewUlysses(r.comm), r.comm.Rank(), int64(n)
 					x := r.floats(dt, block(values, shape, 1, k, n), 2, 8/ranks, 4, 3)
 					heads := r.empty(dt, 2, 8, 4/ranks, 3)
-					require.NoError(r.t, u.ToHeads(r.t.Context(), r.st, x, heads))
+					require.NoError(r.t, u.ToHeads(r.st, x, heads))
 					require.Equal(r.t, block(values, shape, 2, k, n), r.read(heads))
 					// Back, into a tensor with gaps.
 					back := r.empty(dt, 2, 4, 8/ranks, 3).Transpose(1, 2)
-					require.NoError(r.t, u.ToSequence(r.t.Context(), r.st, heads, back))
+					require.NoError(r.t, u.ToSequence(r.st, heads, back))
 					require.Equal(r.t, r.read(x), r.read(back))
 				})
 			})
@@ -52,7 +52,7 @@ func TestUlyssesRefusals(t *testing.T) {
 			"its shape must be [1 8 2 2]":                   {f(1, 4, 4, 2), f(1, 4, 2, 2)},
 			"Out is nil":                                    {f(1, 4, 4, 2), nil},
 		} {
-			err := u.ToHeads(r.t.Context(), r.st, tensors[0], tensors[1])
+			err := u.ToHeads(r.st, tensors[0], tensors[1])
 			require.ErrorIs(r.t, err, ops.ErrInvalid)
 			assert.ErrorContains(r.t, err, text)
 		}

@@ -25,7 +25,7 @@ func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *Embed
 		full := p.whole(s, a.Out)
 		run(ctx, s, p.reg.Embedding, &EmbeddingArgs{Weight: a.Weight, IDs: ids, Out: full})
 		s.maskedFill(full, outside.Unsqueeze(1), aclnn.Float(0))
-		p.reduce(ctx, s, full, a.Out)
+		p.reduce(s, full, a.Out)
 	})
 }
 
@@ -41,7 +41,7 @@ func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *E
 	return compose(st, func(s *steps) {
 		ids, outside := p.local(s, a.IDs, a.DWeight.Dim(0))
 		dOut := s.tensor(a.DOut.DType(), a.IDs.Dim(0), a.DOut.Dim(1))
-		s.store(dOut, p.gather(ctx, s, a.DOut))
+		s.store(dOut, p.gather(s, a.DOut))
 		s.maskedFill(dOut, outside.Unsqueeze(1), aclnn.Float(0)) // row 0 stands in for foreign ids
 		run(ctx, s, p.reg.EmbeddingGrad, &EmbeddingGradArgs{DOut: dOut, IDs: ids, DWeight: a.DWeight, Accumulate: a.Accumulate})
 	})
@@ -112,12 +112,12 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *Cr
 		rows := logits.Dim(0)
 		top := s.tensor(aclnn.Float32, rows, 1)
 		launch(s, aclnn.Amax, aclnn.AmaxParams{Self: logits, Dim: []int64{1}, KeepDim: true, Out: top})
-		p.allReduce(ctx, s, top, hccl.Max)
+		p.allReduce(s, top, hccl.Max)
 		launch(s, aclnn.Sub, aclnn.SubParams{Self: logits, Other: top, Alpha: aclnn.Float(1), Out: logProb})
 		powers := s.tensor(aclnn.Float32, rows, logits.Dim(1))
 		launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: powers})
 		total := s.sum(powers, 1)
-		p.allReduce(ctx, s, total, hccl.Sum)
+		p.allReduce(s, total, hccl.Sum)
 		launch(s, aclnn.InplaceLog, aclnn.InplaceLogParams{SelfRef: total})
 		s.add(logProb, total, -1)
 
@@ -125,7 +125,7 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *Cr
 		s.store(powers, logProb)
 		s.maskedFill(powers, s.compare(&here, here.Labels, logits.Dim(1), false), aclnn.Float(0))
 		loss := s.sum(powers, 0, 1).Reshape(1)
-		p.allReduce(ctx, s, loss, hccl.Sum)
+		p.allReduce(s, loss, hccl.Sum)
 		s.scale(loss, -1)
 		count := a.Count
 		if count == nil {
@@ -171,7 +171,7 @@ func (p *TensorParallel) classes(what string, err error, a *CrossEntropyArgs) er
 }
 
 // allReduce exchanges a small tensor in place.
-func (p *TensorParallel) allReduce(ctx context.Context, s *steps, t *aclnn.Tensor, op hccl.ReduceOp) {
+func (p *TensorParallel) allReduce(s *steps, t *aclnn.Tensor, op hccl.ReduceOp) {
 	if s.err == nil {
 		s.err = p.comm.AllReduce(s.st, t, t, op)
 	}
