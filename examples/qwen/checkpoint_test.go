@@ -66,12 +66,13 @@ func TestConfigRefusals(t *testing.T) {
 		`{"rope_parameters":{"rope_type":"yarn","rope_theta":1}}`: "yarn",
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":3,"num_key_value_heads":2,"head_dim":4,"rope_theta":1}`: "multiple",
 		`{"vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":3,"rope_theta":1}`: "odd",
-		`{"vocab_size":0}`:                                                       "vocab_size",
-		hybrid(`"layer_types":["linear_attention"]`):                             "1 entries for 2 layers",
-		hybrid(`"layer_types":["linear_attention","sliding_attention"]`):         "sliding_attention",
-		hybrid(`"linear_num_key_heads":2,"linear_num_value_heads":3`):            "3 linear value heads",
-		hybrid(`"linear_conv_kernel_dim":-1`):                                    "linear_conv_kernel_dim",
-		hybrid(`"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.2}`): "partial_rotary_factor",
+		`{"vocab_size":0}`:                                                                                    "vocab_size",
+		hybrid(`"layer_types":["linear_attention"]`):                                                          "1 entries for 2 layers",
+		hybrid(`"layer_types":["linear_attention","sliding_attention"]`):                                      "sliding_attention",
+		hybrid(`"linear_num_key_heads":2,"linear_num_value_heads":3`):                                         "3 linear value heads",
+		hybrid(`"linear_conv_kernel_dim":-1`):                                                                 "linear_conv_kernel_dim",
+		hybrid(`"model_type":"qwen3_next","num_experts":4,"num_experts_per_tok":2,"moe_intermediate_size":8`): "shared_expert_intermediate_size",
+		hybrid(`"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.2}`):                              "partial_rotary_factor",
 	} {
 		_, err := qwen.ParseConfig([]byte(text))
 		require.ErrorContains(t, err, want, text)

@@ -23,14 +23,16 @@ type Config struct {
 	InitializerRange  float64 `json:"initializer_range"`
 
 	// Of models with experts.
-	Experts         int     `json:"num_experts,omitempty"`
-	ExpertsPerToken int     `json:"num_experts_per_tok,omitempty"`
-	MoEIntermediate int     `json:"moe_intermediate_size,omitempty"` // of each expert
-	NormTopK        bool    `json:"norm_topk_prob,omitempty"`
-	SparseStep      int     `json:"decoder_sparse_step,omitempty"`  // every so many layers have experts
-	DenseLayers     []int   `json:"mlp_only_layers,omitempty"`      // layers without
-	RouterLoss      bool    `json:"output_router_logits,omitempty"` // the loss has the balance of the experts
-	RouterLossScale float64 `json:"router_aux_loss_coef,omitempty"`
+	Experts         int `json:"num_experts,omitempty"`
+	ExpertsPerToken int `json:"num_experts_per_tok,omitempty"`
+	MoEIntermediate int `json:"moe_intermediate_size,omitempty"` // of each expert
+	// SharedIntermediate is of the expert that every token passes, in families that have one.
+	SharedIntermediate int     `json:"shared_expert_intermediate_size,omitempty"`
+	NormTopK           bool    `json:"norm_topk_prob,omitempty"`
+	SparseStep         int     `json:"decoder_sparse_step,omitempty"`  // every so many layers have experts
+	DenseLayers        []int   `json:"mlp_only_layers,omitempty"`      // layers without
+	RouterLoss         bool    `json:"output_router_logits,omitempty"` // the loss has the balance of the experts
+	RouterLossScale    float64 `json:"router_aux_loss_coef,omitempty"`
 	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights, which
 	// CANN has for 16-bit dtypes and sizes that are multiples of 16.
 	GroupedNZ bool `json:"-"`
@@ -45,8 +47,7 @@ type Config struct {
 	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
 }
 
-// ParseConfig reads a config.json of one of the model types qwen3, qwen3_moe and
-// qwen3_5_text.
+// ParseConfig reads a config.json of one of ModelTypes.
 func ParseConfig(text []byte) (Config, error) {
 	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -81,7 +82,7 @@ func ParseConfig(text []byte) (Config, error) {
 		return c, errors.New("qwen: attention_bias and use_sliding_window are not supported")
 	}
 	if c.family().hybrid && c.LayerTypes == nil {
-		c.LayerTypes = hybridLayers(c.Layers, rope.Interval)
+		c.LayerTypes = HybridLayers(c.Layers, rope.Interval)
 	}
 	return c, c.Validate()
 }
@@ -98,7 +99,7 @@ func ReadConfig(path string) (Config, error) {
 // Validate says what is wrong with a configuration.
 func (c Config) Validate() error {
 	if _, known := families[c.ModelType]; !known {
-		return fmt.Errorf("qwen: model_type %q is not supported; use one of %v", c.ModelType, modelTypes())
+		return fmt.Errorf("qwen: model_type %q is not supported; use one of %v", c.ModelType, ModelTypes())
 	}
 	for _, f := range []struct {
 		name  string

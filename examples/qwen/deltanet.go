@@ -11,7 +11,7 @@ import (
 // deltaNet is a gated delta net: queries, keys and values pass a short causal convolution,
 // the delta rule mixes tokens, and a gated norm follows.
 type deltaNet struct {
-	qkv, z, b, a    linear // one projection after another; q, k and v are neighbours
+	in              projections
 	conv            *Parameter
 	aLog, dtBias    *Parameter
 	scale           *Parameter // of the gated norm
@@ -25,15 +25,22 @@ func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
 	h, hk, hv, dk, dv := int64(c.HiddenSize), int64(c.LinearKeyHeads), int64(c.LinearValueHeads), int64(c.LinearKeyDim), int64(c.LinearValueDim)
 	channels := 2*hk*dk + hv*dv
 	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
-	return deltaNet{
+	d := deltaNet{
 		dtBias: ps.addVector(prefix+"dt_bias", hv, one),
 		aLog:   ps.addVector(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),
 		conv:   ps.add(prefix+"conv1d.weight", channels, 1, int64(c.LinearTaps)),
 		scale:  ps.addVector(prefix+"norm.weight", dv, one),
-		out:    project("out_proj.weight", h, hv*dv), qkv: project("in_proj_qkv.weight", channels, h),
-		z: project("in_proj_z.weight", hv*dv, h), b: project("in_proj_b.weight", hv, h), a: project("in_proj_a.weight", hv, h),
-		keyHeads: hk, heads: hv, keyDim: dk, dim: dv, epsilon: c.RMSNormEps,
+		out:    project("out_proj.weight", h, hv*dv), keyHeads: hk, heads: hv, keyDim: dk, dim: dv, epsilon: c.RMSNormEps,
 	}
+	if c.family().grouped {
+		d.in = newGroupedProjections(d, project("in_proj_qkvz.weight", channels+hv*dv, h), project("in_proj_ba.weight", 2*hv, h))
+	} else {
+		d.in = separateProjections{
+			qkv: project("in_proj_qkv.weight", channels, h), z: project("in_proj_z.weight", hv*dv, h),
+			b: project("in_proj_b.weight", hv, h), a: project("in_proj_a.weight", hv, h),
+		}
+	}
+	return d
 }
 
 type deltaNetState struct {
@@ -70,12 +77,14 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	s := &deltaNetState{deltaNet: d, x: m.hide(p, x)}
 	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
 
-	s.conv = ops.CausalConvArgs{X: rows(d.qkv.forward(p, s.x)), Weight: d.taps(d.conv.Value), SiLU: true}
+	in := d.in.forward(p, s.x)
+
+	s.conv = ops.CausalConvArgs{X: rows(in.qkv), Weight: d.taps(d.conv.Value), SiLU: true}
 	s.conv.Out = p.like(s.conv.X)
 	run(p, p.reg.CausalConv, &s.conv)
 
 	s.gate = ops.DeltaGateArgs{
-		A: rows(d.a.forward(p, s.x)), B: rows(d.b.forward(p, s.x)), ALog: d.aLog.Value, DTBias: d.dtBias.Value,
+		A: rows(in.a), B: rows(in.b), ALog: d.aLog.Value, DTBias: d.dtBias.Value,
 		Decay: p.tensor(aclnn.Float32, b, n, d.heads), Beta: p.tensor(p.dt, b, n, d.heads),
 	}
 	run(p, p.reg.DeltaGate, &s.gate)
@@ -88,7 +97,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	run(p, p.reg.GatedDelta, &s.rule)
 
 	s.norm = ops.GatedNormArgs{
-		X: s.rule.Out, Gate: d.z.forward(p, s.x).Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
+		X: s.rule.Out, Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
 		Out: p.like(s.rule.Out), RStd: p.tensor(aclnn.Float32, b, n, d.heads, 1),
 	}
 	run(p, p.reg.GatedNorm, &s.norm)
@@ -120,11 +129,7 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X), DWeight: d.taps(d.conv.Grad)}
 	run(p, p.reg.CausalConvGrad, &conv)
 
-	dx := d.qkv.backward(p, s.x, flat(conv.DX))
-	p.add(dx, d.z.backward(p, s.x, flat(norm.DGate)))
-	p.add(dx, d.b.backward(p, s.x, flat(gate.DB)))
-	p.add(dx, d.a.backward(p, s.x, flat(gate.DA)))
-	return m.hide(p, dx)
+	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(conv.DX), z: flat(norm.DGate), b: flat(gate.DB), a: flat(gate.DA)}))
 }
 
 // valid makes the mask of a batch whose rows end in padding.

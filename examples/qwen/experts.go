@@ -27,7 +27,6 @@ func newExperts(ps *parameters, c Config, prefix string) experts {
 }
 
 // expertsState is what the way back needs.
-
 type expertsState struct {
 	experts
 	x, weights, places *aclnn.Tensor
@@ -37,6 +36,8 @@ type expertsState struct {
 
 // routed is the routing of a layer.
 type routed struct{ probs, chosen *aclnn.Tensor }
+
+func (r routed) routing() routed { return r }
 
 func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	tokens, h, n := x.Dim(0), x.Dim(1), f.gateUp.Value.Dim(0)

@@ -11,16 +11,26 @@ type family struct {
 	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate a
 	// part of each head, and keep the scales of norms as their difference from one.
 	hybrid bool
+	// grouped delta nets have their projections' rows by key head.
+	grouped bool
 	// sparse models have experts in place of some feed-forward layers.
 	sparse bool
+	// shared experts stand beside those that the router chooses.
+	shared bool
 }
 
-var families = map[string]family{"": {}, "qwen3": {}, "qwen3_moe": {sparse: true}, "qwen3_5_text": {hybrid: true}}
+var families = map[string]family{
+	"":             {},
+	"qwen3":        {},
+	"qwen3_moe":    {sparse: true},
+	"qwen3_next":   {hybrid: true, grouped: true, sparse: true, shared: true},
+	"qwen3_5_text": {hybrid: true},
+}
 
 func (c Config) family() family { return families[c.ModelType] }
 
-// modelTypes lists the model types by name.
-func modelTypes() []string {
+// ModelTypes lists the values of Config.ModelType by name; empty is qwen3.
+func ModelTypes() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return name == "" })
 }
 
@@ -29,8 +39,9 @@ const (
 	fullLayer   = "full_attention"
 )
 
-// hybridLayers has attention in every interval-th layer, 0 meaning 4.
-func hybridLayers(layers, interval int) []string {
+// HybridLayers are the types of so many layers with attention in every interval-th, 0 meaning
+// 4, and gated delta nets else.
+func HybridLayers(layers, interval int) []string {
 	if interval <= 0 {
 		interval = 4
 	}
@@ -69,16 +80,22 @@ func (c Config) validateSparse() error {
 		return fmt.Errorf("qwen: num_experts_per_tok %d of num_experts %d; both must be positive, the first at most the second", c.ExpertsPerToken, c.Experts)
 	case c.MoEIntermediate <= 0:
 		return fmt.Errorf("qwen: moe_intermediate_size is %d; it must be positive", c.MoEIntermediate)
+	case c.family().shared && c.SharedIntermediate <= 0:
+		return fmt.Errorf("qwen: shared_expert_intermediate_size is %d; it must be positive", c.SharedIntermediate)
 	}
 	return nil
 }
 
 // feedForwardParameters is the number of weights of a layer's feed-forward part.
 func (c Config) feedForwardParameters(layer int) int {
-	if c.sparse(layer) {
-		return c.Experts * (3*c.MoEIntermediate + 1) * c.HiddenSize
+	if !c.sparse(layer) {
+		return 3 * c.HiddenSize * c.IntermediateSize
 	}
-	return 3 * c.HiddenSize * c.IntermediateSize
+	n := c.Experts * (3*c.MoEIntermediate + 1) * c.HiddenSize
+	if c.family().shared {
+		n += (3*c.SharedIntermediate + 1) * c.HiddenSize
+	}
+	return n
 }
 
 // rotaryDim is the number of features of a head that are rotated.

@@ -19,7 +19,7 @@ import (
 // TestGoldenTraining repeats the training runs of Hugging Face's Qwen3 in PyTorch: losses of
 // every step, gradients of the first, weights after the last.
 func TestGoldenTraining(t *testing.T) {
-	for _, architecture := range []string{"Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3_5ForCausalLM"} {
+	for _, architecture := range []string{"Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM"} {
 		for _, name := range golden.Models(t, architecture) {
 			t.Run(name, func(t *testing.T) { train(t, golden.Model(t, name)) })
 		}
@@ -34,9 +34,12 @@ func train(t *testing.T, run *golden.Training) {
 	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
+	weights := int64(0)
 	for _, p := range m.Parameters() {
 		require.NoError(t, m.Set(ctx, p, run.Sub("init").Float32(p.Name)))
+		weights += p.Value.Len()
 	}
+	require.EqualValues(t, cfg.Parameters(), weights)
 	opt, err := qwen.NewOptimizer(m, qwen.AdamW{
 		LR: run.Optimizer.LR, Beta1: run.Optimizer.Betas[0], Beta2: run.Optimizer.Betas[1], Epsilon: run.Optimizer.Eps,
 		WeightDecay: run.Optimizer.WeightDecay, MaxNorm: run.Optimizer.ClipGradNorm,
@@ -142,7 +145,7 @@ func compareValid(run *golden.Training, logits []float32) error {
 
 // TestDTypesAgree: bf16 follows fp32 within the precision of its numbers.
 func TestDTypesAgree(t *testing.T) {
-	for _, name := range []string{"qwen3", "qwen3_5"} {
+	for _, name := range []string{"qwen3", "qwen3_next", "qwen3_5"} {
 		t.Run(name, func(t *testing.T) { trainBF16(t, golden.Model(t, name)) })
 	}
 }

@@ -187,6 +187,13 @@ type mlpState struct {
 	x, gateUp, act *aclnn.Tensor
 }
 
+func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
+	return mlp{
+		gateUp: linear{ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
+		down:   linear{ps.add(prefix+"down_proj.weight", hidden, inner)},
+	}
+}
+
 func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
 	s.act = p.tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
@@ -222,13 +229,13 @@ func newLayer(ps *parameters, c Config, index int) layer {
 		mixerNorm: newNorm(ps, c, prefix+"input_layernorm.weight", h),
 		mlpNorm:   newNorm(ps, c, prefix+"post_attention_layernorm.weight", h),
 	}
-	if c.sparse(index) {
+	switch {
+	case c.sparse(index) && c.family().shared:
+		l.feedForward = newSharedExperts(ps, c, prefix+"mlp.")
+	case c.sparse(index):
 		l.feedForward = newExperts(ps, c, prefix+"mlp.")
-	} else {
-		l.feedForward = mlp{
-			gateUp: linear{ps.addStacked(prefix+"mlp.gate_proj.weight", prefix+"mlp.up_proj.weight", i, h)},
-			down:   linear{ps.add(prefix+"mlp.down_proj.weight", h, i)},
-		}
+	default:
+		l.feedForward = newMLP(ps, prefix+"mlp.", h, i)
 	}
 	if c.linear(index) {
 		l.mixer = newDeltaNet(ps, c, prefix+"linear_attn.")

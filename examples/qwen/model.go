@@ -13,7 +13,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// Model is a Qwen3 or Qwen3.5 model on one stream. It serves one goroutine at a time.
+// Model is a Qwen3, Qwen3-Next or Qwen3.5 model on one stream. It serves one goroutine at a time.
 type Model struct {
 	Config Config
 
@@ -184,8 +184,8 @@ func (m *Model) forward(p *pass, in *inputs) *state {
 		var ls layerState
 		x, ls = l.forward(p, x, in)
 		s.layers = append(s.layers, ls)
-		if e, ok := ls.fed.(*expertsState); ok {
-			p.balance.layers = append(p.balance.layers, e.routed)
+		if e, ok := ls.fed.(interface{ routing() routed }); ok {
+			p.balance.layers = append(p.balance.layers, e.routing())
 		}
 	}
 	s.normed, s.final = m.finalNorm.forward(p, x)

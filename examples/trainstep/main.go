@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -29,6 +31,7 @@ type options struct {
 	saveEvery                        int
 	layers, hidden, heads, kvHeads   int
 	experts, perToken, expertSize    int
+	fullInterval                     int
 	groupedNZ                        bool
 	headDim, intermediate            int
 	lr, warmup                       float64
@@ -40,7 +43,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := flag.NewFlagSet("trainstep", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.data, "data", "", "text to learn: a `path` of a file or folder, or a .bin file of 16-bit token ids (default: the module around the working folder)")
-	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, qwen3 or qwen3_moe, or a folder with a Hugging Face model to start from: config.json and safetensors")
+	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+strings.Join(qwen.ModelTypes(), ", ")+", or a folder with a Hugging Face model to start from: config.json and safetensors")
 	f.StringVar(&o.dtype, "dtype", "fp32", "fp32, or bf16 with fp32 master weights")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `file` at the end")
 	f.IntVar(&o.saveEvery, "save-every", 0, "write it every so many `steps` too")
@@ -57,6 +60,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.headDim, "head-dim", 32, "size of a head of a new model")
 	f.IntVar(&o.experts, "experts", 8, "experts of a new model with experts")
 	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
+	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` of a new model with delta nets has attention instead")
 	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the grouped products of experts read FRACTAL_NZ weights; needs -dtype bf16")
 	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
@@ -78,7 +82,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 }
 
 // folder reports whether -model is a folder rather than a type.
-func (o options) folder() bool { return o.model != "qwen3" && o.model != "qwen3_moe" }
+func (o options) folder() bool { return !slices.Contains(qwen.ModelTypes(), o.model) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -153,8 +157,11 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
 		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
 		InitializerRange: 0.02, TieWordEmbeddings: true,
-		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
+		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
 		RouterLoss: true, RouterLossScale: 0.01,
+		// Delta nets have the heads of attention.
+		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
+		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
 	}
 	var err error
 	switch {

@@ -131,6 +131,16 @@ func TestBatchDependsOnSeedAndStep(t *testing.T) {
 	}
 }
 
+// TestTrainsDeltaNets: so do the families that mix delta nets and attention.
+func TestTrainsDeltaNets(t *testing.T) {
+	for _, model := range []string{"qwen3_next", "qwen3_5_text"} {
+		t.Run(model, func(t *testing.T) {
+			_, last := trained(t, tiny("-model", model, "-layers", "2", "-full-interval", "2", "-experts", "4", "-expert-size", "32", "-steps", "30")...)
+			require.Less(t, last, 2.9)
+		})
+	}
+}
+
 // TestTrainsExperts: a model with experts learns, with ND and with FRACTAL_NZ weights alike.
 func TestTrainsExperts(t *testing.T) {
 	flags := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
