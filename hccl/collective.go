@@ -1,18 +1,16 @@
 package hccl
 
 import (
-	"fmt"
-
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/dtype"
 )
 
 var (
 	allReduce     = cshim.NewFunc(cshim.HCCL, "HcclAllReduce")
+	reduceTo      = cshim.NewFunc(cshim.HCCL, "HcclReduce")
 	broadcast     = cshim.NewFunc(cshim.HCCL, "HcclBroadcast")
+	scatter       = cshim.NewFunc(cshim.HCCL, "HcclScatter")
 	allGather     = cshim.NewFunc(cshim.HCCL, "HcclAllGather")
 	reduceScatter = cshim.NewFunc(cshim.HCCL, "HcclReduceScatter")
 	allToAll      = cshim.NewFunc(cshim.HCCL, "HcclAlltoAll")
@@ -20,64 +18,6 @@ var (
 	receiveFrom   = cshim.NewFunc(cshim.HCCL, "HcclRecv")
 	barrier       = cshim.NewFunc(cshim.HCCL, "HcclBarrier")
 )
-
-// dataTypes are HCCL's numbers of the element types.
-var dataTypes = map[dtype.Type]uint64{
-	dtype.Int8: abi.HCCL_DATA_TYPE_INT8, dtype.Int16: abi.HCCL_DATA_TYPE_INT16, dtype.Int32: abi.HCCL_DATA_TYPE_INT32,
-	dtype.Float16: abi.HCCL_DATA_TYPE_FP16, dtype.Float32: abi.HCCL_DATA_TYPE_FP32, dtype.Int64: abi.HCCL_DATA_TYPE_INT64,
-	dtype.Uint64: abi.HCCL_DATA_TYPE_UINT64, dtype.Uint8: abi.HCCL_DATA_TYPE_UINT8, dtype.Uint16: abi.HCCL_DATA_TYPE_UINT16,
-	dtype.Uint32: abi.HCCL_DATA_TYPE_UINT32, dtype.Float64: abi.HCCL_DATA_TYPE_FP64, dtype.BFloat16: abi.HCCL_DATA_TYPE_BFP16,
-}
-
-// pass is one collective: its tensors, of which b has times as many elements as a.
-type pass struct {
-	c    *Comm
-	st   *acl.Stream
-	f    *cshim.Func
-	a, b *aclnn.Tensor // b is a where there is one tensor
-}
-
-func (p pass) refuse(group error, format string, args ...any) error {
-	return failed(p.f.Name(), p.c.rank, p.c.size, fmt.Errorf("%w: %s", group, fmt.Sprintf(format, args...)), p.a.String(), p.b.String())
-}
-
-// check refuses what HCCL would read wrongly. want is the number of elements of b.
-func (p pass) check(want int64) (kind uint64, err error) {
-	for _, t := range []*aclnn.Tensor{p.a, p.b} {
-		switch {
-		case t == nil:
-			return 0, p.refuse(ErrArgument, "a tensor is nil")
-		case t.Err() != nil:
-			return 0, p.refuse(ErrArgument, "%v", t.Err())
-		case !t.Contiguous():
-			return 0, p.refuse(ErrArgument, "%v is not contiguous; copy it first", t)
-		}
-	}
-	kind, known := dataTypes[p.a.DType()]
-	switch {
-	case p.c.closed.Load():
-		return 0, p.refuse(ErrClosed, "the communicator is closed")
-	case p.st.ContextHandle() != p.c.context:
-		return 0, p.refuse(ErrArgument, "the stream is of another context than the communicator")
-	case !known:
-		return 0, p.refuse(ErrUnsupported, "HCCL has no %v elements", p.a.DType())
-	case p.a.DType() != p.b.DType():
-		return 0, p.refuse(ErrArgument, "the dtypes differ")
-	case p.b.Len() != want:
-		return 0, p.refuse(ErrArgument, "the second tensor has %d elements; %d are needed", p.b.Len(), want)
-	}
-	return kind, nil
-}
-
-// call queues the collective; HCCL does nothing for no elements.
-func (p pass) call(args ...uint64) error {
-	var c cshim.Call
-	copy(c.Args[:], args)
-	if err := c.Do(p.f, p.c.context); err != nil {
-		return failed(p.f.Name(), p.c.rank, p.c.size, err, p.a.String(), p.b.String())
-	}
-	return nil
-}
 
 // AllReduce queues the combination of all ranks' send into every rank's recv, which has the
 // same number of elements and may be send itself (HcclAllReduce).
@@ -93,11 +33,51 @@ func (c *Comm) AllReduce(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp) 
 // Broadcast queues the copy of rank root's t to every rank's (HcclBroadcast).
 func (c *Comm) Broadcast(st *acl.Stream, t *aclnn.Tensor, root int) error {
 	p := pass{c, st, broadcast, t, t}
-	kind, err := p.check(length(t))
+	kind, err := p.start()
+	if err == nil {
+		err = p.member("root", root)
+	}
 	if err != nil {
 		return err
 	}
 	return p.call(t.Address(), uint64(t.Len()), kind, uint64(uint32(root)), c.handle, st.Handle())
+}
+
+// Reduce queues the combination of all ranks' send into recv of rank root. All ranks give a
+// recv with as many elements as send, and what it holds afterwards on the others is
+// undefined; it may be send itself (HcclReduce).
+func (c *Comm) Reduce(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp, root int) error {
+	p := pass{c, st, reduceTo, send, recv}
+	kind, err := p.check(length(send))
+	if err == nil {
+		err = p.member("root", root)
+	}
+	if err != nil {
+		return err
+	}
+	return p.call(send.Address(), recv.Address(), uint64(send.Len()), kind, uint64(op), uint64(root), c.handle, st.Handle())
+}
+
+// Scatter queues the distribution of rank root's send: block r of it goes to recv of rank r,
+// which has 1/Size as many elements. send is nil on the other ranks (HcclScatter).
+func (c *Comm) Scatter(st *acl.Stream, send, recv *aclnn.Tensor, root int) error {
+	p := pass{c, st, scatter, recv, send}
+	want := length(recv) * int64(c.size)
+	if root != c.rank {
+		p.b, want = recv, length(recv)
+	}
+	kind, err := p.check(want)
+	if err == nil {
+		err = p.member("root", root)
+	}
+	if err != nil {
+		return err
+	}
+	var from uint64
+	if root == c.rank {
+		from = send.Address()
+	}
+	return p.call(from, recv.Address(), uint64(recv.Len()), kind, uint64(root), c.handle, st.Handle())
 }
 
 // AllGather queues the concatenation of all ranks' send, by rank, into every rank's recv,
@@ -131,6 +111,9 @@ func (c *Comm) AllToAll(st *acl.Stream, send, recv *aclnn.Tensor) error {
 	if err == nil && send.Len()%int64(c.size) != 0 {
 		err = p.refuse(ErrArgument, "%d elements are not a multiple of %d ranks", send.Len(), c.size)
 	}
+	if err == nil {
+		err = p.apart(send, recv)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +133,10 @@ func (c *Comm) Recv(st *acl.Stream, t *aclnn.Tensor, from int) error {
 
 func (c *Comm) point(st *acl.Stream, f *cshim.Func, t *aclnn.Tensor, peer int) error {
 	p := pass{c, st, f, t, t}
-	kind, err := p.check(length(t))
+	kind, err := p.start()
+	if err == nil {
+		err = p.member("peer", peer)
+	}
 	if err != nil {
 		return err
 	}
@@ -168,12 +154,4 @@ func (c *Comm) Barrier(st *acl.Stream) error {
 		return failed(barrier.Name(), c.rank, c.size, err)
 	}
 	return nil
-}
-
-// length is the number of elements of a tensor that may be nil.
-func length(t *aclnn.Tensor) int64 {
-	if t == nil {
-		return 0
-	}
-	return t.Len()
 }

@@ -21,6 +21,7 @@ func (l *Library) collectives() map[string]rt.Func {
 		"HcclAllGatherV":     calls(l.allGatherV),
 		"HcclAlltoAll":       calls(l.allToAll),
 		"HcclAlltoAllV":      calls(l.allToAllV),
+		"HcclAlltoAllVC":     calls(l.allToAllVC),
 		"HcclSend":           calls(l.send),
 		"HcclRecv":           calls(l.receive),
 		"HcclBatchSendRecv":  calls(l.batchSendRecv),
@@ -339,6 +340,46 @@ func (l *Library) allToAllV(t *rt.Thread, a []uint64) error {
 		return err
 	}
 	return c.blocksExchange(t, a[9], header{Call: call, Type: dtype}, e, send, recv, out, in)
+}
+
+// allToAllVC is allToAllV for blocks behind each other whose sizes all ranks know.
+func (l *Library) allToAllVC(t *rt.Thread, a []uint64) error {
+	const call = "HcclAlltoAllVC"
+	send, dtype, recv, recvType := a[0], int32(a[2]), a[3], int32(a[4])
+	if err := notNull(call, []string{"sendCountMatrix", "comm"}, a[1], a[5]); err != nil {
+		return err
+	}
+	c, err := l.usable(call, a[5])
+	if err != nil {
+		return err
+	}
+	n := uint64(c.size)
+	matrix := rt.Read[uint64](a[1], n*n)
+	out, in := make([]uint64, n), make([]uint64, n)
+	for r := range n {
+		out[r], in[r] = matrix[uint64(c.rank)*n+r], matrix[r*n+uint64(c.rank)]
+	}
+	for _, count := range matrix {
+		if err := checkCount(call, count); err != nil {
+			return err
+		}
+	}
+	from, to := packed(out), packed(in)
+	switch {
+	case send == 0 && from.total() > 0:
+		return null(call, "sendBuf")
+	case recv == 0 && to.total() > 0:
+		return null(call, "recvBuf")
+	case dtype != recvType:
+		return refuse(badParameter, "EI0003: %s: sendType %d and recvType %d differ", call, dtype, recvType)
+	case send == recv && send != 0:
+		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", call)
+	}
+	e, err := checkType(call, dtype)
+	if err != nil {
+		return err
+	}
+	return c.blocksExchange(t, a[6], header{Call: call, Type: dtype}, e, send, recv, from, to)
 }
 
 func (l *Library) send(t *rt.Thread, a []uint64) error {

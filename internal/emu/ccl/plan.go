@@ -148,6 +148,15 @@ func even(count uint64, n int) blocks {
 	return b
 }
 
+// packed are blocks behind each other.
+func packed(counts []uint64) blocks {
+	b := blocks{counts, make([]uint64, len(counts))}
+	for i := 1; i < len(counts); i++ {
+		b.displacements[i] = b.displacements[i-1] + counts[i-1]
+	}
+	return b
+}
+
 func (b blocks) total() (n uint64) {
 	for _, c := range b.counts {
 		n += c

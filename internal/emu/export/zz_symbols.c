@@ -8,6 +8,7 @@ const struct emu_symbol emu_symbols[] = {
 	{"HcclAllReduce", (void *)HcclAllReduce, 0},
 	{"HcclAlltoAll", (void *)HcclAlltoAll, 0},
 	{"HcclAlltoAllV", (void *)HcclAlltoAllV, 0},
+	{"HcclAlltoAllVC", (void *)HcclAlltoAllVC, 1},
 	{"HcclBarrier", (void *)HcclBarrier, 0},
 	{"HcclBatchSendRecv", (void *)HcclBatchSendRecv, 0},
 	{"HcclBroadcast", (void *)HcclBroadcast, 0},
@@ -33,6 +34,8 @@ const struct emu_symbol emu_symbols[] = {
 	{"HcclGetRankId", (void *)HcclGetRankId, 0},
 	{"HcclGetRankSize", (void *)HcclGetRankSize, 0},
 	{"HcclGetRootInfo", (void *)HcclGetRootInfo, 0},
+	{"HcclGroupEnd", (void *)HcclGroupEnd, 1},
+	{"HcclGroupStart", (void *)HcclGroupStart, 1},
 	{"HcclRecv", (void *)HcclRecv, 0},
 	{"HcclReduce", (void *)HcclReduce, 0},
 	{"HcclReduceScatter", (void *)HcclReduceScatter, 0},
@@ -2689,4 +2692,4 @@ const struct emu_symbol emu_symbols[] = {
 	{"acltdtStopChannel", (void *)acltdtStopChannel, 0},
 };
 
-const int emu_symbol_count = 2684;
+const int emu_symbol_count = 2687;
