@@ -3,8 +3,11 @@ package kernel
 import "github.com/goascend/cann/internal/dtype"
 
 // channels is a vector with a number per channel as it broadcasts against [N, C, …] of the
-// given rank.
+// given rank; without data it stays so.
 func channels(v View, rank int) View {
+	if v.Data == nil {
+		return v
+	}
 	shape, strides := make([]int64, rank-1), make([]int64, rank-1)
 	for i := range shape {
 		shape[i] = 1
@@ -51,12 +54,7 @@ func BatchNorm(y, x, mean, rstd, weight, bias View) error {
 	z := c.temp(x.Shape)
 	c.sub(z, x, channels(mean, rank))
 	c.mul(z, z, channels(rstd, rank))
-	if weight.Data != nil {
-		c.mul(z, z, channels(weight, rank))
-	}
-	if bias.Data != nil {
-		c.set(z, Add, []Number{Real(1)}, Of(z), Of(channels(bias, rank)))
-	}
+	c.affine(z, channels(weight, rank), channels(bias, rank))
 	c.set(y, Identity, nil, Of(z))
 	return c.end()
 }
@@ -112,9 +110,7 @@ func BatchNormGrad(dx, dy, x, mean, rstd, weight, sum, product View, n float64) 
 	c.sub(z, dy, z)
 	c.sub(z, z, channels(shift, rank))
 	c.mul(z, z, channels(rstd, rank))
-	if weight.Data != nil {
-		c.mul(z, z, channels(weight, rank))
-	}
+	c.affine(z, channels(weight, rank), View{})
 	c.set(dx, Identity, nil, Of(z))
 	return c.end()
 }

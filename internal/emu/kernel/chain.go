@@ -38,6 +38,13 @@ func (c *chain) set(out View, op Op, params []Number, in ...Input) {
 // mul is out = a · b.
 func (c *chain) mul(out, a, b View) { c.set(out, Mul, nil, Of(a), Of(b)) }
 
+// whole is a contiguous copy of v in the chain's precision, with another shape.
+func (c *chain) whole(v View, shape ...int64) View {
+	t := c.temp(v.Shape)
+	c.set(t, Identity, nil, Of(v))
+	return t.reshaped(shape...)
+}
+
 // addTimes is out = a + factor · b · d.
 func (c *chain) addTimes(out, a View, factor float64, b, d View) {
 	c.set(out, Addcmul, []Number{Real(factor)}, Of(a), Of(b), Of(d))

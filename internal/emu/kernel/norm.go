@@ -46,48 +46,78 @@ func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
 	return c.end()
 }
 
+// moments are the mean of x over axes and 1/√(variance + eps); they have the other dimensions.
+func (c *chain) moments(x View, axes []int, eps float64) (mean, rstd View) {
+	mean, rstd = c.temp(others(x.Shape, axes)), c.temp(others(x.Shape, axes))
+	c.reduce(ReduceMean, mean, x, axes, 0)
+	c.reduce(ReduceVar, rstd, x, axes, 0)
+	c.inverseDeviation(rstd, rstd, eps)
+	return mean, rstd
+}
+
+// normalize is out = (x − mean) · rstd, which lack the dimensions axes.
+func (c *chain) normalize(out, x, mean, rstd View, axes []int) {
+	c.sub(out, x, kept(mean, len(x.Shape), axes))
+	c.mul(out, out, kept(rstd, len(x.Shape), axes))
+}
+
+// normalizeGrad is dx = rstd·(g − mean(g) − normed·mean(g·normed)), the means being over
+// axes. It changes g.
+func (c *chain) normalizeGrad(dx, g, normed, rstd View, axes []int) {
+	rank := len(g.Shape)
+	product := c.temp(g.Shape)
+	m, s := c.temp(others(g.Shape, axes)), c.temp(others(g.Shape, axes))
+	c.mul(product, g, normed)
+	c.reduce(ReduceMean, m, g, axes, 0)
+	c.reduce(ReduceMean, s, product, axes, 0)
+	c.sub(g, g, kept(m, rank, axes))
+	c.addTimes(g, g, -1, normed, kept(s, rank, axes))
+	c.mul(dx, g, kept(rstd, rank, axes))
+}
+
+// affine is z = z · weight + bias; either may have no data.
+func (c *chain) affine(z, weight, bias View) {
+	if weight.Data != nil {
+		c.mul(z, z, weight)
+	}
+	if bias.Data != nil {
+		c.set(z, Add, []Number{Real(1)}, Of(z), Of(bias))
+	}
+}
+
+// give copies a value to an output that may have no data.
+func (c *chain) give(out, value View) {
+	if out.Data != nil {
+		c.set(out, Identity, nil, Of(value))
+	}
+}
+
 // LayerNorm normalises over the trailing dimensions from axis on: y = (x − mean) · rstd ·
 // weight + bias, rstd = 1/√(var + eps). weight and bias may have no data, mean and rstd
 // too; they have x's leading dimensions.
 func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) error {
 	c := newChain(x)
-	rank := len(x.Shape)
-	axes := axesFrom(axis, rank)
-	m, s := c.temp(x.Shape[:axis]), c.temp(x.Shape[:axis])
-	c.reduce(ReduceMean, m, x, axes, 0)
-	c.reduce(ReduceVar, s, x, axes, 0)
-	c.set(s, Add, []Number{Real(1)}, Of(s), Const(Real(eps)))
-	c.set(s, Rsqrt, nil, Of(s))
+	axes := axesFrom(axis, len(x.Shape))
+	m, s := c.moments(x, axes, eps)
 	normed := c.temp(x.Shape)
-	c.sub(normed, x, kept(m, rank, axes))
-	c.mul(normed, normed, kept(s, rank, axes))
-	if weight.Data != nil {
-		c.mul(normed, normed, weight)
-	}
-	if bias.Data != nil {
-		c.set(normed, Add, []Number{Real(1)}, Of(normed), Of(bias))
-	}
+	c.normalize(normed, x, m, s, axes)
+	c.affine(normed, weight, bias)
 	c.set(y, Identity, nil, Of(normed))
-	for _, o := range []struct{ out, value View }{{mean, m}, {rstd, s}} {
-		if o.out.Data != nil {
-			c.set(o.out, Identity, nil, Of(o.value))
-		}
-	}
+	c.give(mean, m)
+	c.give(rstd, s)
 	return c.end()
 }
 
 // LayerNormGrad is the gradient of LayerNorm. Outputs without data are left out.
 func LayerNormGrad(dx, dweight, dbias, dy, x View, axis int, mean, rstd, weight View) error {
 	c := newChain(x)
-	rank := len(x.Shape)
-	axes, leading := axesFrom(axis, rank), axesFrom(0, axis)
-	normed, g, product := c.temp(x.Shape), c.temp(x.Shape), c.temp(x.Shape)
-	c.sub(normed, x, kept(mean, rank, axes))
-	c.mul(normed, normed, kept(rstd, rank, axes))
+	axes, leading := axesFrom(axis, len(x.Shape)), axesFrom(0, axis)
+	normed, g := c.temp(x.Shape), c.temp(x.Shape)
+	c.normalize(normed, x, mean, rstd, axes)
 	if dweight.Data != nil {
 		sum := c.temp(x.Shape[axis:])
-		c.mul(product, dy, normed)
-		c.reduce(ReduceSum, sum, product, leading, 0)
+		c.mul(g, dy, normed)
+		c.reduce(ReduceSum, sum, g, leading, 0)
 		c.set(dweight, Identity, nil, Of(sum))
 	}
 	if dbias.Data != nil {
@@ -97,16 +127,8 @@ func LayerNormGrad(dx, dweight, dbias, dy, x View, axis int, mean, rstd, weight 
 	}
 	if dx.Data != nil {
 		c.set(g, Identity, nil, Of(dy))
-		if weight.Data != nil {
-			c.mul(g, g, weight)
-		}
-		m, s := c.temp(x.Shape[:axis]), c.temp(x.Shape[:axis])
-		c.mul(product, g, normed)
-		c.reduce(ReduceMean, m, g, axes, 0)
-		c.reduce(ReduceMean, s, product, axes, 0)
-		c.sub(g, g, kept(m, rank, axes))
-		c.addTimes(g, g, -1, normed, kept(s, rank, axes))
-		c.mul(dx, g, kept(rstd, rank, axes))
+		c.affine(g, weight, View{})
+		c.normalizeGrad(dx, g, normed, rstd, axes)
 	}
 	return c.end()
 }

@@ -203,14 +203,7 @@ func layerNormBackward(c *Call) (Run, error) {
 	}
 	return func(*Exec) error {
 		if x.Len() == 0 {
-			for _, t := range []*Tensor{dweight, dbias} {
-				if t != nil {
-					if err := zero(t); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
+			return zeroAll(dweight, dbias)
 		}
 		return kernel.LayerNormGrad(optionalView(dx), optionalView(dweight), optionalView(dbias), dy.View(), x.View(), axis,
 			leadingView(mean, axis), leadingView(rstd, axis), optionalView(weight))

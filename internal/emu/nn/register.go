@@ -22,6 +22,7 @@ var implementations = collect(
 	foreachTable,
 	formatTable,
 	gatedUnits,
+	groupNorms,
 	groupedTable,
 	indexing,
 	inferenceTable,

@@ -1,0 +1,74 @@
+package kernel
+
+// GroupNorm normalises x [N, C, …] over groups of neighbouring channels, with all that
+// follows them: y = (x − mean) · rstd · gamma + beta, then with Swish y · sigmoid(Factor · y).
+type GroupNorm struct {
+	Batch, Channels, Groups int64
+	Gamma, Beta             View // a number per channel; may lack data
+	Swish                   bool
+	Factor                  float64
+}
+
+// affine applies gamma and beta to z [N, C, …].
+func (n GroupNorm) affine(c *chain, z View, gamma, beta View) {
+	wide := func(v View) View {
+		if v.Data == nil {
+			return v
+		}
+		return channels(c.whole(v, n.Channels), 3)
+	}
+	c.affine(z, wide(gamma), wide(beta))
+}
+
+// shapes are x by groups and by channels.
+func (n GroupNorm) shapes(x View) (groups, channels []int64) {
+	return []int64{n.Batch, n.Groups, x.Len() / (n.Batch * n.Groups)}, []int64{n.Batch, n.Channels, x.Len() / (n.Batch * n.Channels)}
+}
+
+// Forward writes y, and mean and rstd = 1/√(variance + eps) of each group. x has elements.
+func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
+	c := newChain(x)
+	byGroup, byChannel := n.shapes(x)
+	z := c.whole(x, byGroup...)
+	m, s := c.moments(z, []int{2}, eps)
+	c.normalize(z, z, m, s, []int{2})
+	z = z.reshaped(byChannel...)
+	n.affine(c, z, n.Gamma, n.Beta)
+	if n.Swish {
+		c.set(z, Swish, []Number{Real(n.Factor)}, Of(z))
+	}
+	c.set(y, Identity, nil, Of(z.reshaped(y.Shape...)))
+	c.set(mean, Identity, nil, Of(m.reshaped(mean.Shape...)))
+	c.set(rstd, Identity, nil, Of(s.reshaped(rstd.Shape...)))
+	return c.end()
+}
+
+// Backward writes the gradients of x, gamma and beta; each of them may lack data.
+func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
+	c := newChain(x)
+	byGroup, byChannel := n.shapes(x)
+	m, s := c.whole(mean, n.Batch, n.Groups), c.whole(rstd, n.Batch, n.Groups)
+	normed, g := c.whole(x, byGroup...), c.whole(dy, byChannel...)
+	c.normalize(normed, normed, m, s, []int{2})
+	if n.Swish {
+		before := c.whole(normed.reshaped(byChannel...), byChannel...)
+		n.affine(c, before, n.Gamma, n.Beta)
+		c.set(g, SwishGrad, []Number{Real(n.Factor)}, Of(g), Of(before))
+	}
+	product := c.temp(byChannel)
+	c.mul(product, g, normed.reshaped(byChannel...))
+	for _, o := range []struct{ out, of View }{{dgamma, product}, {dbeta, g}} {
+		if o.out.Data != nil {
+			sum := c.temp([]int64{n.Channels})
+			c.reduce(ReduceSum, sum, o.of, []int{0, 2}, 0)
+			c.set(o.out, Identity, nil, Of(sum.reshaped(o.out.Shape...)))
+		}
+	}
+	if dx.Data != nil {
+		n.affine(c, g, n.Gamma, View{})
+		g = g.reshaped(byGroup...)
+		c.normalizeGrad(g, g, normed, s, []int{2})
+		c.set(dx, Identity, nil, Of(g.reshaped(dx.Shape...)))
+	}
+	return c.end()
+}
