@@ -7,6 +7,12 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
+// Refusal says why something is not supported and what to do instead. Rule names the entry
+// of the table it comes from, for messages and tests.
+type Refusal struct{ Rule, Reason, Remedy string }
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s; %s", r.Rule, r.Reason, r.Remedy) }
+
 // trainingChip refuses chips that the training operators are not registered for: Atlas A2
 // and A3 have them. An unknown chip is given the chance.
 func trainingChip(env *Env, operator string) error {

@@ -113,21 +113,22 @@ func (a *CausalConvArgs) signature() Signature {
 	return s
 }
 
-// newCausalConv has a composite of a product and a sum for each tap.
+// newCausalConv has the kernel of the custom package for linear attention, and a composite
+// of a product and a sum for each tap.
 func newCausalConv(reg *Registry) *Op[CausalConvArgs] {
 	return op(reg, "causal_conv", (*CausalConvArgs).validate, (*CausalConvArgs).signature,
+		Kernel[CausalConvArgs]{Name: "CausalConv1d", Supports: nativeConv, Run: runNativeConv},
 		Kernel[CausalConvArgs]{
 			Name: "composite", Supports: Always[CausalConvArgs],
 			Run: func(_ context.Context, st *acl.Stream, a *CausalConvArgs) error {
 				return a.eachSequence(st, func(w *window, s *steps) {
+					w.load(s)
 					u := w.convolve(s)
 					if a.SiLU {
 						u = s.silu(u)
 					}
 					s.store(w.part(a.Out), u)
-					if a.FinalState != nil {
-						s.store(w.states(a.FinalState), w.x.Narrow(1, w.tokens, w.taps).Transpose(1, 2))
-					}
+					w.remember(s)
 				})
 			},
 		})
@@ -136,6 +137,7 @@ func newCausalConv(reg *Registry) *Op[CausalConvArgs] {
 func newCausalConvGrad(reg *Registry) *Op[CausalConvGradArgs] {
 	return op(reg, "causal_conv_grad", (*CausalConvGradArgs).validate,
 		func(a *CausalConvGradArgs) Signature { return a.CausalConvArgs.signature() },
+		Kernel[CausalConvGradArgs]{Name: "CausalConv1dBwd", Supports: nativeConvGrad, Run: runNativeConvGrad},
 		Kernel[CausalConvGradArgs]{
 			Name: "composite", Supports: Always[CausalConvGradArgs],
 			Run: func(_ context.Context, st *acl.Stream, a *CausalConvGradArgs) error {
@@ -147,7 +149,10 @@ func newCausalConvGrad(reg *Registry) *Op[CausalConvGradArgs] {
 					s.zero(dw)
 					s.zero(db)
 					if s.err == nil {
-						s.err = a.eachSequence(st, func(w *window, s *steps) { w.backward(s, a, dw, db) })
+						s.err = a.eachSequence(st, func(w *window, s *steps) {
+							w.load(s)
+							w.backward(s, a, dw, db)
+						})
 					}
 					s.deliver(a.DWeight, dw, a.Accumulate)
 					if a.DBias != nil {
@@ -179,10 +184,7 @@ func (a *CausalConvArgs) eachSequence(st *acl.Stream, f func(*window, *steps)) e
 	}
 	for i := range len(ends) - 1 {
 		w.first, w.from, w.tokens = int64(i), ends[i], ends[i+1]-ends[i]
-		if err := compose(st, func(s *steps) {
-			w.load(s)
-			f(&w, s)
-		}); err != nil {
+		if err := compose(st, func(s *steps) { f(&w, s) }); err != nil {
 			return err
 		}
 	}
@@ -204,6 +206,22 @@ func (w *window) load(s *steps) {
 	if w.tokens > 0 {
 		s.store(w.x.Narrow(1, w.taps, w.tokens), w.part(w.X))
 	}
+}
+
+// remember stores the last inputs in FinalState, which may be InitialState or nil.
+func (w *window) remember(s *steps) {
+	if w.FinalState == nil {
+		return
+	}
+	fresh := min(w.tokens, w.taps)
+	kept := s.tensor(w.X.DType(), w.b, w.taps, w.d)
+	if old := kept.Narrow(1, 0, w.taps-fresh); w.InitialState != nil {
+		s.store(old, w.states(w.InitialState).Narrow(2, fresh, w.taps-fresh).Transpose(1, 2))
+	} else {
+		s.fill(old, aclnn.Float(0))
+	}
+	s.store(kept.Narrow(1, w.taps-fresh, fresh), w.part(w.X).Narrow(1, w.tokens-fresh, fresh))
+	s.store(w.states(w.FinalState), kept.Transpose(1, 2))
 }
 
 // seen views the inputs that tap i meets, one for each token.
