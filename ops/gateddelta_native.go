@@ -13,13 +13,16 @@ import (
 // nativeDelta says whether the chunk operators of the custom package for linear attention
 // take the arguments.
 func nativeDelta(env *Env, a *GatedDeltaArgs) error {
+	limit := func(format string, args ...any) error {
+		return &Refusal{Rule: "C18", Reason: fmt.Sprintf(format, args...), Remedy: "use the composite"}
+	}
 	switch {
 	case !is16(a.Query.DType()):
-		return fmt.Errorf("its operators take 16-bit types, not %v", a.Query.DType())
+		return limit("its operators take 16-bit types, not %v", a.Query.DType())
 	case a.Query.Dim(3) != 128:
-		return fmt.Errorf("keys have %d features; its operators take 128", a.Query.Dim(3))
+		return limit("keys have %d features; its operators take 128", a.Query.Dim(3))
 	case a.Value.Dim(3) != 128 && a.Value.Dim(3) != 256:
-		return fmt.Errorf("values have %d features; its operators take 128 or 256", a.Value.Dim(3))
+		return limit("values have %d features; its operators take 128 or 256", a.Value.Dim(3))
 	case a.Query.Dim(0)*a.Query.Dim(1) == 0:
 		return errors.New("there are no tokens")
 	case a.Query.Dim(1) == 1:
@@ -37,12 +40,14 @@ func linearAttentionChip(env *Env) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has no operators for linear attention; Atlas A2, A3 and Ascend 950 do", env.SoC)
+	return &Refusal{
+		Rule: "C19", Reason: env.SoC + " has no operators for linear attention; Atlas A2, A3 and Ascend 950 do", Remedy: "use the composite",
+	}
 }
 
 func nativeDeltaGrad(env *Env, a *GatedDeltaGradArgs) error {
 	if a.DFinalState != nil || a.DInitialState != nil {
-		return errors.New("its operators ignore gradients of states")
+		return &Refusal{Rule: "C17", Reason: "its operators ignore gradients of states", Remedy: "use the composite"}
 	}
 	return errors.Join(nativeDelta(env, &a.GatedDeltaArgs), availableAll(&aclnn.ChunkBwdDvLocalParams{},
 		&aclnn.ChunkGatedDeltaRuleBwdDhuParams{}, &aclnn.ChunkBwdDqkwgParams{}, &aclnn.PrepareWyReprBwdParams{}))

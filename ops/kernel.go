@@ -17,7 +17,8 @@ import (
 var (
 	// ErrPinned says that an operator is pinned or sealed and was left as it is.
 	ErrPinned = errors.New("ops: operator is pinned")
-	// ErrNoKernel says that no kernel supports the arguments; the error lists the reasons.
+	// ErrNoKernel says that no kernel supports the arguments; the error lists the reasons, and
+	// wraps them.
 	ErrNoKernel = errors.New("ops: no kernel supports the arguments")
 	// ErrUnknownKernel says that an operator has no kernel of that name.
 	ErrUnknownKernel = errors.New("ops: unknown kernel")
@@ -111,10 +112,10 @@ func (o *Op[A]) choose(a *A) (*Kernel[A], error) {
 	if c := o.chosen[sig]; c != nil { // another goroutine was faster
 		return c.kernel, c.err
 	}
-	e, k := o.explain(&env, a)
+	e, k, reasons := o.explain(&env, a)
 	c = &choice[A]{kernel: k}
 	if k == nil {
-		c.err = fmt.Errorf("%w: %v", ErrNoKernel, e)
+		c.err = &noKernel{e, reasons}
 	}
 	o.chosen[sig] = c
 	o.reg.log.Info("kernel chosen", zap.String("operator", o.name), zap.Stringer("decision", e))
@@ -165,11 +166,21 @@ func (o *Op[A]) Explain(a *A) Explanation {
 	env := o.reg.Env()
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	e, _ := o.explain(&env, a)
+	e, _, _ := o.explain(&env, a)
 	return e
 }
 
-func (o *Op[A]) explain(env *Env, a *A) (e Explanation, taken *Kernel[A]) {
+// noKernel is ErrNoKernel with what the kernels said.
+type noKernel struct {
+	explanation Explanation
+	reasons     []error
+}
+
+func (e *noKernel) Error() string { return fmt.Sprintf("%v: %v", ErrNoKernel, e.explanation) }
+
+func (e *noKernel) Unwrap() []error { return append([]error{ErrNoKernel}, e.reasons...) }
+
+func (o *Op[A]) explain(env *Env, a *A) (e Explanation, taken *Kernel[A], reasons []error) {
 	e = Explanation{Operator: o.name, Pinned: o.pinned != ""}
 	for i := range o.kernels {
 		k := &o.kernels[i]
@@ -179,13 +190,14 @@ func (o *Op[A]) explain(env *Env, a *A) (e Explanation, taken *Kernel[A]) {
 		} else if taken == nil {
 			if err := k.Supports(env, a); err != nil {
 				c.Reason = err.Error()
+				reasons = append(reasons, err)
 			} else {
 				taken, e.Kernel = k, k.Name
 			}
 		}
 		e.Candidates = append(e.Candidates, c)
 	}
-	return e, taken
+	return e, taken, reasons
 }
 
 // Kernels lists the kernels in order of preference.

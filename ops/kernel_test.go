@@ -97,6 +97,7 @@ func TestRefusals(t *testing.T) {
 	err = o.Run(t.Context(), nil, a)
 	require.ErrorIs(t, err, ErrNoKernel, "a pinned kernel is not replaced for arguments it does not take")
 	require.ErrorContains(t, err, "not fast: the class is odd; not plain: another kernel is pinned")
+	require.ErrorIs(t, err, errOdd, "reasons are wrapped")
 	require.Empty(t, a.ran)
 
 	fault := errors.New("fault")

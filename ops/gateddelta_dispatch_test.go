@@ -1,0 +1,96 @@
+//go:build emu
+
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// smallDelta is a problem of two heads that each kernel in float32 takes.
+func smallDelta(b *bench, tokens int64) ops.GatedDeltaArgs {
+	in := func(seed uint64, shape ...int64) *aclnn.Tensor {
+		x, _ := b.input(aclnn.Float32, seed, shape...)
+		return x
+	}
+	return ops.GatedDeltaArgs{
+		Query: in(1, 1, tokens, 2, 8), Key: in(2, 1, tokens, 2, 8), Value: in(3, 1, tokens, 2, 8), Decay: in(4, 1, tokens, 2), Beta: in(5, 1, tokens, 2),
+		Scale: 0.3, Normalize: true, Out: b.empty(aclnn.Float32, 1, tokens, 2, 8),
+	}
+}
+
+// TestPinnedDeltaRule is the history of a sequence-parallel path that put its own kernel back
+// on every forward pass: the pinned one runs each time, and what would replace it is told so.
+// A changed signature of the ranks decides anew, once, and says so.
+func TestPinnedDeltaRule(t *testing.T) {
+	b := newBench(t)
+	core, logs := observer.New(zap.InfoLevel)
+	reg, err := ops.NewRegistry(ops.EnvOf(b.st.Device()), ops.WithLogger(zap.New(core)))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, reg.Close()) }()
+	ran := 0
+	require.NoError(t, reg.GatedDelta.Register(ops.Kernel[ops.GatedDeltaArgs]{
+		Name: "own", Supports: ops.Always[ops.GatedDeltaArgs],
+		Run: func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error { ran++; return nil },
+	}))
+	require.NoError(t, reg.GatedDelta.Pin("own"))
+	generic := ops.Kernel[ops.GatedDeltaArgs]{
+		Name: "own", Supports: ops.Always[ops.GatedDeltaArgs],
+		Run: func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error {
+			return errors.New("the generic kernel ran")
+		},
+	}
+	a := smallDelta(b, 5)
+	const forwards = 1000
+	for _, sequence := range []int{1, 4} {
+		reg.SetParallel(ops.Parallel{Sequence: sequence})
+		for range forwards {
+			require.ErrorIs(t, reg.GatedDelta.Register(generic), ops.ErrPinned)
+			require.ErrorIs(t, reg.GatedDelta.Pin("chunk"), ops.ErrPinned)
+			require.NoError(t, reg.GatedDelta.Run(t.Context(), b.st, &a))
+		}
+		lines := logs.TakeAll()
+		require.Len(t, lines, 1, "one decision for a signature of the ranks")
+		require.Contains(t, lines[0].ContextMap()["decision"], "gated_delta: own (pinned)")
+	}
+	require.Equal(t, 2*forwards, ran)
+}
+
+// TestDeltaRuleRefusals: a pinned kernel says by which rule it does not take the arguments.
+func TestDeltaRuleRefusals(t *testing.T) {
+	b := newBench(t)
+	refused := func(err error, rule string) {
+		t.Helper()
+		require.ErrorIs(t, err, ops.ErrNoKernel)
+		var refusal *ops.Refusal
+		require.ErrorAs(t, err, &refusal)
+		require.Equal(t, rule, refusal.Rule)
+		require.Equal(t, "use the composite", refusal.Remedy)
+	}
+	a := smallDelta(b, 5)
+	require.NoError(t, b.GatedDelta.Pin(native))
+	refused(b.GatedDelta.Run(t.Context(), b.st, &a), "C18")
+
+	x, gates := b.empty(aclnn.BFloat16, 1, 5, 2, 128), b.empty(aclnn.Float32, 1, 5, 2)
+	states := b.empty(aclnn.Float32, 1, 2, 128, 128)
+	grad := ops.GatedDeltaGradArgs{
+		GatedDeltaArgs: ops.GatedDeltaArgs{Query: x, Key: x, Value: x, Decay: gates, Beta: gates, Out: x},
+		DOut:           x, DQuery: x, DKey: x, DValue: x, DDecay: gates, DBeta: gates, DFinalState: states,
+	}
+	require.NoError(t, b.GatedDeltaGrad.Pin(native))
+	refused(b.GatedDeltaGrad.Run(t.Context(), b.st, &grad), "C17")
+
+	old, err := ops.NewRegistry(ops.Env{SoC: "Ascend310P3"})
+	require.NoError(t, err)
+	require.NoError(t, old.GatedDelta.Pin(native))
+	refused(old.GatedDelta.Run(t.Context(), b.st, &grad.GatedDeltaArgs), "C19")
+}
