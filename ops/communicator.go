@@ -20,4 +20,16 @@ type Communicator interface {
 	ReduceScatter(st *acl.Stream, send, recv *aclnn.Tensor, op hccl.ReduceOp) error
 	// AllToAll sends part j of send to rank j, and joins what comes, by rank, in recv.
 	AllToAll(st *acl.Stream, send, recv *aclnn.Tensor) error
+	// AllToAllV sends block j of send to rank j; what comes from rank j becomes block j of recv.
+	AllToAllV(st *acl.Stream, send *aclnn.Tensor, out hccl.Blocks, recv *aclnn.Tensor, in hccl.Blocks) error
+}
+
+// PeerCommunicator is what a pipeline needs of an HCCL communicator of its stages. hccl.Comm
+// is one.
+type PeerCommunicator interface {
+	Rank() int
+	Size() int
+	// Exchange queues messages as one batch on the stream: within a batch their order does not
+	// matter, so that neighbours which send to each other both get on.
+	Exchange(st *acl.Stream, messages ...hccl.Message) error
 }

@@ -7,23 +7,8 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
 )
-
-// Transfer is a tensor on its way from or to another rank of a pipeline.
-type Transfer struct {
-	Tensor  *aclnn.Tensor
-	Peer    int // rank in the pipeline's communicator
-	Receive bool
-}
-
-// PeerCommunicator is what a pipeline needs of an HCCL communicator of its stages.
-type PeerCommunicator interface {
-	Rank() int
-	Size() int
-	// Exchange queues transfers as one batch on the stream (HcclBatchSendRecv): within a batch
-	// their order does not matter, so that neighbours which send to each other both get on.
-	Exchange(ctx context.Context, st *acl.Stream, transfers []Transfer) error
-}
 
 // Stage computes a rank's part of a pipelined model. Both calls queue work and do not wait.
 type Stage interface {
@@ -187,28 +172,29 @@ func (r *pipelineRun) do(a action) error {
 
 // exchange queues a batch, and frees in stream order what it has sent.
 func (r *pipelineRun) exchange(batch []link) error {
-	var transfers []Transfer
+	var messages []hccl.Message
 	for _, l := range batch {
-		t := Transfer{Receive: l.receive}
+		var t *aclnn.Tensor
 		var err error
 		switch {
 		case l.move == forward && l.receive:
-			t.Peer = r.at - 1
-			t.Tensor, err = r.make(r.inputs, l.micro, true)
+			if t, err = r.make(r.inputs, l.micro, true); err == nil {
+				messages = append(messages, hccl.RecvFrom(r.at-1, t))
+			}
 		case l.move == forward:
-			t.Peer, t.Tensor = r.at+1, r.outputs[l.micro]
+			messages = append(messages, hccl.SendTo(r.at+1, r.outputs[l.micro]))
 		case l.receive:
-			t.Peer = r.at + 1
-			t.Tensor, err = r.make(r.dOutputs, l.micro, true)
+			if t, err = r.make(r.dOutputs, l.micro, true); err == nil {
+				messages = append(messages, hccl.RecvFrom(r.at+1, t))
+			}
 		default:
-			t.Peer, t.Tensor = r.at-1, r.dInputs[l.micro]
+			messages = append(messages, hccl.SendTo(r.at-1, r.dInputs[l.micro]))
 		}
 		if err != nil {
 			return err
 		}
-		transfers = append(transfers, t)
 	}
-	if err := r.p.comm.Exchange(r.ctx, r.st, transfers); err != nil {
+	if err := r.p.comm.Exchange(r.st, messages...); err != nil {
 		return fmt.Errorf("exchange with the neighbours: %w", err)
 	}
 	var errs []error

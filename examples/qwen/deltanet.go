@@ -110,8 +110,8 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	flat := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(tokens, -1) }
 
 	norm := ops.GatedNormGradArgs{
-		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: s.norm.Weight,
-		DX: p.like(s.norm.X), DGate: p.like(s.norm.Gate), DWeight: d.scale.Grad,
+		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
+		DX: p.like(s.norm.X), DGate: p.like(s.norm.Gate), DWeight: d.scale.Grad, Accumulate: p.accumulate,
 	}
 	run(p, p.reg.GatedNormGrad, &norm)
 
@@ -120,13 +120,15 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	rule.DQuery, rule.DKey, rule.DValue = d.parts(dConv)
 	run(p, p.reg.GatedDeltaGrad, &rule)
 
+	s.gate.ALog, s.gate.DTBias = d.aLog.Value, d.dtBias.Value // another gathering of shards
 	gate := ops.DeltaGateGradArgs{
 		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.like(s.gate.A), DB: p.like(s.gate.B),
-		DALog: d.aLog.Grad, DDTBias: d.dtBias.Grad,
+		DALog: d.aLog.Grad, DDTBias: d.dtBias.Grad, Accumulate: p.accumulate,
 	}
 	run(p, p.reg.DeltaGateGrad, &gate)
 
-	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X), DWeight: d.taps(d.conv.Grad)}
+	s.conv.Weight = d.taps(d.conv.Value)
+	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X), DWeight: d.taps(d.conv.Grad), Accumulate: p.accumulate}
 	run(p, p.reg.CausalConvGrad, &conv)
 
 	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(conv.DX), z: flat(norm.DGate), b: flat(gate.DB), a: flat(gate.DA)}))

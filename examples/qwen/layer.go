@@ -24,7 +24,7 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 // backward returns dx and writes the weight's gradient.
 func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.like(x)
-	run(p, p.reg.LinearGrad, &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad})
+	run(p, p.reg.LinearGrad, &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
 	return dx
 }
 
@@ -43,7 +43,7 @@ func newNorm(ps *parameters, c Config, name string, size int64) norm {
 	return norm{scale: ps.addVector(name, size, start), epsilon: c.RMSNormEps, centred: c.family().hybrid}
 }
 
-type normState struct{ x, rstd, scale *aclnn.Tensor }
+type normState struct{ x, rstd *aclnn.Tensor }
 
 func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
 	if p.err != nil {
@@ -51,18 +51,24 @@ func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
 	}
 	shape := x.Shape()
 	shape[len(shape)-1] = 1
-	y, rstd, scale := p.like(x), p.tensor(aclnn.Float32, shape...), n.scale.Value
-	if n.centred {
-		scale = p.like(n.scale.Value)
-		launch(p, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
+	y, rstd := p.like(x), p.tensor(aclnn.Float32, shape...)
+	run(p, p.reg.RMSNorm, &ops.RMSNormArgs{X: x, Weight: n.factor(p), Epsilon: n.epsilon, Out: y, RStd: rstd})
+	return y, normState{x, rstd}
+}
+
+// factor is what the normalised features are multiplied with.
+func (n norm) factor(p *pass) *aclnn.Tensor {
+	if !n.centred {
+		return n.scale.Value
 	}
-	run(p, p.reg.RMSNorm, &ops.RMSNormArgs{X: x, Weight: scale, Epsilon: n.epsilon, Out: y, RStd: rstd})
-	return y, normState{x, rstd, scale}
+	scale := p.like(n.scale.Value)
+	launch(p, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
+	return scale
 }
 
 func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.like(s.x)
-	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: s.scale, DX: dx, DWeight: n.scale.Grad})
+	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: n.scale.Grad, Accumulate: p.accumulate})
 	return dx
 }
 
@@ -80,6 +86,7 @@ type mixed interface {
 
 // attention is grouped-query attention with normalised, rotated queries and keys. Gated
 // attention multiplies its result by a sigmoid, whose rows follow each head's query in q.
+// heads and kv are those of this rank.
 type attention struct {
 	q, k, v, o   linear
 	qNorm, kNorm norm
@@ -120,6 +127,7 @@ func (s *attentionState) args(m *inputs) ops.AttentionArgs {
 
 func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
 	b, n := m.batch, m.length
+	x = p.enter(x)
 	s := &attentionState{attention: a, x: x}
 	q := a.q.forward(p, x).Reshape(b, n, a.heads, -1)
 	if a.gated {
@@ -135,25 +143,30 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	s.out = p.like(s.q)
 	s.max, s.sum = p.tensor(aclnn.Float32, b, a.heads, n, 8), p.tensor(aclnn.Float32, b, a.heads, n, 8)
 	args := s.args(m)
-	run(p, p.reg.Attention, &args)
+	if p.err == nil {
+		p.err = p.cp.Attention(p.ctx, p.st, &args)
+	}
 	s.mixed = s.out
 	if a.gated {
 		s.mixed = p.product(s.out, s.gate)
 	}
 	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
-	return a.o.forward(p, s.mixed), s
+	return p.leave(a.o.forward(p, s.mixed)), s
 }
 
 func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
 	a, b, n := s.attention, m.batch, m.length
-	dOut := a.o.backward(p, s.mixed, dy).Reshape(b, n, a.heads, a.dim)
+	dOut := a.o.backward(p, s.mixed, p.enter(dy)).Reshape(b, n, a.heads, a.dim)
 	var dGate *aclnn.Tensor
 	if a.gated {
 		dGate = p.product(dOut, s.out)
 		dOut = p.product(dOut, s.gate)
 	}
 	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
-	run(p, p.reg.AttentionGrad, &ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: dOut, DQuery: dq, DKey: dk, DValue: dv})
+	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: dOut, DQuery: dq, DKey: dk, DValue: dv}
+	if p.err == nil {
+		p.err = p.cp.AttentionGrad(p.ctx, p.st, &grad)
+	}
 	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
 	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
 	if a.gated {
@@ -165,7 +178,7 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	dx := a.q.backward(p, s.x, dq.Reshape(b*n, -1))
 	p.add(dx, a.k.backward(p, s.x, dk.Reshape(b*n, a.kv*a.dim)))
 	p.add(dx, a.v.backward(p, s.x, dv.Reshape(b*n, a.kv*a.dim)))
-	return dx
+	return p.leave(dx)
 }
 
 // feedForward computes on each token by itself: a gated unit, or experts. x is
@@ -190,23 +203,24 @@ type mlpState struct {
 func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
 	return mlp{
 		gateUp: linear{ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
-		down:   linear{ps.add(prefix+"down_proj.weight", hidden, inner)},
+		down:   linear{ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)},
 	}
 }
 
 func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
+	x = p.enter(x)
 	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
 	s.act = p.tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
 	run(p, p.reg.SwiGLU, &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
-	return f.down.forward(p, s.act), s
+	return p.leave(f.down.forward(p, s.act)), s
 }
 
 func (s *mlpState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	f := s.mlp
-	dAct := f.down.backward(p, s.act, dy)
+	dAct := f.down.backward(p, s.act, p.enter(dy))
 	dGateUp := p.like(s.gateUp)
 	run(p, p.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
-	return f.gateUp.backward(p, s.x, dGateUp)
+	return p.leave(f.gateUp.backward(p, s.x, dGateUp))
 }
 
 // layer is a transformer block: a mixer and feed-forward, each on the normalised residual.
@@ -251,13 +265,18 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 	if gated {
 		rows *= 2
 	}
-	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
-	return attention{
-		q: project("q_proj.weight", rows, h), k: project("k_proj.weight", kv*d, h),
-		v: project("v_proj.weight", kv*d, h), o: project("o_proj.weight", h, q*d),
-		qNorm: newNorm(ps, c, prefix+"q_norm.weight", d), kNorm: newNorm(ps, c, prefix+"k_norm.weight", d),
-		heads: q, kv: kv, dim: d, gated: gated,
+	project := func(name string, axis int, out, in int64) linear {
+		return linear{ps.addSplit(prefix+name, axis, out, in)}
 	}
+	ranks := max(ps.tensor.parts, 1)
+	a := attention{
+		q: project("q_proj.weight", 0, rows, h), k: project("k_proj.weight", 0, kv*d, h),
+		v: project("v_proj.weight", 0, kv*d, h), o: project("o_proj.weight", 1, h, q*d),
+		qNorm: newNorm(ps, c, prefix+"q_norm.weight", d), kNorm: newNorm(ps, c, prefix+"k_norm.weight", d),
+		heads: q / ranks, kv: kv / ranks, dim: d, gated: gated,
+	}
+	a.qNorm.scale.heads, a.kNorm.scale.heads = true, true
+	return a
 }
 
 // forward returns the residual stream after the layer. x is [tokens, hidden].

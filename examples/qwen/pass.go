@@ -20,7 +20,37 @@ type pass struct {
 	made []*aclnn.Tensor
 	err  error
 
-	balance balance // of the experts of all layers
+	accumulate bool // gradients are added to those of earlier micro-batches
+	tp         *ops.TensorParallel
+	cp         *ops.ContextParallel
+	ep         *ops.ExpertParallel
+	store      storage
+	balance    balance // of the experts of all layers
+}
+
+// enter is x [tokens, ·] as layers that are split over ranks read it: with sequence
+// parallelism the rows of all of them.
+func (p *pass) enter(x *aclnn.Tensor) *aclnn.Tensor {
+	if p.err != nil || !p.tp.Sequence() {
+		return x
+	}
+	full := p.tensor(x.DType(), x.Dim(0)*p.tp.Size(), x.Dim(1))
+	if p.err == nil {
+		p.err = p.tp.Gather(p.st, x, full)
+	}
+	return full
+}
+
+// leave sums what the ranks' shares of such a layer give, and keeps this rank's rows.
+func (p *pass) leave(full *aclnn.Tensor) *aclnn.Tensor {
+	x := full
+	if p.err == nil && p.tp.Sequence() {
+		x = p.tensor(full.DType(), full.Dim(0)/p.tp.Size(), full.Dim(1))
+	}
+	if p.err == nil {
+		p.err = p.tp.Reduce(p.st, full, x)
+	}
+	return x
 }
 
 // tensor makes an activation.
