@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,70 +13,9 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
 )
-
-// wires connect the ranks of a test pairwise; a transfer waits for its other side.
-type wires struct {
-	mu   sync.Mutex
-	pair map[[2]int]chan []float32
-}
-
-func (w *wires) between(from, to int) chan []float32 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pair == nil {
-		w.pair = map[[2]int]chan []float32{}
-	}
-	key := [2]int{from, to}
-	if w.pair[key] == nil {
-		w.pair[key] = make(chan []float32)
-	}
-	return w.pair[key]
-}
-
-// wired is a rank's end of the wires.
-type wired struct {
-	*rank
-	wires *wires
-}
-
-func (w wired) Rank() int { return w.comm.Rank() }
-func (w wired) Size() int { return w.comm.Size() }
-
-func (w wired) Exchange(ctx context.Context, st *acl.Stream, transfers []ops.Transfer) error {
-	come := make([][]float32, len(transfers))
-	errs := make([]error, len(transfers))
-	var wg sync.WaitGroup
-	for i, t := range transfers {
-		var values []float32
-		if !t.Receive {
-			values = w.read(t.Tensor)
-		}
-		wg.Go(func() {
-			if t.Receive {
-				select {
-				case come[i] = <-w.wires.between(t.Peer, w.Rank()):
-				case <-ctx.Done():
-					errs[i] = ctx.Err()
-				}
-				return
-			}
-			select {
-			case w.wires.between(w.Rank(), t.Peer) <- values:
-			case <-ctx.Done():
-				errs[i] = ctx.Err()
-			}
-		})
-	}
-	wg.Wait()
-	for i, t := range transfers {
-		if t.Receive && errs[i] == nil {
-			errs[i] = aclnn.CopyToDevice(ctx, st, t.Tensor, come[i])
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // layer is a stage that is one projection. Its output is the next one's input; the gradient
 // of the last one's output is given.
@@ -159,10 +97,9 @@ func TestPipeline(t *testing.T) {
 				}
 				return out
 			})
-			var w wires
 			onRanks(t, c.stages, func(r *rank) {
 				l := newLayer(r.bench, r.comm.Rank(), c.micros, rows, width)
-				p := ops.NewPipeline(wired{r, &w}, aclnn.Float32, rows, width)
+				p := ops.NewPipeline(r.comm, aclnn.Float32, rows, width)
 				require.NoError(r.t, p.Run(r.t.Context(), r.st, c.micros, l))
 				if r.comm.Rank() == c.stages-1 {
 					for m := range c.micros {
@@ -176,24 +113,26 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// A stage that fails names itself and the micro-batch, and leaves nothing behind.
 func TestPipelineFaults(t *testing.T) {
-	var w wires
-	ctx, leave := context.WithCancel(t.Context()) // as a communicator that one rank has closed
-	defer leave()
-	onRanks(t, 2, func(r *rank) {
-		l := newLayer(r.bench, r.comm.Rank(), 4, 2, 3)
-		p := ops.NewPipeline(wired{r, &w}, aclnn.Float32, 2, 3)
-		require.ErrorIs(r.t, p.Run(ctx, r.st, 0, l), ops.ErrInvalid)
-		if r.comm.Rank() == 1 {
-			defer leave()
-			l.failAt = 1
-			err := p.Run(ctx, r.st, 4, l)
-			require.ErrorIs(r.t, err, errStage)
-			require.ErrorContains(r.t, err, "stage 1 of 2: backward of micro-batch 1")
-			return
-		}
-		err := p.Run(ctx, r.st, 4, l)
-		require.ErrorIs(r.t, err, context.Canceled)
-		require.ErrorContains(r.t, err, "stage 0 of 2: exchange with the neighbours")
-	})
+	b := newBench(t)
+	l := newLayer(b, 0, 4, 2, 3)
+	l.failAt = 1
+	p := ops.NewPipeline(nil, aclnn.Float32, 2, 3)
+	require.ErrorIs(t, p.Run(t.Context(), b.st, 0, l), ops.ErrInvalid)
+	err := p.Run(t.Context(), b.st, 4, l)
+	require.ErrorIs(t, err, errStage)
+	require.ErrorContains(t, err, "stage 0 of 1: backward of micro-batch 1")
+
+	c := &closedPeers{}
+	err = ops.NewPipeline(c, aclnn.Float32, 2, 3).Run(t.Context(), b.st, 4, newLayer(b, 0, 4, 2, 3))
+	require.ErrorIs(t, err, hccl.ErrClosed)
+	require.ErrorContains(t, err, "stage 0 of 2: exchange with the neighbours")
 }
+
+// closedPeers is a communicator of two stages that was closed.
+type closedPeers struct{}
+
+func (*closedPeers) Rank() int                                   { return 0 }
+func (*closedPeers) Size() int                                   { return 2 }
+func (*closedPeers) Exchange(*acl.Stream, ...hccl.Message) error { return hccl.ErrClosed }
