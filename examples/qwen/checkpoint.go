@@ -21,16 +21,16 @@ const (
 
 // Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of
 // shards, or a folder. Every weight of the model must be there with its shape; a tied head
-// and weights of others are passed over.
+// and weights of others are passed over. Each rank takes its parts.
 func (m *Model) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.read(ctx, f), f.Close())
+	return errors.Join(m.load(ctx, f), f.Close())
 }
 
-func (m *Model) read(ctx context.Context, f *safetensors.File) error {
+func (m *Model) load(ctx context.Context, f *safetensors.File) error {
 	for _, p := range m.params.all {
 		values, err := readWeight(f, p.Name, p.Shape())
 		if err != nil {
@@ -54,9 +54,34 @@ func readTensor(f *safetensors.File, name string, shape []int64) ([]float32, err
 	return t.Float32s()
 }
 
+// record is what a checkpoint has of each parameter: a name before the parameter's, and the
+// tensor of a slot that it is in.
+type record struct {
+	prefix string
+	of     func(slot int) *aclnn.Tensor
+}
+
+func (o *Optimizer) records() []record {
+	return []record{
+		{"", o.m.master},
+		{averagePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].average }},
+		{squarePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].square }},
+	}
+}
+
+// rankFile is the file of this rank: of several, each writes its parts, and reads them again
+// when the model is spread in the same way.
+func (m *Model) rankFile(path string) string {
+	if n := size(m.par.World); n > 1 {
+		return fmt.Sprintf("%s.rank%dof%d", path, index(m.par.World), n)
+	}
+	return path
+}
+
 // Save writes weights, optimiser state and config to one safetensors file, which appears
-// under its name only when it is complete. Weights are the optimiser's float32 ones. The
-// metadata holds the configuration, the step, and what the caller adds.
+// under its name only when it is complete; of several ranks each adds its number to the name.
+// Weights are the optimiser's float32 ones. The metadata holds the configuration, the step, and
+// what the caller adds.
 func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map[string]string) (err error) {
 	config, err := json.Marshal(m.Config)
 	if err != nil {
@@ -64,30 +89,26 @@ func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map
 	}
 	all := map[string]string{"config": string(config), "step": strconv.Itoa(o.steps)}
 	maps.Copy(all, metadata)
-	type entry struct {
-		name   string
-		tensor *aclnn.Tensor
-	}
-	var entries []entry
 	var infos []safetensors.Info
-	for i, p := range m.params.all {
-		entries = append(entries, entry{p.Name, p.Master}, entry{averagePrefix + p.Name, o.moments[i].average}, entry{squarePrefix + p.Name, o.moments[i].square})
+	for _, p := range m.params.all {
+		for _, r := range o.records() {
+			infos = append(infos, safetensors.Info{Name: r.prefix + p.Name, DType: aclnn.Float32, Shape: ints(p.local())})
+		}
 	}
-	for _, e := range entries {
-		infos = append(infos, safetensors.Info{Name: e.name, DType: aclnn.Float32, Shape: ints(e.tensor.Shape())})
-	}
-	w, err := safetensors.Create(path, infos, all)
+	w, err := safetensors.Create(m.rankFile(path), infos, all)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	for _, e := range entries {
-		values := make([]float32, e.tensor.Len())
-		if err := aclnn.CopyFromDevice(ctx, m.st, values, e.tensor); err != nil {
-			return err
-		}
-		if err := w.Write(e.name, bytesOf(values)); err != nil {
-			return err
+	for _, p := range m.params.all {
+		for _, r := range o.records() {
+			values, err := m.store.read(ctx, p, r.of)
+			if err != nil {
+				return err
+			}
+			if err := w.Write(r.prefix+p.Name, bytesOf(values)); err != nil {
+				return err
+			}
 		}
 	}
 	return w.Commit()
@@ -107,7 +128,8 @@ func bytesOf(values []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
 
-// SavedConfig is the configuration of a checkpoint of Save, and its metadata.
+// SavedConfig is the configuration of a checkpoint of Save, and its metadata. Of a checkpoint
+// of several ranks, path is that of any rank's file.
 func SavedConfig(path string) (Config, map[string]string, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -121,9 +143,10 @@ func SavedConfig(path string) (Config, map[string]string, error) {
 	return c, metadata, err
 }
 
-// Resume reads what Save wrote into a model and an optimiser of the same configuration.
+// Resume reads what Save wrote into a model and an optimiser of the same configuration, spread
+// over ranks in the same way.
 func Resume(ctx context.Context, path string, m *Model, o *Optimizer) error {
-	f, err := safetensors.Open(path)
+	f, err := safetensors.Open(m.rankFile(path))
 	if err != nil {
 		return err
 	}
@@ -135,21 +158,18 @@ func resume(ctx context.Context, f *safetensors.File, m *Model, o *Optimizer) er
 	if err != nil {
 		return fmt.Errorf("qwen: the checkpoint has no step: %w", err)
 	}
-	if err := m.read(ctx, f); err != nil {
-		return err
-	}
-	for i, p := range m.params.all {
-		for _, s := range []struct {
-			prefix string
-			tensor *aclnn.Tensor
-		}{{averagePrefix, o.moments[i].average}, {squarePrefix, o.moments[i].square}} {
-			values, err := readTensor(f, s.prefix+p.Name, p.Shape())
+	for _, p := range m.params.all {
+		for _, r := range o.records() {
+			values, err := readTensor(f, r.prefix+p.Name, p.local())
 			if err != nil {
 				return err
 			}
-			if err := aclnn.CopyToDevice(ctx, m.st, s.tensor, values); err != nil {
-				return err
+			if err := m.store.write(ctx, p, r.of, values); err != nil {
+				return fmt.Errorf("qwen: %s%v: %w", r.prefix, p, err)
 			}
+		}
+		if err := m.store.publish(p); err != nil {
+			return err
 		}
 	}
 	o.steps = step

@@ -21,7 +21,8 @@ type Optimizer struct {
 
 	m       *Model
 	steps   int
-	moments []moments
+	moments []moments // by slot
+	memory  memory
 }
 
 type moments struct{ average, square *aclnn.Tensor }
@@ -29,16 +30,13 @@ type moments struct{ average, square *aclnn.Tensor }
 // NewOptimizer makes an optimiser with moments of zero.
 func NewOptimizer(m *Model, options AdamW) (*Optimizer, error) {
 	o := &Optimizer{Options: options, m: m}
-	for _, p := range m.params.all {
+	o.memory.st = m.st
+	for _, s := range m.store.slots() {
 		var mo moments
 		for _, t := range []**aclnn.Tensor{&mo.average, &mo.square} {
-			x, err := aclnn.New(m.st, aclnn.Float32, p.Shape()...)
-			if err != nil {
+			var err error
+			if *t, err = o.memory.zeros(aclnn.Float32, s.master.Shape()...); err != nil {
 				return nil, errors.Join(err, o.Close())
-			}
-			*t = x
-			if err := aclnn.InplaceZero(m.st, aclnn.InplaceZeroParams{SelfRef: x}); err != nil {
-				return nil, errors.Join(err, mo.close(), o.Close())
 			}
 		}
 		o.moments = append(o.moments, mo)
@@ -46,17 +44,8 @@ func NewOptimizer(m *Model, options AdamW) (*Optimizer, error) {
 	return o, nil
 }
 
-func (mo moments) close() error { return errors.Join(mo.average.Close(), mo.square.Close()) }
-
 // Close frees the moments.
-func (o *Optimizer) Close() error {
-	var err error
-	for _, mo := range o.moments {
-		err = errors.Join(err, mo.close())
-	}
-	o.moments = nil
-	return err
-}
+func (o *Optimizer) Close() error { return o.memory.close() }
 
 // Steps is the number of updates made.
 func (o *Optimizer) Steps() int { return o.steps }
@@ -68,27 +57,22 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	p := &pass{ctx: ctx, st: o.m.st, reg: o.m.reg, dt: o.m.dt}
+	p := o.m.pass(ctx)
 	defer func() { err = errors.Join(err, p.close()) }()
-	grads := make([]*aclnn.Tensor, len(o.m.params.all))
-	for i, w := range o.m.params.all {
-		grads[i] = w.Grad
+	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.tensor(aclnn.Float32), Comm: o.m.par.World}
+	for _, s := range o.m.store.slots() {
+		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
-	total := p.tensor(aclnn.Float32)
-	run(p, o.m.reg.ClipGradNorm, &ops.ClipGradNormArgs{Grads: grads, MaxNorm: o.Options.MaxNorm, Norm: total})
-	for i, w := range o.m.params.all {
-		args := ops.AdamWArgs{
-			Param: w.Master, Grad: w.Grad, ExpAvg: o.moments[i].average, ExpAvgSq: o.moments[i].square, Step: o.steps + 1,
+	run(p, o.m.reg.ClipGradNorm, &clip)
+	for i, s := range o.m.store.slots() {
+		run(p, o.m.reg.AdamW, &ops.AdamWArgs{
+			Param: s.master, Copy: s.copy, Grad: s.grad, ExpAvg: o.moments[i].average, ExpAvgSq: o.moments[i].square, Step: o.steps + 1,
 			LR: o.Options.LR, Beta1: o.Options.Beta1, Beta2: o.Options.Beta2, Epsilon: o.Options.Epsilon, WeightDecay: o.Options.WeightDecay,
-		}
-		if w.Value != w.Master {
-			args.Copy = w.Value
-		}
-		run(p, o.m.reg.AdamW, &args)
+		})
 	}
 	if p.err != nil {
 		return 0, p.err
 	}
 	o.steps++
-	return readScalar(ctx, o.m.st, total)
+	return readScalar(ctx, o.m.st, clip.Norm)
 }

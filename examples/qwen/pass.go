@@ -25,6 +25,7 @@ type pass struct {
 	cp         *ops.ContextParallel
 	ep         *ops.ExpertParallel
 	store      storage
+	plans      []*ops.ExpertPlan
 	balance    balance // of the experts of all layers
 }
 
@@ -117,6 +118,9 @@ func (p *pass) close() error {
 	for _, t := range p.made {
 		err = errors.Join(err, t.Close())
 	}
-	p.made = nil
+	for _, plan := range p.plans {
+		err = errors.Join(err, plan.Close())
+	}
+	p.made, p.plans = nil, nil
 	return err
 }

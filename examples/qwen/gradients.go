@@ -1,0 +1,161 @@
+package qwen
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// state is what a forward pass of a stage leaves for the backward pass.
+type state struct {
+	layers []layerState
+	final  normState
+	normed *aclnn.Tensor // what the head reads
+	out    *aclnn.Tensor // for the next stage, or the logits
+}
+
+// forward runs the stage's layers; x is what the stage before has made, nil in the first.
+func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
+	s := &state{}
+	tied := m.Config.TieWordEmbeddings
+	if m.first() {
+		p.store.open(p, embeddingUnit)
+		x = m.embed(p, in)
+		if !tied {
+			p.store.close(p, embeddingUnit)
+		}
+	}
+	for i, l := range m.layers {
+		if p.err != nil {
+			return s
+		}
+		p.store.open(p, i+1)
+		var ls layerState
+		x, ls = l.forward(p, x, in)
+		p.store.close(p, i+1)
+		s.layers = append(s.layers, ls)
+		if e, ok := ls.fed.(interface{ routing() routed }); ok {
+			p.balance.layers = append(p.balance.layers, e.routing())
+		}
+	}
+	s.out = x
+	if !m.last() || p.err != nil {
+		return s
+	}
+	p.store.open(p, m.headUnit())
+	x, s.final = m.finalNorm.forward(p, x)
+	s.normed = p.enter(x)
+	s.out = m.head.forward(p, s.normed)
+	p.store.close(p, m.headUnit())
+	if tied {
+		p.store.close(p, embeddingUnit)
+	}
+	return s
+}
+
+// embed looks the tokens up: [tokens, hidden], or with sequence parallelism this rank's rows.
+func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
+	rows := in.batch * in.length
+	if m.tp.Sequence() {
+		rows /= m.tp.Size()
+	}
+	x := p.tensor(m.dt, rows, int64(m.Config.HiddenSize))
+	if p.err == nil {
+		p.err = m.tp.Embedding(p.ctx, p.st, &ops.EmbeddingArgs{Weight: m.embedding.Value, IDs: in.ids, Out: x})
+	}
+	return x
+}
+
+// backward writes the gradient of every weight of the stage, given that of its result; dIn,
+// nil in the first stage, receives that of its input. In the last micro-batch the gradients
+// are then ready to be exchanged.
+func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
+	tied := m.Config.TieWordEmbeddings
+	done := func(u int) {
+		if lastMicro {
+			p.store.ready(p, u)
+		}
+		p.store.close(p, u)
+	}
+	if m.last() {
+		if tied {
+			p.store.open(p, embeddingUnit)
+			p.store.begin(p, embeddingUnit)
+		}
+		p.store.open(p, m.headUnit())
+		p.store.begin(p, m.headUnit())
+		dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx)))
+		done(m.headUnit())
+	}
+	for i := len(m.layers) - 1; i >= 0; i-- {
+		if p.err != nil {
+			return
+		}
+		p.store.open(p, i+1)
+		p.store.begin(p, i+1)
+		dx = m.layers[i].backward(p, s.layers[i], in, dx)
+		done(i + 1)
+	}
+	if !m.first() {
+		p.copy(dIn, dx)
+		return
+	}
+	p.store.begin(p, embeddingUnit)
+	if p.err == nil {
+		// A tied head has written its share of the gradient already.
+		p.err = m.tp.EmbeddingGrad(p.ctx, p.st, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: tied || p.accumulate})
+	}
+	done(embeddingUnit)
+}
+
+// Gradients runs forward and backward on a batch, this rank's data: every parameter's gradient
+// is then that of the loss, which it returns. The loss is the mean cross-entropy over the labels
+// of all ranks that count, and for experts that of their balance if the configuration asks for
+// it.
+func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error) {
+	s, err := m.newStep(ctx, b)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.close()) }()
+	}
+	if err != nil {
+		return 0, err
+	}
+	rows, err := s.rows()
+	if err != nil {
+		return 0, err
+	}
+	pipeline := ops.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
+	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
+		return 0, err
+	}
+	if err := m.store.finish(); err != nil {
+		return 0, err
+	}
+	return s.total(ctx)
+}
+
+// Logits runs the forward pass and returns the logits, [size, length, vocabulary].
+func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err error) {
+	if err := m.alone("Logits"); err != nil {
+		return nil, err
+	}
+	p := m.pass(ctx)
+	defer func() { err = errors.Join(err, p.close()) }()
+	in, err := m.inputs(p, b)
+	if err != nil {
+		return nil, err
+	}
+	s := m.forward(p, in, nil)
+	if p.err != nil {
+		return nil, p.err
+	}
+	out := p.tensor(aclnn.Float32, s.out.Shape()...)
+	launch(p, aclnn.Cast, aclnn.CastParams{Self: s.out, Dtype: aclnn.Float32, Out: out})
+	if p.err != nil {
+		return nil, p.err
+	}
+	logits = make([]float32, out.Len())
+	return logits, aclnn.CopyFromDevice(ctx, m.st, logits, out)
+}

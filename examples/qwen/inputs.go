@@ -1,0 +1,89 @@
+package qwen
+
+import (
+	"math"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/mask"
+)
+
+// inputs is what every layer sees of a micro-batch: with context parallelism this rank's
+// positions of each row.
+type inputs struct {
+	batch, length int64
+	ids, labels   *aclnn.Tensor
+	labelled      int // labels that count
+	mask          mask.Mask
+	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
+	rope          rotation
+	scale         float64
+}
+
+func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
+	if err := b.validate(m.Config.VocabSize); err != nil {
+		return nil, err
+	}
+	in := &inputs{batch: int64(b.Size), scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), mask: mask.Causal{}}
+	if b.Lengths != nil {
+		in.mask = mask.Padding{Lengths: b.Lengths, Causal: true}
+	}
+	chunks, err := m.par.positions(b.Length)
+	if err != nil {
+		return nil, err
+	}
+	var ids, labels []int32
+	for row := range b.Size {
+		at := row * b.Length
+		ids = append(ids, mask.Gather(b.Inputs[at:at+b.Length], int64(b.Length), chunks)...)
+		labels = append(labels, mask.Gather(b.Labels[at:at+b.Length], int64(b.Length), chunks)...)
+	}
+	in.length = int64(len(ids)) / in.batch
+	for i, l := range labels {
+		if l < 0 {
+			labels[i] = ignored
+		} else {
+			in.labelled++
+		}
+	}
+	in.ids, in.labels = p.tensor(aclnn.Int32, int64(len(ids))), p.tensor(aclnn.Int32, int64(len(ids)))
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := aclnn.CopyToDevice(p.ctx, p.st, in.ids, ids); err != nil {
+		return nil, err
+	}
+	if err := aclnn.CopyToDevice(p.ctx, p.st, in.labels, labels); err != nil {
+		return nil, err
+	}
+	if b.Lengths != nil && m.Config.family().hybrid { // attention has its mask
+		if in.valid, err = p.valid(b); err != nil {
+			return nil, err
+		}
+	}
+	table, err := m.rope.get(p.ctx, m.st, m.Config, m.dt, int64(b.Length))
+	if err != nil {
+		return nil, err
+	}
+	in.rope = rotation{p.rows(table.cos, chunks), p.rows(table.sin, chunks)}
+	return in, p.err
+}
+
+// rows are the positions that a rank has of a table [1, length, 1, ·].
+func (p *pass) rows(table *aclnn.Tensor, chunks []mask.Range) *aclnn.Tensor {
+	if len(chunks) == 1 {
+		return table.Narrow(1, chunks[0].From, chunks[0].Len())
+	}
+	n := int64(0)
+	for _, c := range chunks {
+		n += c.Len()
+	}
+	out := p.tensor(table.DType(), 1, n, 1, table.Dim(3))
+	at := int64(0)
+	for _, c := range chunks {
+		if p.err == nil {
+			p.copy(out.Narrow(1, at, c.Len()), table.Narrow(1, c.From, c.Len()))
+		}
+		at += c.Len()
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package qwen
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+)
+
+// Parallel is how a model is spread over ranks: what each kind of parallelism exchanges over.
+// A communicator that is nil stands for one rank; the zero value is a model on one device.
+type Parallel struct {
+	World ops.Communicator // all ranks: the loss, the norm of the gradients
+	// Tensor divides heads, the width of feed-forward layers, and the vocabulary. With Sequence
+	// its ranks divide the rows between those layers too, which layers of experts need.
+	Tensor   ops.Communicator
+	Sequence bool
+	// Context divides the positions of each sequence, zig-zag.
+	Context ops.Communicator
+	// Pipeline divides the layers; each step has MicroBatches parts, 1 when 0.
+	Pipeline     ops.PeerCommunicator
+	MicroBatches int
+	// Data are the ranks that have the same weights and other tokens, those of Context among
+	// them. With Shard they keep a part of the weights each.
+	Data  ops.Communicator
+	Shard bool
+	// Experts divides the experts of a layer, ExpertData are the ranks that have the same ones.
+	Experts, ExpertData ops.Communicator
+}
+
+func size(c interface{ Size() int }) int64 {
+	if c == nil {
+		return 1
+	}
+	return int64(c.Size())
+}
+
+func index(c interface{ Rank() int }) int64 {
+	if c == nil {
+		return 0
+	}
+	return int64(c.Rank())
+}
+
+func (par *Parallel) micros() int { return max(par.MicroBatches, 1) }
+
+// stage is this rank's place in the pipeline.
+func (par *Parallel) stage() (at, stages int) {
+	return int(index(par.Pipeline)), int(size(par.Pipeline))
+}
+
+// layers are those of this rank's stage: the first stages have one more when they do not
+// divide evenly.
+func (par *Parallel) layers(n int) (from, to int) {
+	at, stages := par.stage()
+	cut := func(i int) int { return i*(n/stages) + min(i, n%stages) }
+	return cut(at), cut(at + 1)
+}
+
+// copies is how many ranks have the same part of a weight.
+func (par *Parallel) copies(w *Parameter) int {
+	same := size(par.Data)
+	switch {
+	case w.spread.experts:
+		return int(size(par.ExpertData))
+	case w.spread.parts == 0:
+		same *= size(par.Tensor)
+	}
+	return int(same)
+}
+
+// check refuses what a model cannot be divided by.
+func (par *Parallel) check(c Config) error {
+	tp, ep := size(par.Tensor), size(par.Experts)
+	_, stages := par.stage()
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads}, {"intermediate_size", c.IntermediateSize}, {"vocab_size", c.VocabSize},
+	} {
+		if int64(f.value)%tp != 0 {
+			return fmt.Errorf("qwen: %s %d is no multiple of the %d tensor-parallel ranks", f.name, f.value, tp)
+		}
+	}
+	switch {
+	case c.family().sparse && int64(c.Experts)%ep != 0:
+		return fmt.Errorf("qwen: num_experts %d is no multiple of the %d ranks of experts", c.Experts, ep)
+	case !c.family().sparse && ep > 1:
+		return fmt.Errorf("qwen: %d ranks of experts, and %s has none", ep, c.ModelType)
+	case c.family().sparse && tp > 1 && !par.Sequence:
+		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
+	case c.family().hybrid && tp > 1:
+		return errors.New("qwen: gated delta nets have no tensor parallelism; use data, pipeline or expert parallelism")
+	case c.family().hybrid && size(par.Context) > 1:
+		return errors.New("qwen: gated delta nets need whole sequences, so context parallelism is refused; use data, pipeline or expert parallelism")
+	case stages > c.Layers:
+		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)
+	case stages > 1 && c.TieWordEmbeddings:
+		return errors.New("qwen: tie_word_embeddings needs the embedding on the first and the last stage; use a model without it for a pipeline")
+	case stages > 1 && par.Shard:
+		return errors.New("qwen: a pipeline would gather the shards for each micro-batch; use one of the two")
+	}
+	return nil
+}
+
+// spreads are how this rank's parts of weights are cut.
+func (par *Parallel) spreads() (tensor, expert spread) {
+	if n := size(par.Tensor); n > 1 {
+		tensor = spread{part: index(par.Tensor), parts: n}
+	}
+	expert = spread{experts: true}
+	if n := size(par.Experts); n > 1 {
+		expert.part, expert.parts = index(par.Experts), n
+	}
+	return tensor, expert
+}
+
+// positions are this rank's parts of a sequence.
+func (par *Parallel) positions(length int) ([]mask.Range, error) {
+	if size(par.Context) == 1 {
+		return []mask.Range{{From: 0, To: int64(length)}}, nil
+	}
+	return mask.ZigZag.Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+}

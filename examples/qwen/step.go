@@ -1,0 +1,169 @@
+package qwen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/ops"
+)
+
+// step is one forward and backward of a batch: this rank's stage of a pipeline, which may be
+// all of the model.
+type step struct {
+	m       *Model
+	batches []Batch // micro-batches, this rank's positions
+	targets int     // labels of the whole step, over all ranks
+	loss    *aclnn.Tensor
+	pass    *pass
+	live    map[int]*micro
+}
+
+// micro is a micro-batch between its forward and its backward pass.
+type micro struct {
+	pass    *pass
+	in      *inputs
+	state   *state
+	dLogits *aclnn.Tensor
+}
+
+func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
+	if err := b.validate(m.Config.VocabSize); err != nil {
+		return nil, err
+	}
+	parts := m.par.micros()
+	if b.Size%parts != 0 {
+		return nil, fmt.Errorf("qwen: %d rows are no multiple of %d micro-batches", b.Size, parts)
+	}
+	s := &step{m: m, pass: m.pass(ctx), targets: b.Targets, live: map[int]*micro{}}
+	if s.targets == 0 {
+		s.targets = b.labelled()
+	}
+	for i := range parts {
+		s.batches = append(s.batches, b.Rows(i*b.Size/parts, b.Size/parts))
+	}
+	s.loss = s.pass.tensor(aclnn.Float32, 1)
+	launch(s.pass, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: s.loss})
+	return s, errors.Join(s.pass.err)
+}
+
+// close frees what an error has left, and the loss.
+func (s *step) close() error {
+	var errs []error
+	for _, u := range s.live {
+		errs = append(errs, u.pass.close())
+	}
+	return errors.Join(append(errs, s.pass.close())...)
+}
+
+// rows is how many tokens of a micro-batch this rank has between layers.
+func (s *step) rows() (int64, error) {
+	b := s.batches[0]
+	chunks, err := s.m.par.positions(b.Length)
+	if err != nil {
+		return 0, err
+	}
+	n := int64(0)
+	for _, c := range chunks {
+		n += c.Len() * int64(b.Size)
+	}
+	if tp := s.m.tp.Size(); s.m.tp.Sequence() {
+		if n%tp != 0 {
+			return 0, fmt.Errorf("qwen: %d tokens of a micro-batch are no multiple of the %d tensor-parallel ranks", n, tp)
+		}
+		n /= tp
+	}
+	return n, nil
+}
+
+// Forward computes the stage's layers on a micro-batch, and the loss in the last one.
+func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
+	u := &micro{pass: s.m.pass(ctx)}
+	s.live[at] = u
+	p := u.pass
+	var err error
+	if u.in, err = s.m.inputs(p, s.batches[at]); err != nil {
+		return err
+	}
+	if u.state = s.m.forward(p, u.in, x); p.err != nil {
+		return p.err
+	}
+	p.balance.scale = s.m.Config.balanceScale() * s.share()
+	p.balance.add(p, s.loss)
+	if out != nil {
+		p.copy(out, u.state.out)
+		return p.err
+	}
+	s.crossEntropy(u)
+	return p.err
+}
+
+// share is the part of the balance of experts that this rank's tokens of a micro-batch stand
+// for: it is a mean over micro-batches, stages and ranks, as in other frameworks.
+func (s *step) share() float64 {
+	_, stages := s.m.par.stage()
+	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)))
+}
+
+// crossEntropy adds the loss of a micro-batch to that of the step, and makes the gradient of
+// its logits.
+func (s *step) crossEntropy(u *micro) {
+	p, logits := u.pass, u.state.out
+	u.dLogits = p.like(logits)
+	if u.in.labelled == 0 {
+		launch(p, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: u.dLogits})
+		return
+	}
+	own, logProb := p.tensor(aclnn.Float32, 1), p.tensor(logits.DType(), logits.Shape()...)
+	args := ops.CrossEntropyArgs{Logits: logits, Labels: u.in.labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
+	grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: u.dLogits}
+	// The mean over this micro-batch's labels is one of many.
+	weight := float64(u.in.labelled) / float64(s.targets)
+	if weight != 1 {
+		grad.DLoss = p.tensor(aclnn.Float32, 1)
+		launch(p, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{SelfRef: grad.DLoss, Value: aclnn.Float(weight)})
+	}
+	if p.err == nil {
+		p.err = p.tp.CrossEntropy(p.ctx, p.st, &args)
+	}
+	launch(p, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: s.loss, Other: own, Alpha: aclnn.Float(weight)})
+	if p.err == nil {
+		p.err = p.tp.CrossEntropyGrad(p.ctx, p.st, &grad)
+	}
+}
+
+// Backward adds the gradients of a micro-batch to the weights'; those of the last one are then
+// exchanged while others are still computed.
+func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *aclnn.Tensor) error {
+	u := s.live[at]
+	delete(s.live, at)
+	p := u.pass
+	p.accumulate = at > 0
+	if dOut == nil {
+		dOut = u.dLogits
+	}
+	s.m.backward(p, u.in, u.state, dOut, dIn, at == len(s.batches)-1)
+	return errors.Join(p.err, p.close())
+}
+
+// total is the loss over all ranks.
+func (s *step) total(ctx context.Context) (float64, error) {
+	world := s.m.par.World
+	if world != nil {
+		if err := world.AllReduce(s.m.st, s.loss, s.loss, hccl.Sum); err != nil {
+			return 0, err
+		}
+	}
+	loss, err := readScalar(ctx, s.m.st, s.loss)
+	return loss / float64(s.m.tp.Size()), err // its ranks have the same each
+}
+
+// readScalar waits for the stream and reads one float32.
+func readScalar(ctx context.Context, st *acl.Stream, t *aclnn.Tensor) (float64, error) {
+	var v [1]float32
+	err := aclnn.CopyFromDevice(ctx, st, v[:], t)
+	return float64(v[0]), err
+}

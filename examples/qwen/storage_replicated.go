@@ -1,0 +1,150 @@
+package qwen
+
+import (
+	"context"
+	"errors"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// replicated is memory for all of each weight.
+type replicated struct {
+	st             *acl.Stream
+	memory         memory
+	ps             *parameters
+	dense, experts *ops.Gradients     // exchanged over other ranks
+	place          map[*Parameter]int // in its gradients
+	slot           map[*Parameter]int // in list
+	list           []slot
+}
+
+func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel) (*replicated, error) {
+	r := &replicated{st: st, memory: memory{st: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}}
+	if err := r.allocate(dt, par); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
+	var shapes [2][][]int64 // dense, experts
+	for _, u := range r.ps.units {
+		for _, w := range u {
+			if w.Value, err = r.memory.tensor(dt, w.local()...); err != nil {
+				return err
+			}
+			w.Master = w.Value
+			if dt != aclnn.Float32 {
+				if w.Master, err = r.memory.tensor(aclnn.Float32, w.local()...); err != nil {
+					return err
+				}
+			}
+			kind := 0
+			if w.spread.experts {
+				kind = 1
+			}
+			r.place[w] = len(shapes[kind])
+			shapes[kind] = append(shapes[kind], w.local())
+		}
+	}
+	// The loss is a mean over the labels of all ranks already: gradients are summed.
+	sum := ops.GradientsConfig{Scale: 1}
+	if r.dense, err = ops.NewGradients(r.st, par.Data, aclnn.Float32, shapes[0], sum); err != nil {
+		return err
+	}
+	if r.experts, err = ops.NewGradients(r.st, par.ExpertData, aclnn.Float32, shapes[1], sum); err != nil {
+		return err
+	}
+	for _, u := range r.ps.units {
+		for _, w := range u {
+			w.Grad = r.gradients(w).Tensor(r.place[w])
+			s := slot{master: w.Master, grad: w.Grad, copies: par.copies(w)}
+			if w.Value != w.Master {
+				s.copy = w.Value
+			}
+			r.slot[w], r.list = len(r.list), append(r.list, s)
+		}
+	}
+	for _, q := range r.ps.all {
+		if w := q.stack; w != nil {
+			rows := q.local()[0]
+			q.Value, q.Grad = w.Value.Narrow(0, q.row, rows), w.Grad.Narrow(0, q.row, rows)
+			if q.Master = q.Value; w.Master != w.Value {
+				q.Master = w.Master.Narrow(0, q.row, rows)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *replicated) gradients(w *Parameter) *ops.Gradients {
+	if w.spread.experts {
+		return r.experts
+	}
+	return r.dense
+}
+
+func (r *replicated) open(*pass, int)  {}
+func (r *replicated) close(*pass, int) {}
+func (r *replicated) begin(*pass, int) {}
+
+func (r *replicated) ready(p *pass, u int) {
+	for _, w := range r.ps.units[u] {
+		p.sumParts(w)
+		if p.err == nil {
+			p.err = r.gradients(w).Ready(r.place[w])
+		}
+	}
+}
+
+// sumParts completes the gradient of a weight that tensor-parallel ranks have seen parts of.
+func (p *pass) sumParts(w *Parameter) {
+	switch {
+	case p.err != nil || w.spread.parts > 0 || w.spread.experts:
+	case w.heads:
+		p.err = p.tp.Sum(p.st, w.Grad)
+	default:
+		p.err = p.tp.SumPartial(p.st, w.Grad)
+	}
+}
+
+func (r *replicated) finish() error { return errors.Join(r.dense.Finish(), r.experts.Finish()) }
+
+// view is a parameter in a tensor of its weight's slot.
+func (r *replicated) view(q *Parameter, of func(slot int) *aclnn.Tensor) *aclnn.Tensor {
+	if w := q.stack; w != nil {
+		return of(r.slot[w]).Narrow(0, q.row, q.local()[0])
+	}
+	return of(r.slot[q])
+}
+
+func (r *replicated) read(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor) ([]float32, error) {
+	t := r.view(q, of)
+	values := make([]float32, t.Len())
+	return values, aclnn.CopyFromDevice(ctx, r.st, values, t)
+}
+
+func (r *replicated) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) error {
+	return aclnn.CopyToDevice(ctx, r.st, r.view(q, of), values)
+}
+
+func (r *replicated) publish(q *Parameter) error {
+	if q.Master == q.Value {
+		return nil
+	}
+	return aclnn.Cast(r.st, aclnn.CastParams{Self: q.Master, Dtype: q.Value.DType(), Out: q.Value})
+}
+
+func (r *replicated) slots() []slot { return r.list }
+
+func (r *replicated) Close() error {
+	var errs []error
+	for _, g := range []*ops.Gradients{r.experts, r.dense} {
+		if g != nil {
+			errs = append(errs, g.Close())
+		}
+	}
+	return errors.Join(append(errs, r.memory.close())...)
+}
