@@ -74,9 +74,5 @@ func (c *Comm) Exchange(st *acl.Stream, messages ...Message) error {
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	call := cshim.Call{Args: [cshim.Args]uint64{pinned(&pin, items), uint64(len(items)), c.handle, st.Handle()}}
-	if err := call.Do(batchSendRecv, c.context); err != nil {
-		return failed(batchSendRecv.Name(), c.rank, c.size, err)
-	}
-	return nil
+	return c.do(batchSendRecv, &cshim.Call{Args: [cshim.Args]uint64{pinned(&pin, items), uint64(len(items)), c.handle, st.Handle()}})
 }

@@ -146,12 +146,5 @@ func (c *Comm) point(st *acl.Stream, f *cshim.Func, t *aclnn.Tensor, peer int) e
 // Barrier queues a wait of the stream for the same place in all ranks' streams
 // (HcclBarrier). The host does not wait.
 func (c *Comm) Barrier(st *acl.Stream) error {
-	if c.closed.Load() {
-		return failed(barrier.Name(), c.rank, c.size, ErrClosed)
-	}
-	call := cshim.Call{Args: [cshim.Args]uint64{c.handle, st.Handle()}}
-	if err := call.Do(barrier, c.context); err != nil {
-		return failed(barrier.Name(), c.rank, c.size, err)
-	}
-	return nil
+	return c.do(barrier, &cshim.Call{Args: [cshim.Args]uint64{c.handle, st.Handle()}})
 }

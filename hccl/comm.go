@@ -1,6 +1,8 @@
 package hccl
 
 import (
+	"bytes"
+	"errors"
 	"sync/atomic"
 	"unsafe"
 
@@ -11,9 +13,13 @@ import (
 
 var (
 	getRootInfo   = cshim.NewFunc(cshim.HCCL, "HcclGetRootInfo")
-	initRootInfo  = cshim.NewFunc(cshim.HCCL, "HcclCommInitRootInfo")
 	destroyComm   = cshim.NewFunc(cshim.HCCL, "HcclCommDestroy")
 	getAsyncError = cshim.NewFunc(cshim.HCCL, "HcclGetCommAsyncError")
+	getRank       = cshim.NewFunc(cshim.HCCL, "HcclGetRankId")
+	getSize       = cshim.NewFunc(cshim.HCCL, "HcclGetRankSize")
+	getName       = cshim.NewFunc(cshim.HCCL, "HcclGetCommName")
+	suspendComm   = cshim.NewFunc(cshim.HCCL, "HcclCommSuspend")
+	resumeComm    = cshim.NewFunc(cshim.HCCL, "HcclCommResume")
 )
 
 // RootInfo is what the ranks of one communicator share: one rank makes it, and hands it to
@@ -42,41 +48,74 @@ type Comm struct {
 	closed  atomic.Bool
 }
 
-// Join makes the communicator of a root info and waits until all size ranks have called it,
-// at most HCCL_CONNECT_TIMEOUT (HcclCommInitRootInfo). The ranks of one process call it from
-// a goroutine each. It fails with ErrJoin when ranks do not come.
-func Join(st *acl.Stream, info *RootInfo, rank, size int) (*Comm, error) {
-	if info == nil || rank < 0 || rank >= size {
-		return nil, failed(initRootInfo.Name(), rank, size, ErrArgument)
-	}
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(size), 0, uint64(rank)}, HostArg: 2, Host: unsafe.Pointer(info), Out: 1 << 3}
-	if err := c.Do(initRootInfo, st.ContextHandle()); err != nil {
-		return nil, failed(initRootInfo.Name(), rank, size, err)
-	}
-	return &Comm{handle: c.Args[3], context: st.ContextHandle(), rank: rank, size: size}, nil
-}
-
 // Rank is this rank's number in the communicator.
 func (c *Comm) Rank() int { return c.rank }
 
 // Size is the number of ranks.
 func (c *Comm) Size() int { return c.size }
 
+// Name is the communicator's name in HCCL's logs (HcclGetCommName).
+func (c *Comm) Name() (string, error) {
+	var name [nameSize]byte
+	call := cshim.Call{Args: [cshim.Args]uint64{c.handle}, HostArg: 2, Host: unsafe.Pointer(&name)}
+	if err := c.do(getName, &call); err != nil {
+		return "", err
+	}
+	text, _, _ := bytes.Cut(name[:], []byte{0})
+	return string(text), nil
+}
+
+// nameSize is the room that HCCL asks for a name with its NUL.
+const nameSize = 128
+
 // AsyncError is what HCCL has noticed by itself since the communicator was made, or nil
 // (HcclGetCommAsyncError). It does not wait.
 func (c *Comm) AsyncError() error {
-	if c.closed.Load() {
-		return failed(getAsyncError.Name(), c.rank, c.size, ErrClosed)
-	}
 	call := cshim.Call{Args: [cshim.Args]uint64{c.handle}, Out: 1 << 1}
-	err := call.Do(getAsyncError, c.context)
-	if code := int32(call.Args[1]); err == nil && code != 0 {
-		err = &cshim.Error{Func: getAsyncError.Name(), Code: code}
+	if err := c.do(getAsyncError, &call); err != nil {
+		return err
 	}
-	if err != nil {
-		return failed(getAsyncError.Name(), c.rank, c.size, err)
+	if code := int32(call.Args[1]); code != 0 {
+		return failed(getAsyncError.Name(), c.rank, c.size, &cshim.Error{Func: getAsyncError.Name(), Code: code})
 	}
 	return nil
+}
+
+// Suspend makes collectives fail with ErrSuspended until Resume, for the repair of a device
+// whose memory failed: suspend on all ranks, abort the devices' tasks, repair, resume
+// (HcclCommSuspend).
+func (c *Comm) Suspend() error {
+	return c.do(suspendComm, &cshim.Call{Args: [cshim.Args]uint64{c.handle}})
+}
+
+// Resume ends Suspend (HcclCommResume).
+func (c *Comm) Resume() error {
+	return c.do(resumeComm, &cshim.Call{Args: [cshim.Args]uint64{c.handle}})
+}
+
+// do makes a call that concerns no tensor.
+func (c *Comm) do(f *cshim.Func, call *cshim.Call) error {
+	err := ErrClosed
+	if !c.closed.Load() {
+		err = call.Do(f, c.context)
+	}
+	if err != nil {
+		return failed(f.Name(), c.rank, c.size, err)
+	}
+	return nil
+}
+
+// adopt makes the Comm of a handle that HCCL gave out.
+func adopt(handle, context uint64) (*Comm, error) {
+	c := &Comm{handle: handle, context: context, size: 1}
+	for f, n := range map[*cshim.Func]*int{getRank: &c.rank, getSize: &c.size} {
+		call := cshim.Call{Args: [cshim.Args]uint64{handle}, Out: 1 << 1}
+		if err := c.do(f, &call); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		*n = int(call.Args[1])
+	}
+	return c, nil
 }
 
 // Close ends the communicator (HcclCommDestroy). Synchronize its streams first: while

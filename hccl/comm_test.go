@@ -2,7 +2,6 @@ package hccl_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 
@@ -16,25 +15,7 @@ import (
 
 // joined runs f on n ranks of this process, each with a device, a stream and a communicator.
 func joined(t *testing.T, n int, f func(st *acl.Stream, c *hccl.Comm)) {
-	rt, err := acl.Open(acl.Config{})
-	if errors.Is(err, acl.ErrNotInstalled) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, rt.Close()) }()
-	if devices, err := rt.DeviceCount(); err != nil || devices < n {
-		t.Skipf("%d devices are needed, there are %d (%v)", n, devices, err)
-	}
-	var streams []*acl.Stream
-	for i := range n {
-		dev, err := rt.Device(i)
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, dev.Close()) }()
-		st, err := dev.NewStream()
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, st.Close()) }()
-		streams = append(streams, st)
-	}
+	streams := devices(t, n)
 	info, err := hccl.NewRootInfo(streams[0])
 	require.NoError(t, err)
 	var wg sync.WaitGroup

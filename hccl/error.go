@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
@@ -24,7 +25,9 @@ var (
 var codeGroups = map[int32]error{
 	abi.HCCL_E_PARA: ErrArgument, abi.HCCL_E_PTR: ErrArgument, abi.HCCL_E_NOT_SUPPORT: ErrUnsupported,
 	abi.HCCL_E_TIMEOUT: ErrJoin, abi.HCCL_E_AGAIN: ErrBusy, abi.HCCL_E_REMOTE: ErrRemote,
-	abi.HCCL_E_SUSPENDING: ErrSuspended, abi.HCCL_E_UNAVAIL: ErrJoin,
+	abi.HCCL_E_SUSPENDING: ErrSuspended, abi.HCCL_E_UNAVAIL: ErrJoin, abi.HCCL_E_TCP_CONNECT: ErrJoin,
+	abi.HCCL_E_ROCE_CONNECT: ErrJoin, abi.HCCL_E_NETWORK: ErrJoin, abi.HCCL_E_TCP_TRANSFER: ErrRemote,
+	abi.HCCL_E_ROCE_TRANSFER: ErrRemote, abi.HCCL_E_MEMORY: acl.ErrOutOfMemory,
 }
 
 // Error is a failed or refused call of a communicator.
@@ -47,7 +50,11 @@ func (e *Error) Unwrap() error { return e.Err }
 func failed(op string, rank, size int, err error, tensors ...string) error {
 	e := &Error{Op: op, Rank: rank, Size: size, Tensors: tensors, Err: err}
 	var c *cshim.Error
-	if errors.As(err, &c) {
+	var missing *cshim.SymbolError
+	switch {
+	case errors.As(err, &missing):
+		e.Err = fmt.Errorf("%w: %w", ErrUnsupported, err)
+	case errors.As(err, &c):
 		e.Code = c.Code
 		if group := codeGroups[c.Code]; group != nil {
 			e.Err = fmt.Errorf("%w: %w", group, err)

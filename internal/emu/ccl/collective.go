@@ -413,6 +413,9 @@ func (l *Library) point(t *rt.Thread, call, buffer, rank string, a []uint64, mak
 		return refuse(notSupported, "EI0003: %s: rank %d cannot be its own peer; use HcclBatchSendRecv", call, c.rank)
 	}
 	p := make(transfer{int(peer), e.at(buf, 0, count)})
+	if l.grouped(t, c, a[5], p) {
+		return nil
+	}
 	return c.launch(t, a[5], plan{header{Call: pointCall}, []phase{p}})
 }
 

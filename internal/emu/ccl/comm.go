@@ -11,7 +11,6 @@ import (
 // comm is one rank's end of a communicator.
 type comm struct {
 	library *Library
-	handle  uint64
 	name    string
 	device  int
 	rank    int
@@ -30,31 +29,32 @@ type comm struct {
 	failure *rt.Fault
 }
 
-func (l *Library) newComm(name string, device, rank, size int, f *fabric) (*comm, error) {
+// newComm takes a name, which occurs once per device, and a place among the ranks of this
+// process that share an id. Until it is published nobody can use it; close gives all back.
+func (l *Library) newComm(id, name string, device, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
 		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", name, err)
 	}
 	c := &comm{
-		library: l, name: name, device: device, rank: rank, size: size, fabric: f, keep: keep,
+		library: l, name: name, device: device, rank: rank, size: size, keep: keep,
 		links: make([]link, size), turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := place{device, name}
+	if l.names[key] != nil {
+		release(keep)
+		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName", device, name)
+	}
+	l.names[key] = c
+	c.fabric = l.join(id)
 	return c, nil
 }
 
-// register gives the communicator its handle; a name occurs once per device.
-func (l *Library) register(c *comm) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := place{c.device, c.name}
-	if l.names[key] != nil {
-		return refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName", c.device, c.name)
-	}
-	l.names[key] = c
-	c.handle = l.rt.Handles.New(rt.CommKind, c)
-	return nil
-}
+// publish gives the communicator its handle.
+func (c *comm) publish() uint64 { return c.library.rt.Handles.New(rt.CommKind, c) }
 
 // fail ends the communicator; the first failure counts.
 func (c *comm) fail(f *rt.Fault) {
@@ -75,16 +75,14 @@ func (c *comm) reason() error {
 	return c.failure
 }
 
-// close ends this rank's links and gives its memory back.
+// close ends this rank's links and gives its name, place and memory back.
 func (c *comm) close() {
 	for _, peer := range c.links {
 		if peer != nil {
 			peer.close()
 		}
 	}
-	if c.fabric != nil {
-		c.library.leave(c.fabric, c.rank)
-	}
+	c.library.leave(c)
 	release(c.keep)
 	c.keep = nil
 }
@@ -92,24 +90,25 @@ func (c *comm) close() {
 // fabric connects the ranks of a communicator that are in this process.
 type fabric struct {
 	id     string
+	users  int               // communicators that joined and did not leave
 	queues map[[2]int]*queue // by sender and receiver
 	comms  map[int]*comm
 }
 
-// join takes a rank's place in the fabric with an id, which the first one makes.
+// join is the fabric with an id, which the first one makes; l.mu is held.
 func (l *Library) join(id string) *fabric {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	f := l.fabrics[id]
 	if f == nil {
 		f = &fabric{id: id, queues: make(map[[2]int]*queue), comms: make(map[int]*comm)}
 		l.fabrics[id] = f
 	}
+	f.users++
 	return f
 }
 
-// enter registers a communicator under its rank and links it to the peers in this process.
-func (l *Library) enter(f *fabric, c *comm, here func(rank int) bool) error {
+// enter makes a communicator the one of its rank and links it to the peers in this process.
+func (c *comm) enter(here func(rank int) bool) error {
+	l, f := c.library, c.fabric
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f.comms[c.rank] != nil {
@@ -137,12 +136,16 @@ func (l *Library) enter(f *fabric, c *comm, here func(rank int) bool) error {
 	return nil
 }
 
-// leave gives up a rank's place; the last one ends the fabric.
-func (l *Library) leave(f *fabric, rank int) {
+// leave gives up a communicator's name and place; the last one ends the fabric.
+func (l *Library) leave(c *comm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(f.comms, rank)
-	if len(f.comms) == 0 && l.fabrics[f.id] == f {
+	delete(l.names, place{c.device, c.name})
+	f := c.fabric
+	if f.comms[c.rank] == c {
+		delete(f.comms, c.rank)
+	}
+	if f.users--; f.users == 0 {
 		delete(l.fabrics, f.id)
 	}
 }

@@ -45,18 +45,22 @@ func (l *Library) initDevices(a []uint64) error {
 		}
 	}
 	id := random(16)
-	f := l.join(id)
+	comms := make([]*comm, 0, n)
 	for i, d := range devices {
-		c, err := l.newComm(id, int(d), i, n, f)
+		c, err := l.newComm(id, id, int(d), i, n)
 		if err == nil {
-			if err = l.enter(f, c, all); err == nil {
-				err = l.register(c)
-			}
+			comms = append(comms, c)
+			err = c.enter(all)
 		}
 		if err != nil {
+			for _, made := range comms {
+				made.close()
+			}
 			return refuse(internal, "%s: device %d: %v", call, d, err)
 		}
-		rt.Write(a[2]+8*uint64(i), c.handle)
+	}
+	for i, c := range comms {
+		rt.Write(a[2]+8*uint64(i), c.publish())
 	}
 	return nil
 }
@@ -112,6 +116,6 @@ func (l *Library) createSubComm(parent uint64, n uint32, ids, id uint64, rank ui
 	if err != nil {
 		return err
 	}
-	rt.Write(out, sub.handle)
+	rt.Write(out, sub.publish())
 	return nil
 }

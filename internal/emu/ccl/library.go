@@ -22,6 +22,7 @@ type Library struct {
 	names         map[place]*comm
 	fabrics       map[string]*fabric
 	roots         map[string]*root
+	groups        map[*rt.Thread]*group
 	deterministic int32
 
 	strings [len(texts)]func() uint64
@@ -84,7 +85,7 @@ func New(r *rt.Runtime) *Library {
 func NewWithTimeouts(r *rt.Runtime, t Timeouts) *Library {
 	l := &Library{
 		rt: r, timeouts: t, unique: random(16),
-		names: make(map[place]*comm), fabrics: make(map[string]*fabric), roots: make(map[string]*root),
+		names: make(map[place]*comm), fabrics: make(map[string]*fabric), roots: make(map[string]*root), groups: make(map[*rt.Thread]*group),
 	}
 	for i, s := range texts {
 		l.strings[i] = sync.OnceValue(func() uint64 { return rt.NewCString(s) })
@@ -116,6 +117,8 @@ func (l *Library) Functions() map[string]rt.Func {
 		"HcclGetCommAsyncError":       l.asyncError,
 		"HcclCommSuspend":             l.suspend,
 		"HcclCommResume":              l.resume,
+		"HcclGroupStart":              l.groupStart,
+		"HcclGroupEnd":                l.groupEnd,
 		"HcclSetConfig":               l.setConfig,
 		"HcclGetConfig":               l.getConfig,
 		"HcclGetErrorString":          l.errorString,
@@ -191,9 +194,6 @@ func (l *Library) destroy(t *rt.Thread, a []uint64) uint64 {
 	if l.rt.Handles.Delete(a[0]) == nil {
 		return answer(t, refuse(badParameter, "EI0003: HcclCommDestroy: %v is being destroyed already", c))
 	}
-	l.mu.Lock()
-	delete(l.names, place{c.device, c.name})
-	l.mu.Unlock()
 	c.close()
 	return 0
 }

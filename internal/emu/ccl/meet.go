@@ -222,19 +222,15 @@ func (l *Library) meet(t *rt.Thread, call string, size uint32, info uint64, rank
 		name = id
 	}
 	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: time.Now().Add(l.timeouts.Connect)}
-	f := l.join(id)
-	c, err := l.newComm(name, device, int(rank), int(size), f)
+	c, err := l.newComm(id, name, device, int(rank), int(size))
 	if err != nil {
 		return err
 	}
-	if err = g.link(c); err == nil {
-		err = l.register(c)
-	}
-	if err != nil {
+	if err = g.link(c); err != nil {
 		c.close()
 		return err
 	}
-	rt.Write(out, c.handle)
+	rt.Write(out, c.publish())
 	return nil
 }
 
@@ -258,7 +254,7 @@ func (g *gathering) link(c *comm) error {
 		return err
 	}
 	here := func(r int) bool { return peers[r].Process == g.l.unique }
-	if err := g.l.enter(c.fabric, c, here); err != nil {
+	if err := c.enter(here); err != nil {
 		return err
 	}
 	if err := g.dial(c, peers, here); err != nil {
@@ -355,8 +351,7 @@ func (g *gathering) accept(c *comm, listener net.Listener, peers []hello, here f
 
 // derive makes a communicator of some members of this one, over the same connections.
 func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error) {
-	l := c.library
-	sub, err := l.newComm(name, c.device, rank, len(members), l.join(id))
+	sub, err := c.library.newComm(id, name, c.device, rank, len(members))
 	if err != nil {
 		return nil, err
 	}
@@ -365,8 +360,8 @@ func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error
 		_, ok := c.links[members[r]].(*pipe)
 		return ok
 	}
-	if err := l.enter(sub.fabric, sub, here); err != nil {
-		release(sub.keep)
+	if err := sub.enter(here); err != nil {
+		sub.close()
 		return nil, err
 	}
 	number := fnv.New64a()
@@ -375,10 +370,6 @@ func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error
 		if ch, ok := c.links[m].(*channel); ok {
 			sub.links[r] = ch.w.connect(sub, number.Sum64(), r)
 		}
-	}
-	if err := l.register(sub); err != nil {
-		sub.close()
-		return nil, err
 	}
 	return sub, nil
 }

@@ -1,0 +1,162 @@
+package hccl_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/hccl"
+)
+
+// devices opens a stream on each of n devices.
+func devices(t *testing.T, n int) []*acl.Stream {
+	rt, err := acl.Open(acl.Config{})
+	if errors.Is(err, acl.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
+	if devices, err := rt.DeviceCount(); err != nil || devices < n {
+		t.Skipf("%d devices are needed, there are %d (%v)", n, devices, err)
+	}
+	var streams []*acl.Stream
+	for i := range n {
+		dev, err := rt.Device(i)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, dev.Close()) })
+		st, err := dev.NewStream()
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, st.Close()) })
+		streams = append(streams, st)
+	}
+	return streams
+}
+
+// A communicator made with a configuration has its name; parts of it are communicators of
+// their own, in the order given.
+func TestConfigAndParts(t *testing.T) {
+	streams := devices(t, 4)
+	info, err := hccl.NewRootInfo(streams[0])
+	require.NoError(t, err)
+	level := 4
+	config := hccl.Config{Name: "trainers", Tag: "test", BufferMiB: 2, Determinism: hccl.Deterministic, TrafficClass: &level, ServiceLevel: &level}
+	var wg sync.WaitGroup
+	for i, st := range streams {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			c, err := hccl.JoinConfig(ctx, st, info, i, len(streams), config)
+			if !assert.NoError(t, err) {
+				return
+			}
+			name, err := c.Name()
+			assert.NoError(t, err)
+			assert.Equal(t, "trainers", name)
+			assert.Equal(t, []int{i, 4}, []int{c.Rank(), c.Size()})
+			ranks := [][]int{{2, 0}, {1, 3}}[i%2]
+			part, err := c.Sub(ranks, hccl.Config{})
+			if assert.NoError(t, err) {
+				m := &member{t: t, st: st, Comm: part}
+				assert.Equal(t, i, ranks[part.Rank()])
+				out := m.tensor(0, 0)
+				assert.NoError(t, part.AllGather(st, m.tensor(int32(i)), out))
+				m.equal(out, int32(ranks[0]), int32(ranks[1]))
+				_, err = part.Sub([]int{part.Rank()}, hccl.Config{})
+				assert.ErrorIs(t, err, hccl.ErrArgument, "a part of a part")
+				for _, x := range m.made {
+					assert.NoError(t, x.Close())
+				}
+				_, err = c.Sub(ranks, hccl.Config{})
+				assert.ErrorIs(t, err, hccl.ErrArgument, "the same name again")
+				assert.NoError(t, part.Close())
+			}
+			for _, bad := range [][]int{nil, {i, i}, {i, 4}, {(i + 1) % 4}, {i, -1}} {
+				_, err = c.Sub(bad, hccl.Config{})
+				assert.ErrorIs(t, err, hccl.ErrArgument, "%v", bad)
+			}
+			assert.NoError(t, c.Close())
+			_, err = c.Name()
+			assert.ErrorIs(t, err, hccl.ErrClosed)
+		})
+	}
+	wg.Wait()
+}
+
+// JoinAll, groups of messages and suspension.
+func TestJoinAll(t *testing.T) {
+	streams := devices(t, 2)
+	comms, err := hccl.JoinAll(streams...)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i, c := range comms {
+		wg.Go(func() {
+			m := &member{t: t, st: streams[i], Comm: c}
+			in, out := m.tensor(0), m.tensor(int32(i))
+			// Both send first, which waits for ever outside a group.
+			err := hccl.Together(m.st, func() error {
+				return errors.Join(c.Send(m.st, out, 1-i), c.Recv(m.st, in, 1-i))
+			})
+			if assert.NoError(t, err) {
+				m.equal(in, int32(1-i))
+			}
+			assert.NoError(t, c.Suspend())
+			assert.ErrorIs(t, c.Barrier(m.st), hccl.ErrSuspended)
+			assert.NoError(t, c.Resume())
+			assert.NoError(t, c.Barrier(m.st))
+			assert.NoError(t, m.st.Synchronize(context.Background()))
+			for _, x := range m.made {
+				assert.NoError(t, x.Close())
+			}
+			assert.NoError(t, c.Close())
+		})
+	}
+	wg.Wait()
+	_, err = hccl.JoinAll()
+	assert.ErrorIs(t, err, hccl.ErrArgument)
+	_, err = hccl.JoinAll(streams[0], streams[0])
+	assert.ErrorIs(t, err, hccl.ErrArgument)
+}
+
+// What Join cannot take is refused before it waits, and its context ends the wait.
+func TestJoinEnds(t *testing.T) {
+	streams := devices(t, 2)
+	st := streams[0]
+	info, err := hccl.NewRootInfo(st)
+	require.NoError(t, err)
+	ctx := context.Background()
+	odd, high := 3, 8
+	for name, c := range map[string]hccl.Config{
+		"name": {Name: strings.Repeat("n", 128)}, "NUL": {Tag: "a\x00b"}, "buffer": {BufferMiB: -1}, "determinism": {Determinism: 4},
+		"expansion": {Expansion: 9}, "traffic": {TrafficClass: &odd}, "level": {ServiceLevel: &high},
+	} {
+		_, err := hccl.JoinConfig(ctx, st, info, 0, 1, c)
+		assert.ErrorIs(t, err, hccl.ErrArgument, name)
+	}
+	_, err = hccl.Join(st, nil, 0, 1)
+	assert.ErrorIs(t, err, hccl.ErrArgument)
+	_, err = hccl.Join(st, info, 1, 1)
+	assert.ErrorIs(t, err, hccl.ErrArgument)
+	_, err = hccl.Join(st, new(hccl.RootInfo), 0, 1)
+	assert.ErrorIs(t, err, hccl.ErrArgument, "no root info")
+	_, err = hccl.JoinTable(st, "", 0)
+	assert.ErrorIs(t, err, hccl.ErrArgument)
+
+	gone, cancel := context.WithCancel(ctx)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = hccl.JoinConfig(gone, st, info, 0, 2, hccl.Config{})
+	assert.ErrorIs(t, err, hccl.ErrJoin)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = hccl.JoinConfig(gone, st, info, 0, 2, hccl.Config{})
+	assert.ErrorIs(t, err, context.Canceled)
+	// HCCL still waits for rank 1, which comes; what rank 0 then has is destroyed.
+	c, err := hccl.Join(streams[1], info, 1, 2)
+	require.NoError(t, err)
+	assert.NoError(t, c.Close())
+}
