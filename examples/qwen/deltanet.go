@@ -81,6 +81,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 
 	s.conv = ops.CausalConvArgs{X: rows(in.qkv), Weight: d.taps(d.conv.Value), SiLU: true}
 	s.conv.Out = p.like(s.conv.X)
+	m.resume(&s.conv, &s.rule)
 	run(p, p.reg.CausalConv, &s.conv)
 
 	s.gate = ops.DeltaGateArgs{
@@ -89,10 +90,8 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	}
 	run(p, p.reg.DeltaGate, &s.gate)
 
-	s.rule = ops.GatedDeltaArgs{
-		Decay: s.gate.Decay, Beta: s.gate.Beta, Scale: 1 / math.Sqrt(float64(d.keyDim)), Normalize: true,
-		Out: p.tensor(p.dt, b, n, d.heads, d.dim),
-	}
+	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
+	s.rule.Out = p.tensor(p.dt, b, n, d.heads, d.dim)
 	s.rule.Query, s.rule.Key, s.rule.Value = d.parts(s.conv.Out)
 	run(p, p.reg.GatedDelta, &s.rule)
 

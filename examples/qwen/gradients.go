@@ -33,7 +33,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 		}
 		p.store.open(p, i+1)
 		var ls layerState
-		x, ls = l.forward(p, x, in)
+		x, ls = l.forward(p, x, in.layer(i))
 		p.store.close(p, i+1)
 		s.layers = append(s.layers, ls)
 		if e, ok := ls.fed.(interface{ routing() routed }); ok {
@@ -45,7 +45,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 		return s
 	}
 	p.store.open(p, m.headUnit())
-	x, s.final = m.finalNorm.forward(p, x)
+	x, s.final = m.finalNorm.forward(p, in.newest(p, x))
 	s.normed = p.enter(x)
 	s.out = m.head.forward(p, s.normed)
 	p.store.close(p, m.headUnit())
@@ -147,15 +147,5 @@ func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := m.forward(p, in, nil)
-	if p.err != nil {
-		return nil, p.err
-	}
-	out := p.tensor(aclnn.Float32, s.out.Shape()...)
-	launch(p, aclnn.Cast, aclnn.CastParams{Self: s.out, Dtype: aclnn.Float32, Out: out})
-	if p.err != nil {
-		return nil, p.err
-	}
-	logits = make([]float32, out.Len())
-	return logits, aclnn.CopyFromDevice(ctx, m.st, logits, out)
+	return p.read(m.forward(p, in, nil).out)
 }

@@ -17,6 +17,20 @@ type inputs struct {
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
 	rope          rotation
 	scale         float64
+
+	from  int64  // tokens of each sequence that came before, and are in the cache
+	cache *Cache // nil in training
+	past  *past  // of the layer at hand
+}
+
+// layer is what one layer sees.
+func (in *inputs) layer(i int) *inputs {
+	if in.cache == nil {
+		return in
+	}
+	own := *in
+	own.past = in.cache.layers[i]
+	return &own
 }
 
 func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
@@ -45,14 +59,10 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 			in.labelled++
 		}
 	}
-	in.ids, in.labels = p.tensor(aclnn.Int32, int64(len(ids))), p.tensor(aclnn.Int32, int64(len(ids)))
-	if p.err != nil {
-		return nil, p.err
-	}
-	if err := aclnn.CopyToDevice(p.ctx, p.st, in.ids, ids); err != nil {
+	if in.ids, err = p.tokens(ids); err != nil {
 		return nil, err
 	}
-	if err := aclnn.CopyToDevice(p.ctx, p.st, in.labels, labels); err != nil {
+	if in.labels, err = p.tokens(labels); err != nil {
 		return nil, err
 	}
 	if b.Lengths != nil && m.Config.family().hybrid { // attention has its mask
@@ -60,7 +70,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 			return nil, err
 		}
 	}
-	table, err := m.rope.get(p.ctx, m.st, m.Config, m.dt, int64(b.Length))
+	table, err := m.rope.get(p.ctx, m.st, m.Config, m.dt, 0, int64(b.Length))
 	if err != nil {
 		return nil, err
 	}

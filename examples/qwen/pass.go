@@ -112,6 +112,26 @@ func (p *pass) copy(dst, src *aclnn.Tensor) {
 	launch(p, aclnn.InplaceCopy, aclnn.InplaceCopyParams{SelfRef: dst, Src: src})
 }
 
+// tokens brings token ids to the device.
+func (p *pass) tokens(ids []int32) (*aclnn.Tensor, error) {
+	t := p.tensor(aclnn.Int32, int64(len(ids)))
+	if p.err != nil {
+		return nil, p.err
+	}
+	return t, aclnn.CopyToDevice(p.ctx, p.st, t, ids)
+}
+
+// read waits for a result and converts it to float32.
+func (p *pass) read(t *aclnn.Tensor) ([]float32, error) {
+	wide := p.tensor(aclnn.Float32, t.Shape()...)
+	launch(p, aclnn.Cast, aclnn.CastParams{Self: t, Dtype: aclnn.Float32, Out: wide})
+	if p.err != nil {
+		return nil, p.err
+	}
+	values := make([]float32, wide.Len())
+	return values, aclnn.CopyFromDevice(p.ctx, p.st, values, wide)
+}
+
 // close frees the activations, in stream order.
 func (p *pass) close() error {
 	var err error

@@ -16,14 +16,15 @@ type ropeTable struct {
 	cos, sin *aclnn.Tensor
 }
 
-// get returns the tables of the first length positions.
-func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) (rotation, error) {
-	if length > r.length {
-		if err := r.make(ctx, st, c, dt, length); err != nil {
+// get returns the tables of length positions from one on.
+func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length int64) (rotation, error) {
+	if end := from + length; end > r.length {
+		// At least twice as long, so that a sequence that grows by tokens seldom makes one.
+		if err := r.make(ctx, st, c, dt, max(end, 2*r.length)); err != nil {
 			return rotation{}, err
 		}
 	}
-	return rotation{cos: r.cos.Narrow(1, 0, length), sin: r.sin.Narrow(1, 0, length)}, nil
+	return rotation{cos: r.cos.Narrow(1, from, length), sin: r.sin.Narrow(1, from, length)}, nil
 }
 
 func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, length int64) error {
