@@ -69,17 +69,17 @@ func (o *Optimizer) records() []record {
 	}
 }
 
-// rankFile is the file of this rank: of several, each writes its parts, and reads them again
-// when the model is spread in the same way.
-func (m *Model) rankFile(path string) string {
-	if n := size(m.par.World); n > 1 {
-		return fmt.Sprintf("%s.rank%dof%d", path, index(m.par.World), n)
+// File is the checkpoint file of this rank: of several, each writes its parts, and reads them
+// again when the model is spread in the same way.
+func (par *Parallel) File(path string) string {
+	if n := size(par.World); n > 1 {
+		return fmt.Sprintf("%s.rank%dof%d", path, index(par.World), n)
 	}
 	return path
 }
 
 // Save writes weights, optimiser state and config to one safetensors file, which appears
-// under its name only when it is complete; of several ranks each adds its number to the name.
+// under its name only when it is complete; of several ranks each writes Parallel.File.
 // Weights are the optimiser's float32 ones. The metadata holds the configuration, the step, and
 // what the caller adds.
 func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map[string]string) (err error) {
@@ -95,7 +95,7 @@ func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map
 			infos = append(infos, safetensors.Info{Name: r.prefix + p.Name, DType: aclnn.Float32, Shape: ints(p.local())})
 		}
 	}
-	w, err := safetensors.Create(m.rankFile(path), infos, all)
+	w, err := safetensors.Create(m.par.File(path), infos, all)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func SavedConfig(path string) (Config, map[string]string, error) {
 // Resume reads what Save wrote into a model and an optimiser of the same configuration, spread
 // over ranks in the same way.
 func Resume(ctx context.Context, path string, m *Model, o *Optimizer) error {
-	f, err := safetensors.Open(m.rankFile(path))
+	f, err := safetensors.Open(m.par.File(path))
 	if err != nil {
 		return err
 	}

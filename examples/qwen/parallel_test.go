@@ -6,6 +6,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -49,49 +54,94 @@ func (s spread) String() string {
 	return name
 }
 
+// spreads are the runs to try on a new node too, and small ones.
+var spreads = []spread{
+	{model: "qwen3", ranks: 8, layout: hccl.Layout{TP: 2, PP: 2}, micros: 2},
+	{model: "qwen3", ranks: 8},
+	{model: "qwen3", ranks: 8, shard: true},
+	{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{EP: 4}},
+	{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{TP: 2, CP: 2, EP: 2}, sequence: true},
+
+	{model: "qwen3", ranks: 8, layout: hccl.Layout{TP: 2, PP: 2}, sequence: true},
+	{model: "qwen3", ranks: 2, layout: hccl.Layout{TP: 2}},
+	{model: "qwen3", ranks: 1, micros: 4},
+	{model: "qwen3", ranks: 1, shard: true, micros: 2},
+	{model: "qwen3", ranks: 3},
+	{model: "qwen3", ranks: 4, layout: hccl.Layout{CP: 2}},
+	{model: "qwen3", ranks: 4, layout: hccl.Layout{CP: 2, TP: 2}, sequence: true, shard: true},
+	{model: "qwen3_padded", ranks: 4, layout: hccl.Layout{CP: 2}},
+	{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{EP: 4}, shard: true},
+	{model: "qwen3_moe", ranks: 4, layout: hccl.Layout{PP: 2, EP: 2}, micros: 2},
+	{model: "qwen3_next", ranks: 4, layout: hccl.Layout{PP: 2, EP: 2}},
+	{model: "qwen3_next", ranks: 2, shard: true},
+	{model: "qwen3_5", ranks: 4, shard: true},
+}
+
 // TestParallelTraining: however a model is spread over ranks, it trains as PyTorch trains it
-// on one.
+// on one. The ranks are goroutines.
 func TestParallelTraining(t *testing.T) {
-	for _, s := range []spread{
-		{model: "qwen3", ranks: 8},
-		{model: "qwen3", ranks: 8, shard: true},
-		{model: "qwen3", ranks: 8, layout: hccl.Layout{TP: 2, PP: 2}, micros: 2},
-		{model: "qwen3", ranks: 8, layout: hccl.Layout{TP: 2, PP: 2}, sequence: true},
-		{model: "qwen3", ranks: 2, layout: hccl.Layout{TP: 2}},
-		{model: "qwen3", ranks: 1, micros: 4},
-		{model: "qwen3", ranks: 1, shard: true, micros: 2},
-		{model: "qwen3", ranks: 3, layout: hccl.Layout{}},
-		{model: "qwen3", ranks: 4, layout: hccl.Layout{CP: 2}},
-		{model: "qwen3", ranks: 4, layout: hccl.Layout{CP: 2, TP: 2}, sequence: true, shard: true},
-		{model: "qwen3_padded", ranks: 4, layout: hccl.Layout{CP: 2}},
-		{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{EP: 4}},
-		{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{EP: 4}, shard: true},
-		{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{TP: 2, CP: 2, EP: 2}, sequence: true},
-		{model: "qwen3_moe", ranks: 4, layout: hccl.Layout{PP: 2, EP: 2}, micros: 2},
-		{model: "qwen3_next", ranks: 4, layout: hccl.Layout{PP: 2, EP: 2}},
-		{model: "qwen3_next", ranks: 2, shard: true},
-		{model: "qwen3_5", ranks: 4, shard: true},
-	} {
+	for _, s := range spreads {
 		t.Run(s.String(), func(t *testing.T) {
 			run := golden.Model(t, s.model)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			groups, err := hccl.LocalGroups(ctx, s.ranks, hccl.GroupConfig{})
+			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+				return trainGolden(ctx, t, run, s, st, reg, ranks)
+			})
+		})
+	}
+}
+
+// envSpread is set in the processes that TestParallelProcesses starts: which of spreads to run.
+const envSpread = "QWEN_TEST_SPREAD"
+
+// TestParallelProcesses: the same with a process for each rank.
+func TestParallelProcesses(t *testing.T) {
+	if number := os.Getenv(envSpread); number != "" {
+		i, err := strconv.Atoi(number)
+		require.NoError(t, err)
+		trainProcess(t, spreads[i])
+		return
+	}
+	if testing.Short() {
+		t.Skip("40 processes")
+	}
+	for i, s := range spreads[:5] {
+		t.Run(s.String(), func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
-			rt, err := acl.Open(acl.Config{})
-			require.NoError(t, err)
+			address := ln.Addr().(*net.TCPAddr)
+			require.NoError(t, ln.Close())
 			var wg sync.WaitGroup
-			for i, g := range groups {
+			for rank := range s.ranks {
 				wg.Go(func() {
-					defer func() { assert.NoError(t, g.Close()) }()
-					assert.NoError(t, trainRank(ctx, t, run, s, rt, g, i))
+					c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestParallelProcesses$")
+					c.Env = append(os.Environ(), envSpread+"="+strconv.Itoa(i), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", address.Port),
+						fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), fmt.Sprint("LOCAL_WORLD_SIZE=", s.ranks))
+					out, err := c.CombinedOutput()
+					assert.NoError(t, err, "rank %d: %s", rank, out)
 				})
 			}
 			wg.Wait()
-			require.NoError(t, rt.Close())
-			require.Empty(t, acl.Live())
 		})
 	}
+}
+
+// trainProcess is this process's rank.
+func trainProcess(t *testing.T, s spread) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	world, err := hccl.DetectWorld()
+	require.NoError(t, err)
+	g, err := hccl.Rendezvous(ctx, world, hccl.GroupConfig{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	rt, err := acl.Open(acl.Config{})
+	require.NoError(t, err)
+	run := golden.Model(t, s.model)
+	require.NoError(t, onRank(ctx, rt, g, world.Device, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+		return trainGolden(ctx, t, run, s, st, reg, ranks)
+	}))
+	require.NoError(t, rt.Close())
+	require.Empty(t, acl.Live())
 }
 
 // repeats is how often a batch holds each row of the run, with other labels each time, so that
@@ -126,8 +176,31 @@ func repeated(b qwen.Batch, n int) qwen.Batch {
 	return out
 }
 
-// trainRank is one rank of a run. Losses are those of all ranks, weights this rank's part.
-func trainRank(ctx context.Context, t *testing.T, run *golden.Training, s spread, rt *acl.Runtime, g *hccl.Group, device int) (err error) {
+// job is what a rank does with its device and its place among the others.
+type job func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error
+
+// onRanks runs f on ranks of this process, each with what a model needs.
+func onRanks(t *testing.T, n int, layout hccl.Layout, f job) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	groups, err := hccl.LocalGroups(ctx, n, hccl.GroupConfig{})
+	require.NoError(t, err)
+	rt, err := acl.Open(acl.Config{})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i, g := range groups {
+		wg.Go(func() {
+			defer func() { assert.NoError(t, g.Close()) }()
+			assert.NoError(t, onRank(ctx, rt, g, i, layout, f))
+		})
+	}
+	wg.Wait()
+	require.NoError(t, rt.Close())
+	require.Empty(t, acl.Live())
+}
+
+// onRank opens a device and joins the others.
+func onRank(ctx context.Context, rt *acl.Runtime, g *hccl.Group, device int, layout hccl.Layout, f job) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -143,11 +216,91 @@ func trainRank(ctx context.Context, t *testing.T, run *golden.Training, s spread
 		return err
 	}
 	defer closing(&err, reg)
-	ranks, err := qwen.Join(ctx, st, g, s.layout)
+	ranks, err := qwen.Join(ctx, st, g, layout)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, ranks)
+	return f(ctx, st, reg, ranks)
+}
+
+// TestParallelCheckpoints: ranks that stop and resume train as if they had not, whatever they
+// keep of the weights.
+func TestParallelCheckpoints(t *testing.T) {
+	run := golden.Model(t, "qwen3_moe")
+	for _, shard := range []bool{false, true} {
+		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
+			t.Run(fmt.Sprintf("sharded %t/%v", shard, dt), func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "model.safetensors")
+				var mu sync.Mutex
+				straight := map[string][]float32{} // by rank and weight
+				train := func(from, to int, check bool) {
+					onRanks(t, 4, hccl.Layout{EP: 2}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+						par := ranks.Parallel
+						par.Shard = shard
+						cfg, err := qwen.ParseConfig(run.Config.Raw)
+						if err != nil {
+							return err
+						}
+						m, err := qwen.NewParallel(st, reg, cfg, dt, par)
+						if err != nil {
+							return err
+						}
+						defer closing(&err, m)
+						opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+						if err != nil {
+							return err
+						}
+						defer closing(&err, opt)
+						if from == 0 {
+							err = m.Init(ctx, 7)
+						} else {
+							err = qwen.Resume(ctx, file, m, opt)
+						}
+						if err != nil {
+							return err
+						}
+						for step := from; step < to; step++ {
+							b := repeated(batch(run, step), 2)
+							if _, err := m.Gradients(ctx, b.Rows(ranks.Index, 1)); err != nil {
+								return err
+							}
+							if _, err := opt.Step(ctx); err != nil {
+								return err
+							}
+						}
+						if from == 0 && to < len(run.Losses) {
+							return qwen.Save(ctx, file, m, opt, nil)
+						}
+						for _, p := range m.Parameters() {
+							values, err := m.Get(ctx, p)
+							if err != nil {
+								return err
+							}
+							key := fmt.Sprint(ranks.Index, p.Name)
+							mu.Lock()
+							if check {
+								assert.Equal(t, straight[key], values, p.Name)
+							} else {
+								straight[key] = values
+							}
+							mu.Unlock()
+						}
+						return nil
+					})
+				}
+				train(0, len(run.Losses), false)
+				train(0, 2, false)
+				train(2, len(run.Losses), true)
+				require.NotEmpty(t, straight)
+			})
+		}
+	}
+}
+
+// trainGolden trains as a rank of a run. Losses are those of all ranks, weights this rank's
+// parts.
+func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
 	cfg, err := qwen.ParseConfig(run.Config.Raw)
@@ -213,4 +366,48 @@ func closing(err *error, c interface{ Close() error }) {
 	if e := c.Close(); *err == nil {
 		*err = e
 	}
+}
+
+// faraway is a communicator of some ranks that nobody talks over.
+type faraway struct {
+	*hccl.Comm
+	size int
+}
+
+func (f faraway) Rank() int { return 0 }
+func (f faraway) Size() int { return f.size }
+
+// TestParallelRefusals: what a model cannot be divided by is refused before anything is made.
+func TestParallelRefusals(t *testing.T) {
+	st, reg := setUp(t)
+	on := func(n int) faraway { return faraway{size: n} }
+	for want, c := range map[string]struct {
+		model string
+		par   qwen.Parallel
+	}{
+		"num_key_value_heads 2 is no multiple of the 4": {"qwen3", qwen.Parallel{Tensor: on(4)}},
+		"3 stages for 2 layers":                         {"qwen3", qwen.Parallel{Pipeline: on(3)}},
+		"use one of the two":                            {"qwen3", qwen.Parallel{Pipeline: on(2), Shard: true}},
+		"2 ranks of experts, and qwen3 has none":        {"qwen3", qwen.Parallel{Experts: on(2)}},
+		"is no multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
+		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
+		"no tensor parallelism":                         {"qwen3_5", qwen.Parallel{Tensor: on(2)}},
+		"context parallelism is refused":                {"qwen3_next", qwen.Parallel{Context: on(2)}},
+	} {
+		cfg, err := qwen.ParseConfig(golden.Model(t, c.model).Config.Raw)
+		require.NoError(t, err)
+		_, err = qwen.NewParallel(st, reg, cfg, aclnn.Float32, c.par)
+		require.ErrorContains(t, err, want)
+	}
+	cfg, err := qwen.ParseConfig(golden.Model(t, "qwen3").Config.Raw)
+	require.NoError(t, err)
+	cfg.TieWordEmbeddings = true
+	_, err = qwen.NewParallel(st, reg, cfg, aclnn.Float32, qwen.Parallel{Pipeline: on(2)})
+	require.ErrorContains(t, err, "tie_word_embeddings")
+
+	m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, qwen.Parallel{MicroBatches: 2})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	_, err = m.Gradients(t.Context(), qwen.Batch{Size: 1, Length: 1, Inputs: []int32{1}, Labels: []int32{1}})
+	require.ErrorContains(t, err, "1 rows are no multiple of 2 micro-batches")
 }

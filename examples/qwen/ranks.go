@@ -12,10 +12,11 @@ import (
 // Ranks is a rank's place among those that train a model, with its communicators.
 type Ranks struct {
 	Parallel
-	// Data is the rank's number among those that have other rows of a batch, of Parts.
+	// Index is the rank's number among the Parts that have other rows of a batch.
 	Index, Parts int
 
-	dense, experts *hccl.Members[*hccl.Comm]
+	mesh, expertMesh string
+	dense, experts   *hccl.Members[*hccl.Comm]
 }
 
 // Join makes the communicators of a layout. All ranks of the world call it at the same time.
@@ -30,7 +31,7 @@ func Join(ctx context.Context, st *acl.Stream, world *hccl.Group, layout hccl.La
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranks{dense: hccl.NewComms(dense, world, st), experts: hccl.NewComms(experts, world, st)}
+	r := &Ranks{mesh: dense.String(), expertMesh: experts.String(), dense: hccl.NewComms(dense, world, st), experts: hccl.NewComms(experts, world, st)}
 	if r.Index, err = dense.Index("dp"); err == nil {
 		r.Parts, err = dense.Size("dp")
 	}
@@ -65,6 +66,14 @@ func Join(ctx context.Context, st *acl.Stream, world *hccl.Group, layout hccl.La
 		r.Pipeline = stages
 	}
 	return r, nil
+}
+
+// String is the mesh, "tp2 cp1 dp4 pp1", with that of experts if it differs.
+func (r *Ranks) String() string {
+	if r.Experts == nil {
+		return r.mesh
+	}
+	return r.mesh + ", experts " + r.expertMesh
 }
 
 // Close ends the communicators; the streams that used them are done.

@@ -19,13 +19,19 @@ import (
 type trainer struct {
 	options   options
 	text      *corpus
+	ranks     *qwen.Ranks
 	model     *qwen.Model
 	optimizer *qwen.Optimizer
 	losses    []float64
 }
 
-func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, text *corpus) (*trainer, error) {
-	m, err := newModel(ctx, o, st, reg, text.vocab)
+func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (*trainer, error) {
+	if parts := ranks.Parts * o.micro; o.batch%parts != 0 {
+		return nil, fmt.Errorf("-batch %d is no multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
+	}
+	par := ranks.Parallel
+	par.Sequence, par.Shard, par.MicroBatches = o.sequence, o.shard, o.micro
+	m, err := newModel(ctx, o, st, reg, par, text.vocab)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +39,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	t := &trainer{options: o, text: text, model: m, optimizer: opt}
+	t := &trainer{options: o, text: text, ranks: ranks, model: m, optimizer: opt}
 	if o.resume != "" {
 		if err := qwen.Resume(ctx, o.resume, m, opt); err != nil {
 			return nil, errors.Join(err, t.Close())
@@ -54,14 +60,16 @@ func (o options) rate(step int) float64 {
 	return o.lr * (0.1 + 0.9*0.5*(1+math.Cos(math.Pi*math.Max(0, done))))
 }
 
-// step trains on one batch.
+// step trains on one batch, of which each rank takes its rows.
 func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	n := t.optimizer.Steps()
 	in, labels, err := t.text.batch(t.options.seed, n, t.options.batch, t.options.seq)
 	if err != nil {
 		return 0, 0, err
 	}
-	loss, err = t.model.Gradients(ctx, qwen.Batch{Size: t.options.batch, Length: t.options.seq, Inputs: in, Labels: labels})
+	batch := qwen.Batch{Size: t.options.batch, Length: t.options.seq, Inputs: in, Labels: labels, Targets: len(labels)}
+	rows := batch.Size / t.ranks.Parts
+	loss, err = t.model.Gradients(ctx, batch.Rows(t.ranks.Index*rows, rows))
 	if err != nil {
 		return 0, 0, fmt.Errorf("step %d: %w", n, err)
 	}

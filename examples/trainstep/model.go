@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/ops"
+)
+
+// dtypes are the values of -dtype.
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+
+// newModel makes the model of the options: a checkpoint's, a Hugging Face model, or a new
+// one of the given sizes for the text's vocabulary.
+func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
+	dt, ok := dtypes[o.dtype]
+	if !ok {
+		return nil, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
+	}
+	cfg := qwen.Config{
+		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
+		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
+		InitializerRange: 0.02, TieWordEmbeddings: o.layout.PP <= 1,
+		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
+		RouterLoss: true, RouterLossScale: 0.01,
+		// Delta nets have the heads of attention.
+		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
+		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
+	}
+	var err error
+	switch {
+	case o.resume != "":
+		cfg, _, err = qwen.SavedConfig(par.File(o.resume))
+	case o.folder():
+		cfg, err = qwen.ReadConfig(o.model + "/config.json")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if vocab > cfg.VocabSize {
+		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
+	}
+	cfg.GroupedNZ = o.groupedNZ
+	m, err := qwen.NewParallel(st, reg, cfg, dt, par)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.folder():
+		err = m.Load(ctx, o.model)
+	case o.resume == "":
+		err = m.Init(ctx, o.seed)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
