@@ -2,7 +2,6 @@ package ccl_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +24,7 @@ type node struct {
 }
 
 func newNode(tb testing.TB, limits ccl.Timeouts) *node {
-	r := rt.NewMachine(rt.Config{Devices: 8, Memory: 64 << 20, SoC: "Ascend910B1"})
+	r := rt.NewMachine(rt.Config{Devices: 8, Memory: 256 << 20, SoC: "Ascend910B1"})
 	n := &node{l: ccl.NewWithTimeouts(r, limits), f: r.Functions()}
 	for name, f := range n.l.Functions() {
 		n.f[name] = f
@@ -161,108 +160,6 @@ func words(n int, f func(i int) int32) []byte {
 		b = binary.LittleEndian.AppendUint32(b, uint32(f(i)))
 	}
 	return b
-}
-
-// Every collective moves and combines what its definition says, for every number of ranks,
-// count, and way to be connected.
-func TestCollectives(t *testing.T) {
-	for world, make := range worlds {
-		for _, n := range []int{1, 2, 3, 4, 8} {
-			if world == "processes" && n == 8 && testing.Short() {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s/%d", world, n), func(t *testing.T) {
-				all := make(t, n, patient)
-				for _, count := range []int{0, 1, 7, 4099, 16384} {
-					each(all, func(r *rank) { r.checkAll(n, count) })
-				}
-			})
-		}
-	}
-}
-
-// value is element i of rank r.
-func value(r, i int) int32 { return int32((r+1)*(i%1000+1) + i) }
-
-// total is the sum of element i over the ranks.
-func total(n, i int) (s int32) {
-	for r := range n {
-		s += value(r, i)
-	}
-	return s
-}
-
-func (r *rank) checkAll(n, count int) {
-	c, root := uint64(count), n-1
-	mine := words(count, func(i int) int32 { return value(r.id, i) })
-	blocks := words(n*count, func(i int) int32 { return value(r.id, i) })
-	// run makes buffers, calls, and compares what was received with want; in place when
-	// recv is nil.
-	run := func(name string, send, recv []byte, want []byte, call func(s, d uint64) int32) {
-		s := r.upload(send)
-		d := s
-		if recv != nil {
-			d = r.upload(recv)
-		}
-		require.Zero(r.tb, call(s, d), "%s: %s", name, r.text())
-		require.Zero(r.tb, r.sync(), "%s: %s", name, r.text())
-		if want != nil {
-			require.Equal(r.tb, want, r.download(d, len(want)), "%s rank %d of %d, count %d", name, r.id, n, count)
-		}
-		r.free(s)
-		if recv != nil {
-			r.free(d)
-		}
-	}
-	room := func(elements int) []byte { return make([]byte, 4*elements) }
-	sums := words(count, func(i int) int32 { return total(n, i) })
-	reduce := func(s, d uint64) int32 { return r.call("HcclAllReduce", s, d, c, int32Type, sum, r.comm, r.stream) }
-	run("AllReduce", mine, room(count), sums, reduce)
-	run("AllReduce in place", mine, nil, sums, reduce)
-	var want []byte
-	if r.id == root {
-		want = sums
-	}
-	run("Reduce", mine, room(count), want, func(s, d uint64) int32 {
-		return r.call("HcclReduce", s, d, c, int32Type, sum, uint64(root), r.comm, r.stream)
-	})
-	scattered := words(count, func(i int) int32 { return total(n, r.id*count+i) })
-	scatter := func(s, d uint64) int32 {
-		return r.call("HcclReduceScatter", s, d, c, int32Type, sum, r.comm, r.stream)
-	}
-	run("ReduceScatter", blocks, room(count), scattered, scatter)
-	run("ReduceScatter in place", blocks, nil, scattered, scatter)
-	run("Broadcast", mine, nil, words(count, func(i int) int32 { return value(root, i) }), func(s, _ uint64) int32 {
-		return r.call("HcclBroadcast", s, c, int32Type, uint64(root), r.comm, r.stream)
-	})
-	run("Scatter", blocks, room(count), words(count, func(i int) int32 { return value(root, r.id*count+i) }), func(s, d uint64) int32 {
-		return r.call("HcclScatter", s, d, c, int32Type, uint64(root), r.comm, r.stream)
-	})
-	gathered := words(n*count, func(i int) int32 { return value(i/max(count, 1), i%max(count, 1)) })
-	run("AllGather", mine, room(n*count), gathered, func(s, d uint64) int32 {
-		return r.call("HcclAllGather", s, d, c, int32Type, r.comm, r.stream)
-	})
-	run("AlltoAll", blocks, room(n*count), words(n*count, func(i int) int32 {
-		return value(i/max(count, 1), r.id*count+i%max(count, 1))
-	}), func(s, d uint64) int32 {
-		return r.call("HcclAlltoAll", s, c, int32Type, d, c, int32Type, r.comm, r.stream)
-	})
-	next, last := (r.id+1)%n, (r.id+n-1)%n
-	if n > 1 && count > 0 {
-		run("Send and Recv", mine, room(count), words(count, func(i int) int32 { return value(last, i) }), func(s, d uint64) int32 {
-			type item struct {
-				kind, _ int32
-				buf     uint64
-				count   uint64
-				dtype   int32
-				peer    uint32
-			}
-			items := []item{{1, 0, d, c, int32Type, uint32(last)}, {0, 0, s, c, int32Type, uint32(next)}}
-			return r.call("HcclBatchSendRecv", address(&items[0]), 2, r.comm, r.stream)
-		})
-	}
-	require.Zero(r.tb, r.call("HcclBarrier", r.comm, r.stream), r.text())
-	require.Zero(r.tb, r.sync())
 }
 
 // Ranks that disagree all get an error that says how, and the library makes a new

@@ -41,27 +41,29 @@ var opKernels = [...]kernel.Op{kernel.Add, kernel.Mul, kernel.Max, kernel.Min}
 // maxCount is the largest number of elements of one call.
 const maxCount = 1<<35 - 1
 
-func checkType(function string, t int32) (element, error) {
-	e, ok := elements[t]
-	if !ok {
-		return e, refuse(notSupported, "EI0003: %s: data type %d is unknown", function, t)
-	}
-	return e, nil
+// reduces are the calls whose operation counts.
+var reduces = map[string]bool{
+	"HcclAllReduce": true, "HcclReduce": true, "HcclReduceScatter": true, "HcclReduceScatterV": true,
 }
 
-// checkReduce refuses what Atlas A2 and A3 chips do not combine.
-func checkReduce(function string, t, op int32) error {
-	if op < 0 || int(op) >= len(opNames) {
-		return refuse(notSupported, "EI0003: %s: reduce operation %d is unknown", function, op)
+// checkElements refuses elements that the function does not take, and operations that it
+// does not combine them with. As CANN's own check it lets pass the types that only its
+// documentation refuses on some chips, such as sums of float64 on Atlas A2.
+func checkElements(function string, t, op int32) (element, error) {
+	e, known := elements[t]
+	switch {
+	case !known:
+		return e, refuse(notSupported, "EI0003: %s: data type %d is unknown", function, t)
+	case !reduces[function]:
+		return e, nil
+	case op < 0 || int(op) >= len(opNames):
+		return e, refuse(notSupported, "EI0003: %s: reduce operation %d is unknown", function, op)
+	case e.dtype == dtype.Undefined:
+		return e, refuse(notSupported, "EI0003: %s: %s elements can be moved but not reduced", function, e.name)
+	case op == abi.HCCL_REDUCE_PROD && (e.dtype == dtype.Int16 || e.dtype == dtype.BFloat16):
+		return e, refuse(notSupported, "EI0003: %s: the product of %s elements is not supported on this chip", function, e.name)
 	}
-	e := elements[t]
-	if e.dtype == dtype.Undefined {
-		return refuse(notSupported, "EI0003: %s: %s elements can be moved but not reduced", function, e.name)
-	}
-	if op == abi.HCCL_REDUCE_PROD && (e.dtype == dtype.Int16 || e.dtype == dtype.BFloat16) {
-		return refuse(notSupported, "EI0003: %s: the product of %s elements is not supported on this chip", function, e.name)
-	}
-	return nil
+	return e, nil
 }
 
 func checkCount(function string, n uint64) error {
