@@ -1,7 +1,7 @@
 package kernel
 
 // RMSNorm normalises over the trailing dimensions that gamma has: rstd = 1/√(mean(x²) + eps),
-// y = x · rstd · gamma. rstd has x's leading dimensions.
+// y = x · rstd · gamma. rstd has x's leading dimensions and may have no data.
 func RMSNorm(y, rstd, x, gamma View, eps float64) error {
 	c := newChain(x)
 	outer := len(x.Shape) - len(gamma.Shape)
@@ -14,7 +14,7 @@ func RMSNorm(y, rstd, x, gamma View, eps float64) error {
 	normed := c.temp(x.Shape)
 	c.mul(normed, x, kept(scale, len(x.Shape), axes))
 	c.mul(y, normed, gamma)
-	c.set(rstd, Identity, nil, Of(scale))
+	c.give(rstd, scale)
 	return c.end()
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 var norms = table{
-	"RmsNorm": rmsNorm, "RmsNormGrad": rmsNormGrad, "AddRmsNorm": addRMSNorm,
-	"LayerNorm": layerNorm, "LayerNormBackward": layerNormBackward,
+	"RmsNorm": rmsNorm, "RmsNormGrad": rmsNormGrad, "GemmaRmsNorm": gemmaRMSNorm,
+	"LayerNorm": layerNorm, "LayerNormBackward": layerNormBackward, "FastLayerNorm": layerNorm, "LayerNormWithImplMode": layerNorm,
 }
 
 // half, bfloat and float32 are what norms and activations of transformers take.
@@ -39,7 +39,13 @@ func statistics(c *Call, t, x *Tensor, outer int) {
 	c.Shape(t, want, "one number for each normalised row of "+x.name)
 }
 
-func rmsNorm(c *Call) (Run, error) {
+func rmsNorm(c *Call) (Run, error) { return rmsNormOf(c, 0) }
+
+// gemmaRMSNorm has the distance of the factors from one for gamma.
+func gemmaRMSNorm(c *Call) (Run, error) { return rmsNormOf(c, 1) }
+
+// rmsNormOf multiplies by base + gamma.
+func rmsNormOf(c *Call, base float64) (Run, error) {
 	x, gamma, y, rstd := c.Tensor("x"), c.Tensor("gamma"), c.Tensor("yOut"), c.Tensor("rstdOut")
 	eps := c.Float("epsilon")
 	c.DType(x, transformerTypes...)
@@ -55,7 +61,16 @@ func rmsNorm(c *Call) (Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), x.View(), gamma.View(), eps)
+		factor := gamma.View()
+		if base != 0 {
+			t, release := kernel.Temporary(gamma.Shape...)
+			defer release()
+			if err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(factor), kernel.Const(kernel.Real(base))}, kernel.Real(1)); err != nil {
+				return err
+			}
+			factor = t
+		}
+		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), x.View(), factor, eps)
 	}, nil
 }
 
@@ -86,31 +101,6 @@ func zero(t *Tensor) error {
 		return nil
 	}
 	return kernel.Zero(t.View())
-}
-
-// addRMSNorm normalises the sum of two tensors and gives the sum too.
-func addRMSNorm(c *Call) (Run, error) {
-	x1, x2, gamma := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("gamma")
-	y, rstd, sum := c.Tensor("yOut"), c.Tensor("rstdOut"), c.Tensor("xOut")
-	eps := c.Float("epsilon")
-	c.DType(x1, transformerTypes...)
-	c.Same(x1, x2, y, sum)
-	c.DType(gamma, dtype.Float32, x1.DType)
-	c.DType(rstd, dtype.Float32)
-	outer := gammaOf(c, x1, gamma)
-	statistics(c, rstd, x1, outer)
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	return func(*Exec) error {
-		if x1.Len() == 0 {
-			return nil
-		}
-		if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), []kernel.Input{kernel.Of(x1.View()), kernel.Of(x2.View())}, kernel.Real(1)); err != nil {
-			return err
-		}
-		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
-	}, nil
 }
 
 // normalized reads normalizedShape, which must be the trailing dimensions of x, and returns
@@ -147,6 +137,11 @@ func layerNorm(c *Call) (Run, error) {
 	weight, bias := c.Optional("weightOptional"), c.Optional("biasOptional")
 	mean, rstd := c.Optional("meanOutOptional"), c.Optional("rstdOutOptional")
 	eps := c.Float("eps")
+	if c.Has("implMode") {
+		if mode := c.Int("implMode"); mode < 0 || mode > 2 {
+			c.Invalid("implMode %d is unknown; use 0 (precise), 1 (fast) or 2 (half precision)", mode)
+		}
+	}
 	c.DType(x, transformerTypes...)
 	c.Same(x, out)
 	axis := normalized(c, x)

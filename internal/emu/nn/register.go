@@ -10,6 +10,8 @@ import (
 // implementations are the operators of every family. A family is a table in its file.
 var implementations = collect(
 	activations,
+	adaptiveNorms,
+	addedNorms,
 	attentionTable,
 	binaries,
 	causalConvolutions,
@@ -36,6 +38,7 @@ var implementations = collect(
 	optimizers,
 	orderings,
 	pointwiseLosses,
+	quantNorms,
 	quantisations,
 	randoms,
 	reading,

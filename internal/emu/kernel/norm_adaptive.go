@@ -1,0 +1,31 @@
+package kernel
+
+// Adapt is z = z · (1 + scale) + shift, in place.
+func Adapt(z, scale, shift View) error {
+	c := newChain(z)
+	c.addTimes(z, z, 1, z, scale)
+	c.affine(z, View{}, shift)
+	return c.end()
+}
+
+// AdaptGrad is the gradient of Adapt over a LayerNorm of the last dimension of x [..., S, H],
+// whose scale and shift are [..., 1, H] and whose weight and bias may have no data.
+// Outputs but for dscale and dshift [..., H] may have no data.
+func AdaptGrad(dx, dscale, dshift, dweight, dbias, dy, x, mean, rstd, scale, weight, bias View) error {
+	c := newChain(x)
+	last := len(x.Shape) - 1
+	normed, g := c.temp(x.Shape), c.temp(x.Shape)
+	c.normalize(normed, x, mean, rstd, []int{last})
+	c.affine(normed, weight, bias)
+	c.mul(normed, normed, dy)
+	for _, o := range []struct{ out, of View }{{dscale, normed}, {dshift, dy}} {
+		sum := c.temp(o.out.Shape)
+		c.reduce(ReduceSum, sum, o.of, []int{last - 1}, 0)
+		c.set(o.out, Identity, nil, Of(sum))
+	}
+	c.addTimes(g, dy, 1, dy, scale)
+	if c.err == nil {
+		c.err = LayerNormGrad(dx, dweight, dbias, g, x, last, mean, rstd, weight)
+	}
+	return c.end()
+}
