@@ -1,31 +1,56 @@
 package kernel
 
-// halves are the two halves of an axis.
-func halves(v View, axis int) (a, b View) {
-	n := v.Shape[axis] / 2
-	return v.Part(axis, 0, n, 1), v.Part(axis, n, n, 1)
+// Gate is a gated linear unit: one half of x along an axis, through Op, times the other.
+type Gate struct {
+	Op, Grad Op // Grad takes the gradient and the argument of Op, or its result with OfResult
+	Params   []Number
+	OfResult bool
+	Left     bool // the first half goes through Op, else the second
 }
 
-// SwiGLU is out = silu(a) · b, a and b being the halves of x along an axis.
-func SwiGLU(out, x View, axis int) error {
+// Gates of the named units. Those with a flag take either half.
+var (
+	SwishGate   = Gate{Op: Swish, Grad: SwishGrad, Params: []Number{Real(1)}, Left: true}
+	SigmoidGate = Gate{Op: Sigmoid, Grad: SigmoidGrad, OfResult: true}
+	ErfGate     = Gate{Op: Gelu, Grad: GeluGrad}
+	TanhGate    = Gate{Op: GeluTanh, Grad: GeluTanhGrad}
+)
+
+// halves are the half of v that goes through Op, and the other.
+func (g Gate) halves(v View, axis int) (through, other View) {
+	n := v.Shape[axis] / 2
+	a, b := v.Part(axis, 0, n, 1), v.Part(axis, n, n, 1)
+	if g.Left {
+		return a, b
+	}
+	return b, a
+}
+
+// Forward writes out, and what went through Op to activated, which may have no data.
+func (g Gate) Forward(out, activated, x View, axis int) error {
 	c := newChain(x)
-	a, b := halves(x, axis)
-	gate := c.temp(a.Shape)
-	c.set(gate, Swish, []Number{Real(1)}, Of(a))
-	c.mul(out, gate, b)
+	through, other := g.halves(x, axis)
+	gate := c.temp(through.Shape)
+	c.set(gate, g.Op, g.Params, Of(through))
+	c.mul(out, gate, other)
+	c.give(activated, gate)
 	return c.end()
 }
 
-// SwiGLUGrad is the gradient of SwiGLU.
-func SwiGLUGrad(dx, dy, x View, axis int) error {
+// Backward is the gradient of Forward. dx may be x or overlap dy.
+func (g Gate) Backward(dx, dy, x View, axis int) error {
 	c := newChain(x)
-	a, b := halves(x, axis)
-	da, db := halves(dx, axis)
-	gate, up := c.temp(a.Shape), c.temp(a.Shape)
-	c.mul(gate, dy, b)
-	c.set(gate, SwishGrad, []Number{Real(1)}, Of(gate), Of(a))
-	c.set(up, Swish, []Number{Real(1)}, Of(a))
-	c.mul(db, up, dy)
-	c.set(da, Identity, nil, Of(gate))
+	through, other := g.halves(x, axis)
+	dthrough, dother := g.halves(dx, axis)
+	gate, slope := c.temp(through.Shape), c.temp(through.Shape)
+	c.set(gate, g.Op, g.Params, Of(through))
+	at := through
+	if g.OfResult {
+		at = gate
+	}
+	c.mul(slope, dy, other)
+	c.set(slope, g.Grad, g.Params, Of(slope), Of(at))
+	c.mul(dother, gate, dy)
+	c.set(dthrough, Identity, nil, Of(slope))
 	return c.end()
 }

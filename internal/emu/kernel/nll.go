@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -147,34 +146,4 @@ func (l *NegativeLogLikelihood) Backward(dx, grad, total View, axis int) error {
 		return err
 	}
 	return Scatter(ScatterSet, dx, values, axis, r.places)
-}
-
-// PointwiseLoss sets out to op(x, y) of every element, or their sum or mean: x and y
-// broadcast. The mean over no elements is NaN.
-func PointwiseLoss(op Op, out, x, y View, averaging Averaging, params ...Number) error {
-	in := []Input{Of(x), Of(y)}
-	compute := dtype.Float32
-	if x.DType == dtype.Float64 || y.DType == dtype.Float64 {
-		compute = dtype.Float64
-	}
-	if averaging == NoAveraging {
-		return Map(op, compute, out, in, params...)
-	}
-	shape, err := common([]View{x, y})
-	if err != nil {
-		return err
-	}
-	each, release := temporary(compute, shape)
-	defer release()
-	if err := Map(op, compute, each, in, params...); err != nil {
-		return err
-	}
-	reduction := ReduceSum
-	if averaging == MeanAveraging {
-		reduction = ReduceMean
-	}
-	if out.Len() == 1 {
-		out.Shape, out.Strides = []int64{}, []int64{}
-	}
-	return Reduce(reduction, out, each, axesFrom(0, len(shape)), math.NaN())
 }

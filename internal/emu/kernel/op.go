@@ -35,6 +35,7 @@ const (
 	Threshold     Op = C.OP_THRESHOLD
 	ThresholdGrad Op = C.OP_THRESHOLD_GRAD
 	Addcmul       Op = C.OP_ADDCMUL
+	MulNoNan      Op = C.OP_MUL_NO_NAN
 )
 
 // Defined for every class, in one form for floats and one for integers.
@@ -92,6 +93,10 @@ const (
 	AbsoluteErrorGrad Op = C.OP_ABSOLUTE_ERROR_GRAD
 	SmoothError       Op = C.OP_SMOOTH_ERROR
 	SmoothErrorGrad   Op = C.OP_SMOOTH_ERROR_GRAD
+
+	Prelu           Op = C.OP_PRELU
+	PreluGrad       Op = C.OP_PRELU_GRAD
+	PreluWeightGrad Op = C.OP_PRELU_WEIGHT_GRAD
 )
 
 // Defined for integers.
@@ -164,4 +169,22 @@ const (
 	AcosGrad   Op = C.OP_ACOS_GRAD
 	AtanGrad   Op = C.OP_ATAN_GRAD
 	AsinhGrad  Op = C.OP_ASINH_GRAD
+)
+
+// Losses of a prediction x and a target y, and their slopes in one or the other. z is the
+// weight of the positive class; the Log forms take the logarithm of the target.
+const (
+	BinaryEntropy                 Op = C.OP_BINARY_ENTROPY
+	BinaryEntropySlope            Op = C.OP_BINARY_ENTROPY_SLOPE
+	LogitEntropy                  Op = C.OP_LOGIT_ENTROPY
+	LogitEntropySlope             Op = C.OP_LOGIT_ENTROPY_SLOPE
+	LogitEntropyTargetSlope       Op = C.OP_LOGIT_ENTROPY_TARGET_SLOPE
+	RelativeEntropy               Op = C.OP_RELATIVE_ENTROPY
+	RelativeEntropySlope          Op = C.OP_RELATIVE_ENTROPY_SLOPE
+	RelativeEntropyTargetSlope    Op = C.OP_RELATIVE_ENTROPY_TARGET_SLOPE
+	LogRelativeEntropy            Op = C.OP_LOG_RELATIVE_ENTROPY
+	LogRelativeEntropySlope       Op = C.OP_LOG_RELATIVE_ENTROPY_SLOPE
+	LogRelativeEntropyTargetSlope Op = C.OP_LOG_RELATIVE_ENTROPY_TARGET_SLOPE
+	SoftMargin                    Op = C.OP_SOFT_MARGIN
+	SoftMarginSlope               Op = C.OP_SOFT_MARGIN_SLOPE
 )

@@ -32,7 +32,8 @@
 	OP(CLAMP, FN(least)(FN(greatest)(x, y), z)) \
 	OP(THRESHOLD, x <= u ? v : x) \
 	OP(THRESHOLD_GRAD, y <= u ? 0 : x) \
-	OP(ADDCMUL, x + u * y * z)
+	OP(ADDCMUL, x + u * y * z) \
+	OP(MUL_NO_NAN, y == 0 ? 0 : x * y)
 
 /* The form of the floating-point classes, then that of the integers. */
 #define DUAL_OPS(OP) \
@@ -86,7 +87,11 @@
 	OP(ABSOLUTE_ERROR, FN(fabs)(x - y)) \
 	OP(ABSOLUTE_ERROR_GRAD, u * x * ((y > z) - (y < z))) \
 	OP(SMOOTH_ERROR, FN(fabs)(x - y) < u ? (T)0.5 * (x - y) * (x - y) / u : FN(fabs)(x - y) - (T)0.5 * u) \
-	OP(SMOOTH_ERROR_GRAD, u * x * (y - z >= v ? 1 : y - z <= -v ? -1 : (y - z) / v))
+	OP(SMOOTH_ERROR_GRAD, u * x * (y - z >= v ? 1 : y - z <= -v ? -1 : (y - z) / v)) \
+	OP(PRELU, x > 0 ? x : y * x) \
+	OP(PRELU_GRAD, y > 0 ? x : z * x) \
+	OP(PRELU_WEIGHT_GRAD, y > 0 ? 0 : x * y) \
+	OP(BINARY_ENTROPY_SLOPE, (x - y) / FN(greatest)(x * (1 - x), (T)1e-12))
 
 #define INT_OPS(OP) \
 	OP(BIT_AND, x & y) \
@@ -154,7 +159,19 @@
 	OP(LOG_ADD_EXP2, log_add_exp(x * M_LN2, y * M_LN2) * M_LOG2E) \
 	OP(ACOS_GRAD, -x / sqrt(1 - y * y)) \
 	OP(ATAN_GRAD, x / (1 + y * y)) \
-	OP(ASINH_GRAD, x / cosh(y))
+	OP(ASINH_GRAD, x / cosh(y)) \
+	OP(BINARY_ENTROPY, -(y * greatest(log(x), -100) + (1 - y) * greatest(log1p(-x), -100))) \
+	OP(LOGIT_ENTROPY, (1 - y) * x + (1 + (z - 1) * y) * softplus(-x, 1, INFINITY)) \
+	OP(LOGIT_ENTROPY_SLOPE, (z * y + 1 - y) * sigmoid(x) - z * y) \
+	OP(LOGIT_ENTROPY_TARGET_SLOPE, z * softplus(-x, 1, INFINITY) - softplus(x, 1, INFINITY)) \
+	OP(RELATIVE_ENTROPY, y * (log(y) - x)) \
+	OP(RELATIVE_ENTROPY_SLOPE, -y) \
+	OP(RELATIVE_ENTROPY_TARGET_SLOPE, log(y) - x + 1) \
+	OP(LOG_RELATIVE_ENTROPY, exp(y) * (y - x)) \
+	OP(LOG_RELATIVE_ENTROPY_SLOPE, -exp(y)) \
+	OP(LOG_RELATIVE_ENTROPY_TARGET_SLOPE, exp(y) * (y - x + 1)) \
+	OP(SOFT_MARGIN, softplus(-x * y, 1, INFINITY)) \
+	OP(SOFT_MARGIN_SLOPE, -y * sigmoid(-x * y))
 
 #define OP_NUMBER(id, ...) OP_##id,
 enum {

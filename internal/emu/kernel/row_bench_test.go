@@ -30,8 +30,8 @@ func BenchmarkRows(b *testing.B) {
 		run("layer norm grad", 3*n, func() error { return kernel.LayerNormGrad(y, dgamma, dbeta, dy, x, 1, mean, rstd, gamma) })
 		run("softmax", 2*n, func() error { return kernel.Softmax(y, x, 1) })
 		run("softmax grad", 3*n, func() error { return kernel.SoftmaxGrad(y, dy, x, 1) })
-		run("swiglu", 2*n, func() error { return kernel.SwiGLU(half, x, 1) })
-		run("swiglu grad", 3*n, func() error { return kernel.SwiGLUGrad(y, half, x, 1) })
+		run("swiglu", 2*n, func() error { return kernel.SwishGate.Forward(half, kernel.View{}, x, 1) })
+		run("swiglu grad", 3*n, func() error { return kernel.SwishGate.Backward(y, half, x, 1) })
 		heads := func(v kernel.View) kernel.View {
 			v.Shape, v.Strides = []int64{4, 1024, 16, 64}, []int64{1 << 20, 1 << 10, 64, 1}
 			return v

@@ -103,7 +103,7 @@ func (p pointwise) loss(c *Call) (Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.PointwiseLoss(p.op, out.View(), self.View(), target.View(), averaging, params...)
+		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params}.Loss(out.View(), averaging)
 	}, nil
 }
 

@@ -170,7 +170,9 @@ func TestAdaLayerNorm(t *testing.T) {
 			for _, form := range [][]int64{wide, narrow} {
 				what := fmt.Sprintf("%v %v by %v", d, shape, form)
 				scale, shift := filled(t, 5, d, kerneltest.Contiguous, form), filled(t, 6, d, kerneltest.Contiguous, form)
-				f := func(x, weight, bias, scale, shift []float64) []float64 { return adaptedDefinition(x, weight, bias, scale, shift, rows) }
+				f := func(x, weight, bias, scale, shift []float64) []float64 {
+					return adaptedDefinition(x, weight, bias, scale, shift, rows)
+				}
 				xs, ws, bs, ss, hs := values(x), values(weight), values(bias), values(scale), values(shift)
 				a := args{"x": x, "scale": scale, "shift": shift, "weightOptional": weight, "biasOptional": bias, "epsilon": epsilon, "out": out}
 				run(t, "AdaLayerNorm", a)
