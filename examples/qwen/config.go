@@ -33,8 +33,9 @@ type Config struct {
 	DenseLayers        []int   `json:"mlp_only_layers,omitempty"`      // layers without
 	RouterLoss         bool    `json:"output_router_logits,omitempty"` // the loss has the balance of the experts
 	RouterLossScale    float64 `json:"router_aux_loss_coef,omitempty"`
-	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights, which
-	// CANN has for 16-bit dtypes and sizes that are multiples of 16.
+	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights. CANN
+	// has grouped ones for 16-bit dtypes and sizes that are multiples of 16; in float32 there is
+	// one per expert, for which the host waits to learn how many tokens each has.
 	GroupedNZ bool `json:"-"`
 
 	// Of models that mix gated delta nets and attention.

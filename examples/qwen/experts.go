@@ -60,8 +60,11 @@ func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	s.unit = ops.MoEExpertsArgs{Rows: permuted, Groups: ops.Groups{Device: sums, Cumulative: true}}
 	s.results = p.tensor(p.dt, rows, h)
 	s.unit.Out = s.results
-	if p.ep.Size() > 1 {
+	switch {
+	case p.ep.Size() > 1:
 		s.dispatch(p, sums, permuted)
+	case f.nz && p.dt == aclnn.Float32:
+		s.countRows(p, sums)
 	}
 	s.compute(p)
 	y := p.like(x)
@@ -83,6 +86,20 @@ func (s *expertsState) dispatch(p *pass, sums, permuted *aclnn.Tensor) {
 	if p.err == nil {
 		p.err = s.plan.Dispatch(p.st, permuted, s.unit.Rows)
 	}
+}
+
+// countRows brings the groups to the host: CANN reads FRACTAL_NZ weights of float32 in plain
+// products only, of which there is then one per expert.
+func (s *expertsState) countRows(p *pass, sums *aclnn.Tensor) {
+	if p.err != nil {
+		return
+	}
+	var plan *ops.ExpertPlan
+	if plan, p.err = p.ep.Plan(p.ctx, p.st, sums); p.err != nil {
+		return
+	}
+	p.plans = append(p.plans, plan)
+	s.unit.Groups = plan.Groups()
 }
 
 // compute runs the experts on their rows, and brings the results back.

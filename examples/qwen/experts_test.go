@@ -57,17 +57,6 @@ func TestExpertsReadNZ(t *testing.T) {
 		})
 	}
 	require.Equal(t, losses[0], losses[1])
-
-	st, reg := setUp(t)
-	cfg, err := qwen.ParseConfig(run.Config.Raw)
-	require.NoError(t, err)
-	cfg.GroupedNZ = true
-	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, m.Close()) }()
-	require.NoError(t, m.Init(t.Context(), 1))
-	_, err = m.Gradients(t.Context(), batch(run, 0))
-	require.ErrorContains(t, err, "FRACTAL_NZ", "float32 has no such product")
 }
 
 // TestBalanceOfExperts: the loss has the balance over all layers in it, in proportion to its

@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -150,6 +152,32 @@ func TestTrainsExperts(t *testing.T) {
 		_, nz := trained(t, append(flags, "-gmm-nz")...)
 		require.Equal(t, plain, nz)
 	}
-	_, err := parseFlags([]string{"-model", "qwen3_moe", "-gmm-nz"}, t.Output())
-	require.ErrorContains(t, err, "-dtype bf16")
+}
+
+// TestRanks: a run over ranks is that of one, and says what cannot be divided.
+func TestRanks(t *testing.T) {
+	for _, c := range []struct{ model, ranks string }{
+		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"},
+	} {
+		t.Run(c.model+" "+c.ranks, func(t *testing.T) {
+			flags := tiny("-model", c.model, "-experts", "4", "-expert-size", "32", "-steps", "5")
+			_, one := trained(t, flags...)
+			out, several := trained(t, append(flags, strings.Fields(c.ranks)...)...)
+			require.Contains(t, out, "4 × ")
+			require.InEpsilon(t, one, several, 1e-3)
+		})
+	}
+	for flags, want := range map[string]string{
+		"-ranks 4 -batch 6":                  "-batch 6 is no multiple",
+		"-ranks 4 -tp 3":                     "4 ranks are not a multiple",
+		"-ranks 4 -tp 4":                     "num_key_value_heads 2 is no multiple of the 4",
+		"-ranks 2 -pp 2":                     "2 stages for 1 layers",
+		"-ranks 2 -tp 2 -seq 9 -sp":          "9 tokens of a micro-batch are no multiple",
+		"-ranks 2 -model qwen3_5_text -tp 2": "no tensor parallelism",
+	} {
+		o, err := parseFlags(append(tiny("-batch", "1"), strings.Fields(flags)...), t.Output())
+		require.NoError(t, err)
+		require.ErrorContains(t, run(t.Context(), o, io.Discard), want, flags)
+		require.Empty(t, acl.Live())
+	}
 }

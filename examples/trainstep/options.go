@@ -53,7 +53,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
 	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` of a new model with delta nets has attention instead")
 	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
-	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the grouped products of experts read FRACTAL_NZ weights; needs -dtype bf16")
+	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
 	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
@@ -73,9 +73,6 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	}
 	if o.folder() && o.resume != "" {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
-	}
-	if o.groupedNZ && o.dtype != "bf16" {
-		return o, errors.New("-gmm-nz needs -dtype bf16: CANN's grouped products read FRACTAL_NZ weights of 16 bits only")
 	}
 	return o, nil
 }
