@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// generate reads the prompt and writes what follows it, until it has the number of tokens
+// that was asked for, or one that ends a text.
+func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int32, write func(id int32) error, report io.Writer) (err error) {
+	cache, err := m.NewCache(1, len(prompt)+o.tokens)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cache.Close()) }()
+	s := newSampler(o.sampling)
+	start := time.Now()
+	logits, err := m.Extend(ctx, cache, prompt)
+	if err != nil {
+		return err
+	}
+	read, start := time.Since(start), time.Now()
+	n := 0
+	for next := s.next(logits); !slices.Contains(ends, next); next = s.next(logits) {
+		if err := write(next); err != nil {
+			return err
+		}
+		if n++; n == o.tokens {
+			break
+		}
+		if logits, err = m.Extend(ctx, cache, []int32{next}); err != nil {
+			return err
+		}
+	}
+	took := time.Since(start)
+	_, err = fmt.Fprintf(report, "\n%d tokens read in %v, %d generated in %v: %.0f a second\n",
+		len(prompt), read.Round(time.Microsecond), n, took.Round(time.Microsecond), float64(n)/took.Seconds())
+	return err
+}

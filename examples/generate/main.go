@@ -1,0 +1,170 @@
+// Command generate lets a model of the Qwen3 family go on from a prompt: the prompt is read
+// at once, then token by token, with a cache of keys, values and the states of delta nets.
+//
+//	go run -tags emu ./examples/generate -prompt 'func main'
+//	go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7
+//	generate -model Qwen3-0.6B -ids 785,3974,13876
+//
+// Without -model it first trains a small model of bytes on its own sources. -model is a file
+// that trainstep -save wrote, or a folder of Hugging Face with config.json and safetensors.
+// There is no tokenizer: models of bytes read and write text, others numbers of tokens.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/ops"
+)
+
+// options are the flags.
+type options struct {
+	model, kind, dtype string
+	prompt             string
+	ids                []int32 // of the prompt, instead of text
+	tokens, device     int
+	trainSteps         int
+	sampling           sampling
+}
+
+func parseFlags(args []string, out io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("generate", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.model, "model", "", "`path` of a checkpoint of trainstep, or of a folder with a Hugging Face model (default: train a small one first)")
+	f.StringVar(&o.kind, "type", "qwen3", "`type` of the model to train, one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.IntVar(&o.trainSteps, "train-steps", 200, "`steps` to train it")
+	f.StringVar(&o.dtype, "dtype", "fp32", "fp32 or bf16")
+	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from, for models of bytes")
+	f.Func("ids", "tokens to go on from, as `numbers` with commas between", func(text string) (err error) {
+		o.ids, err = parseIDs(text)
+		return err
+	})
+	f.IntVar(&o.tokens, "n", 200, "tokens to generate")
+	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "how far to stray from the likeliest token; 0 always takes it")
+	f.IntVar(&o.sampling.TopK, "top-k", 0, "sample among so many likeliest `tokens`; 0 is all")
+	f.Float64Var(&o.sampling.TopP, "top-p", 1, "sample among the likeliest tokens that have this `probability` together")
+	f.Uint64Var(&o.sampling.Seed, "seed", 1, "seed of sampling, and of a model to train")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch _, known := dtypes[o.dtype]; {
+	case !known:
+		return o, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
+	case o.tokens < 1:
+		return o, fmt.Errorf("-n %d; it must be positive", o.tokens)
+	case o.model == "" && o.trainSteps < 1:
+		return o, fmt.Errorf("-train-steps %d; it must be positive", o.trainSteps)
+	case o.model == "" && !slices.Contains(qwen.ModelTypes(), o.kind):
+		return o, fmt.Errorf("-type %q; use one of %s", o.kind, strings.Join(qwen.ModelTypes(), ", "))
+	}
+	return o, o.sampling.validate()
+}
+
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+
+func parseIDs(text string) ([]int32, error) {
+	var ids []int32
+	for _, field := range strings.Split(text, ",") {
+		id, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids, nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parseFlags(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, o, os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes what the model generates to out, and what happens meanwhile to report.
+func run(ctx context.Context, o options, out, report io.Writer) (err error) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, rt)
+	dev, err := rt.Device(o.device)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, dev)
+	st, err := dev.NewStream(acl.StreamFast())
+	if err != nil {
+		return err
+	}
+	defer closing(&err, st)
+	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	if err != nil {
+		return err
+	}
+	defer closing(&err, reg)
+	m, ends, err := newModel(ctx, o, st, reg, report)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, m)
+	prompt, write, err := speech(o, m.Config.VocabSize, out)
+	if err != nil {
+		return err
+	}
+	return generate(ctx, m, o, prompt, ends, write, report)
+}
+
+// closing closes c and adds its error to that of the function that defers it.
+func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
+
+// byteVocab is the vocabulary of models whose tokens are bytes.
+const byteVocab = 256
+
+// speech is the prompt as tokens, and how tokens are written.
+func speech(o options, vocab int, out io.Writer) (prompt []int32, write func(id int32) error, err error) {
+	if prompt = o.ids; prompt != nil {
+		return prompt, func(id int32) error {
+			_, err := fmt.Fprintf(out, "%d ", id)
+			return err
+		}, nil
+	}
+	if vocab != byteVocab {
+		return nil, nil, fmt.Errorf("the model has %d tokens, not those of bytes, and there is no tokenizer: give the prompt as -ids", vocab)
+	}
+	if o.prompt == "" {
+		return nil, nil, errors.New("-prompt is empty; the model needs a token to go on from")
+	}
+	for _, b := range []byte(o.prompt) {
+		prompt = append(prompt, int32(b))
+	}
+	if _, err := io.WriteString(out, o.prompt); err != nil {
+		return nil, nil, err
+	}
+	return prompt, func(id int32) error {
+		_, err := out.Write([]byte{byte(id)})
+		return err
+	}, nil
+}

@@ -1,0 +1,190 @@
+//go:build emu
+
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/ops"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// generated runs the program.
+func generated(t *testing.T, flags ...string) (out string, err error) {
+	o, err := parseFlags(flags, t.Output())
+	require.NoError(t, err)
+	var b bytes.Buffer
+	err = run(t.Context(), o, &b, t.Output())
+	require.Empty(t, acl.Live())
+	return b.String(), err
+}
+
+// TestGeneratesBytes trains a model of each family for a moment and lets it write.
+func TestGeneratesBytes(t *testing.T) {
+	for _, kind := range qwen.ModelTypes() {
+		t.Run(kind, func(t *testing.T) {
+			flags := []string{"-type", kind, "-train-steps", "4", "-prompt", "if err", "-n", "20"}
+			greedy, err := generated(t, flags...)
+			require.NoError(t, err)
+			require.Len(t, greedy, len("if err")+20)
+			require.True(t, strings.HasPrefix(greedy, "if err"))
+			again, err := generated(t, append(flags, "-temperature", "1", "-top-k", "1")...)
+			require.NoError(t, err)
+			require.Equal(t, greedy, again, "one candidate is the likeliest")
+			sampled, err := generated(t, append(flags, "-temperature", "1.5", "-top-p", "0.9", "-dtype", "bf16")...)
+			require.NoError(t, err)
+			require.NotEqual(t, greedy, sampled)
+		})
+	}
+}
+
+// folder writes a golden model as Hugging Face does, and returns what it generates without a
+// cache: each token by a forward pass over all before it.
+func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir string, want []int32) {
+	dir = t.TempDir()
+	model := golden.Model(t, name)
+	var config map[string]any
+	require.NoError(t, json.Unmarshal(model.Config.Raw, &config))
+	config["eos_token_id"] = eos
+	text, err := json.Marshal(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
+
+	rt, err := acl.Open(acl.Config{})
+	require.NoError(t, err)
+	dev, err := rt.Device(0)
+	require.NoError(t, err)
+	st, err := dev.NewStream()
+	require.NoError(t, err)
+	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	require.NoError(t, err)
+	cfg, err := qwen.ParseConfig(text)
+	require.NoError(t, err)
+	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
+	require.NoError(t, err)
+	var infos []safetensors.Info
+	for _, p := range m.Parameters() {
+		infos = append(infos, safetensors.Info{Name: p.Name, DType: aclnn.Float32, Shape: model.Sub("init").Shape(p.Name)})
+	}
+	w, err := safetensors.Create(filepath.Join(dir, "model.safetensors"), infos, nil)
+	require.NoError(t, err)
+	for _, p := range m.Parameters() {
+		values := model.Sub("init").Float32(p.Name)
+		require.NoError(t, m.Set(t.Context(), p, values))
+		var raw []byte
+		for _, v := range values {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+		}
+		require.NoError(t, w.Write(p.Name, raw))
+	}
+	require.NoError(t, w.Commit())
+	require.NoError(t, w.Close())
+	all := prompt
+	for range n {
+		labels := make([]int32, len(all))
+		logits, err := m.Logits(t.Context(), qwen.Batch{Size: 1, Length: len(all), Inputs: all, Labels: labels})
+		require.NoError(t, err)
+		next := newSampler(sampling{TopP: 1}).next(logits[len(logits)-cfg.VocabSize:])
+		want, all = append(want, next), append(all[:len(all):len(all)], next)
+	}
+	require.NoError(t, m.Close())
+	require.NoError(t, reg.Close())
+	require.NoError(t, st.Close())
+	require.NoError(t, dev.Close())
+	require.NoError(t, rt.Close())
+	return dir, want
+}
+
+// TestGeneratesFromHuggingFace: with the cache come the tokens that come without, until one
+// that ends the text.
+func TestGeneratesFromHuggingFace(t *testing.T) {
+	numbers := func(ids []int32) string {
+		text := ""
+		for _, id := range ids {
+			text += strconv.Itoa(int(id)) + " "
+		}
+		return text
+	}
+	for _, name := range []string{"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5"} {
+		t.Run(name, func(t *testing.T) {
+			const n = 12
+			dir, want := folder(t, name, []int32{5, 77, 3}, n, nil)
+			flags := []string{"-model", dir, "-ids", "5, 77,3", "-n", strconv.Itoa(n)}
+			out, err := generated(t, flags...)
+			require.NoError(t, err)
+			require.Equal(t, numbers(want), out)
+
+			// Some token later than the first ends the text.
+			end := 1
+			for end < n-1 && want[end] == want[0] {
+				end++
+			}
+			for _, eos := range []any{want[end], []int32{1000, want[end]}} {
+				dir, _ := folder(t, name, []int32{5, 77, 3}, 1, eos)
+				flags[1] = dir
+				out, err = generated(t, flags...)
+				require.NoError(t, err)
+				first := 0
+				for want[first] != want[end] {
+					first++
+				}
+				require.Equal(t, numbers(want[:first]), out)
+			}
+
+			_, err = generated(t, "-model", dir, "-prompt", "text")
+			require.ErrorContains(t, err, "128 tokens")
+			_, err = generated(t, "-model", dir, "-ids", "128")
+			require.ErrorContains(t, err, "vocabulary")
+		})
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for text, flags := range map[string][]string{
+		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"},
+		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"},
+	} {
+		_, err := parseFlags(flags, new(bytes.Buffer))
+		require.ErrorContains(t, err, text, "%v", flags)
+	}
+	for text, flags := range map[string][]string{
+		"no such file": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "99": {"-device", "99"},
+	} {
+		_, err := generated(t, flags...)
+		require.ErrorContains(t, err, text, "%v", flags)
+	}
+}
+
+func TestEndsOf(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	for text, want := range map[string][]int32{
+		`{}`: nil, `{"eos_token_id":null}`: nil, `{"eos_token_id":7}`: {7}, `{"eos_token_id":[7,9]}`: {7, 9},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		ends, err := endsOf(file)
+		require.NoError(t, err)
+		require.Equal(t, want, ends)
+	}
+	for _, text := range []string{`{`, `{"eos_token_id":"x"}`} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := endsOf(file)
+		require.Error(t, err)
+	}
+}

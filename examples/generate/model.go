@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/ops"
+)
+
+// newModel loads the model of the options, or trains one. ends are its tokens that end a
+// text.
+func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, report io.Writer) (m *qwen.Model, ends []int32, err error) {
+	if o.model == "" {
+		m, err = train(ctx, o, st, reg, report)
+		return m, nil, err
+	}
+	info, err := os.Stat(o.model)
+	if err != nil {
+		return nil, nil, err
+	}
+	var cfg qwen.Config
+	if info.IsDir() {
+		file := filepath.Join(o.model, "config.json")
+		if cfg, err = qwen.ReadConfig(file); err == nil {
+			ends, err = endsOf(file)
+		}
+	} else {
+		cfg, _, err = qwen.SavedConfig(o.model)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if m, err = qwen.New(st, reg, cfg, dtypes[o.dtype]); err != nil {
+		return nil, nil, err
+	}
+	if err := m.Load(ctx, o.model); err != nil {
+		return nil, nil, errors.Join(err, m.Close())
+	}
+	return m, ends, nil
+}
+
+// endsOf reads eos_token_id of a config.json, which is a token, a list of them, or null.
+func endsOf(path string) ([]int32, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var config struct {
+		EOS json.RawMessage `json:"eos_token_id"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	if len(config.EOS) == 0 || string(config.EOS) == "null" {
+		return nil, nil
+	}
+	var one int32
+	if json.Unmarshal(config.EOS, &one) == nil {
+		return []int32{one}, nil
+	}
+	var many []int32
+	if err := json.Unmarshal(config.EOS, &many); err != nil {
+		return nil, fmt.Errorf("%s: eos_token_id: %w", path, err)
+	}
+	return many, nil
+}
+
+// own is the text that a model learns when there is no other: this program.
+//
+//go:embed *.go
+var own embed.FS
+
+// Sizes of the training.
+const (
+	rows, length = 8, 64
+)
+
+// train makes a small model of bytes and lets it learn this program.
+func train(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+	text, err := sources()
+	if err != nil {
+		return nil, err
+	}
+	cfg := qwen.Config{
+		ModelType: o.kind, VocabSize: byteVocab, HiddenSize: 128, IntermediateSize: 256, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 32,
+		RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, TieWordEmbeddings: true,
+		Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 128, SharedIntermediate: 128, NormTopK: true,
+		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(2, 2), LinearTaps: 4,
+		LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 32, LinearValueDim: 32,
+	}
+	m, err := qwen.New(st, reg, cfg, dtypes[o.dtype])
+	if err != nil {
+		return nil, err
+	}
+	if err := learn(ctx, m, o, text, report); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func sources() (text []byte, err error) {
+	names, err := fs.Glob(own, "*.go")
+	for _, name := range names {
+		b, err := fs.ReadFile(own, name)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, b...)
+	}
+	return text, err
+}
+
+// learn trains a new model on random windows of a text.
+func learn(ctx context.Context, m *qwen.Model, o options, text []byte, report io.Writer) (err error) {
+	if err := m.Init(ctx, o.sampling.Seed); err != nil {
+		return err
+	}
+	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opt.Close()) }()
+	rng := rand.New(rand.NewPCG(o.sampling.Seed, 1))
+	for step := range o.trainSteps {
+		b := qwen.Batch{Size: rows, Length: length}
+		for range rows {
+			at := rng.IntN(len(text) - length)
+			for i := range length {
+				b.Inputs, b.Labels = append(b.Inputs, int32(text[at+i])), append(b.Labels, int32(text[at+i+1]))
+			}
+		}
+		loss, err := m.Gradients(ctx, b)
+		if err != nil {
+			return err
+		}
+		if _, err := opt.Step(ctx); err != nil {
+			return err
+		}
+		if n := step + 1; n%20 == 0 || n == o.trainSteps {
+			fmt.Fprintf(report, "training: step %d/%d, loss %.3f\n", n, o.trainSteps, loss)
+		}
+	}
+	return nil
+}
