@@ -146,3 +146,6 @@ func BatchGather(mean, variance, means, rstds, counts View, eps, correction floa
 // Temporary is a contiguous float32 view of the given shape for a caller that computes in
 // steps; it is released with the function.
 func Temporary(shape ...int64) (View, func()) { return temporary(dtype.Float32, shape) }
+
+// TemporaryInt8 is Temporary of int8.
+func TemporaryInt8(shape ...int64) (View, func()) { return temporary(dtype.Int8, shape) }

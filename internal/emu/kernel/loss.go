@@ -91,7 +91,7 @@ func (e *CrossEntropy) average(loss, logs View) error {
 		sum += losses[i]
 	}
 	if e.Averaging == NoAveraging {
-		return fromFloats(loss, losses)
+		return SetFloats(loss, losses)
 	}
 	if e.Averaging == MeanAveraging {
 		sum /= e.total()
@@ -178,12 +178,12 @@ func addFloat(v View, i int64, x float64) {
 	}
 }
 
-// fromFloats writes values to a vector.
-func fromFloats(v View, values []float64) error {
+// SetFloats sets the elements of v in row-major order.
+func SetFloats(v View, values []float64) error {
 	if len(values) == 0 {
 		return nil
 	}
-	t, release := temporary(dtype.Float64, []int64{int64(len(values))})
+	t, release := temporary(dtype.Float64, v.Shape)
 	defer release()
 	copy(unsafe.Slice((*float64)(t.Data), len(values)), values)
 	return Copy(v, t)
@@ -197,4 +197,17 @@ func Floats(v View) ([]float32, error) {
 		return nil, err
 	}
 	return append([]float32(nil), unsafe.Slice((*float32)(t.Data), t.Len())...), nil
+}
+
+// Doubles is Floats in double precision.
+func Doubles(v View) ([]float64, error) {
+	t, release := temporary(dtype.Float64, v.Shape)
+	defer release()
+	if v.Len() == 0 {
+		return nil, nil
+	}
+	if err := Copy(t, v); err != nil {
+		return nil, err
+	}
+	return append([]float64(nil), unsafe.Slice((*float64)(t.Data), t.Len())...), nil
 }

@@ -12,6 +12,7 @@ var quantisations = table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant,
 	"QuantMatmulV3": quantMatmul, "QuantMatmulV4": quantMatmul, "QuantMatmulV5": quantMatmul,
+	"QuantMatmulV2": quantMatmul, "QuantMatmulWeightNz": quantMatmul,
 	"WeightQuantBatchMatmulV2": weightQuantMatmul, "WeightQuantBatchMatmulV3": weightQuantMatmul,
 }
 

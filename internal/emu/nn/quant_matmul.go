@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -21,15 +22,50 @@ func rowEnds(groups *Tensor, rows int64) ([]int64, error) {
 	return ends, nil
 }
 
-// matrixOf is a tensor of matrices, transposed if asked.
-func matrixOf(t *Tensor, transposed bool) section {
-	w := sectionOf(t)
-	if n := t.Rank(); transposed {
-		for _, d := range [][]int64{w.shape, w.strides} {
-			d[n-1], d[n-2] = d[n-2], d[n-1]
-		}
+// quantOperand is a matrix of int8, or of int4 elements that lie together, eight of them in
+// an int32.
+type quantOperand struct {
+	t          *Tensor
+	transposed bool
+}
+
+// shape is that of the operand, transposed if asked.
+func (o quantOperand) shape() []int64 {
+	s := slices.Clone(o.t.Shape)
+	if o.t.DType == dtype.Int32 {
+		s[len(s)-1] *= 8
 	}
-	return w
+	return o.turned(s)
+}
+
+// turned swaps the last two values of a transposed operand.
+func (o quantOperand) turned(s []int64) []int64 {
+	if n := len(s); o.transposed {
+		s[n-1], s[n-2] = s[n-2], s[n-1]
+	}
+	return s
+}
+
+// view is the operand as int8; release frees what it took to widen it.
+func (o quantOperand) view() (v kernel.View, release func(), err error) {
+	v, release = o.t.View(), func() {}
+	if o.t.DType != dtype.Int8 {
+		shape := o.shape()
+		v, release = kernel.TemporaryInt8(o.turned(shape)...)
+		err = kernel.UnpackInt4(v, o.t.host)
+	}
+	v.Shape, v.Strides = o.turned(slices.Clone(v.Shape)), o.turned(slices.Clone(v.Strides))
+	return v, release, err
+}
+
+// quantOperand checks one factor of a quantised product.
+func (c *Call) quantOperand(t *Tensor, transposed bool) quantOperand {
+	c.DType(t, dtype.Int8, dtype.Int4, dtype.Int32)
+	c.Rank(t, 2, 6)
+	if t.DType != dtype.Int8 && (!t.Contiguous() || isPrivate(t.Format) || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
+		c.Invalid("%v must be contiguous in ND format, of an even number of columns: int4 elements share bytes", t)
+	}
+	return quantOperand{t, transposed}
 }
 
 // columns checks a factor or term of the columns of a product: one, or one for each.
@@ -49,6 +85,9 @@ func (c *Call) columns(t *Tensor, n int64, types ...dtype.Type) {
 func quantMatmul(c *Call) (Run, error) {
 	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
 	scaleName, rowsName, offsetName := "scale", "pertokenScaleOptional", "offset"
+	if c.Has("deqScale") {
+		scaleName = "deqScale"
+	}
 	if c.Has("x2Scale") {
 		scaleName, rowsName, offsetName = "x2Scale", "x1Scale", "x2Offset"
 		for _, name := range []string{"yScale", "x1Offset", "yOffset"} {
@@ -60,28 +99,29 @@ func quantMatmul(c *Call) (Run, error) {
 			c.Invalid("groupSize is %d; only 0 is supported", c.Int("groupSize"))
 		}
 	}
-	scale, offset, bias := c.Tensor(scaleName), c.Optional(offsetName), c.Optional("bias")
-	var rows *Tensor
-	if c.Has(rowsName) {
-		rows = c.Optional(rowsName)
+	scale, offset, bias, rows := c.Tensor(scaleName), c.optionalOf(offsetName), c.Optional("bias"), c.optionalOf(rowsName)
+	c.plain(x1, out)
+	if strings.HasSuffix(c.op.name, "WeightNz") {
+		c.weightNz("x2")
+	} else {
+		c.plain(x2)
 	}
-	c.plain(x1, x2, out)
-	c.DType(x1, dtype.Int8)
-	c.DType(x2, dtype.Int8)
 	c.DType(out, dtype.Int8, dtype.Float16, dtype.BFloat16, dtype.Int32)
-	c.Rank(x1, 2, 6)
-	c.Rank(x2, 2, 6)
+	left := c.quantOperand(x1, c.Bool(c.either("transposeX1", "adjX1")))
+	right := c.quantOperand(x2, c.Bool(c.either("transposeX2", "adjX2")))
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	left, right := matrixOf(x1, c.Bool("transposeX1")), matrixOf(x2, c.Bool("transposeX2"))
-	m, k, n := left.shape[x1.Rank()-2], left.shape[x1.Rank()-1], right.shape[x2.Rank()-1]
+	m, k, n := left.shape()[x1.Rank()-2], left.shape()[x1.Rank()-1], right.shape()[x2.Rank()-1]
 	batch, ok := broadcastShape(x1.Shape[:x1.Rank()-2], x2.Shape[:x2.Rank()-2])
-	if !ok || right.shape[x2.Rank()-2] != k {
+	if !ok || right.shape()[x2.Rank()-2] != k {
 		c.Invalid("%v and %v cannot be multiplied", x1, x2)
 		return nil, c.Err()
 	}
 	c.Shape(out, slices.Concat(batch, []int64{m, n}), "the product of x1 and x2")
+	if padded := (n + 15) / 16 * 16; c.Has("deqScale") && scale.Rank() == 1 && scale.Len() == padded {
+		scale.Shape = []int64{n} // TransQuantParam pads to sixteen
+	}
 	c.columns(scale, n, dtype.Uint64, dtype.Int64, dtype.Float32, dtype.BFloat16)
 	c.columns(offset, n, dtype.Float32)
 	c.columns(bias, n, dtype.Int32, dtype.BFloat16, dtype.Float16, dtype.Float32)
@@ -99,15 +139,23 @@ func quantMatmul(c *Call) (Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		a, err := left.view(x1).Broadcast(slices.Concat(batch, []int64{m, k}))
+		a, release, err := left.view()
+		defer release()
+		if err == nil {
+			a, err = a.Broadcast(slices.Concat(batch, []int64{m, k}))
+		}
 		if err != nil {
 			return err
 		}
-		b, err := right.view(x2).Broadcast(slices.Concat(batch, []int64{k, n}))
+		b, release, err := right.view()
+		defer release()
+		if err == nil {
+			b, err = b.Broadcast(slices.Concat(batch, []int64{k, n}))
+		}
 		if err != nil {
 			return err
 		}
-		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset)}
+		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset), NZ: x2.nzColumns()}
 		if rows != nil {
 			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
 		}

@@ -40,6 +40,8 @@ var implementations = collect(
 	orderings,
 	pointwiseLosses,
 	quantNorms,
+	quantPacks,
+	quantParams,
 	quantisations,
 	randoms,
 	reading,
