@@ -3,6 +3,9 @@ package hccl_test
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -159,4 +162,35 @@ func TestJoinEnds(t *testing.T) {
 	c, err := hccl.Join(streams[1], info, 1, 2)
 	require.NoError(t, err)
 	assert.NoError(t, c.Close())
+}
+
+// JoinTable: the ranks of a table meet in their first collective.
+func TestJoinTable(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	require.NoError(t, free.Close())
+	t.Setenv("HCCL_IF_BASE_PORT", port)
+	path := filepath.Join(t.TempDir(), "table.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"version":"1.0","status":"completed","server_count":"1","server_list":[
+		{"server_id":"a","device":[{"device_id":"0","rank_id":"0"},{"device_id":"1","rank_id":"1"}]}]}`), 0o600))
+	streams := devices(t, 2)
+	var wg sync.WaitGroup
+	for i, st := range streams {
+		wg.Go(func() {
+			c, err := hccl.JoinTableConfig(context.Background(), st, path, i, hccl.Config{})
+			if !assert.NoError(t, err) {
+				return
+			}
+			assert.Equal(t, []int{i, 2}, []int{c.Rank(), c.Size()})
+			assert.NoError(t, c.Barrier(st))
+			assert.NoError(t, st.Synchronize(context.Background()))
+			assert.NoError(t, c.Close())
+		})
+	}
+	wg.Wait()
+	_, err = hccl.JoinTable(streams[0], path, 1)
+	assert.ErrorIs(t, err, hccl.ErrJoin, "the device of another rank")
+	_, err = hccl.JoinTable(streams[0], path, 2)
+	assert.ErrorIs(t, err, hccl.ErrArgument)
 }

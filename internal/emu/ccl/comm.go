@@ -18,6 +18,10 @@ type comm struct {
 	sub     bool
 	links   []link // by rank, nil at the own one
 	fabric  *fabric
+	parts   map[string]int // sub-communicators made so far, by ranks and id
+
+	met  sync.Once
+	meet func() error // links the ranks in the first call that needs them; nil when they are
 
 	turn    chan struct{} // has a value when no collective is under way
 	keep    []byte        // see fold
@@ -29,9 +33,9 @@ type comm struct {
 	failure *rt.Fault
 }
 
-// newComm takes a name, which occurs once per device, and a place among the ranks of this
-// process that share an id. Until it is published nobody can use it; close gives all back.
-func (l *Library) newComm(id, name string, device, rank, size int) (*comm, error) {
+// newComm takes a name, which occurs once per device. Until the communicator is published
+// nobody can use it; close gives all back.
+func (l *Library) newComm(name string, device, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
 		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", name, err)
@@ -49,8 +53,20 @@ func (l *Library) newComm(id, name string, device, rank, size int) (*comm, error
 		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName", device, name)
 	}
 	l.names[key] = c
-	c.fabric = l.join(id)
 	return c, nil
+}
+
+// linked waits for the ranks to meet, if they have not yet.
+func (c *comm) linked() error {
+	c.met.Do(func() {
+		if c.meet == nil {
+			return
+		}
+		if err := c.meet(); err != nil {
+			c.fail(fault(faultTimeout, "%v", err))
+		}
+	})
+	return c.reason()
 }
 
 // publish gives the communicator its handle.
@@ -90,31 +106,26 @@ func (c *comm) close() {
 // fabric connects the ranks of a communicator that are in this process.
 type fabric struct {
 	id     string
-	users  int               // communicators that joined and did not leave
 	queues map[[2]int]*queue // by sender and receiver
 	comms  map[int]*comm
 }
 
-// join is the fabric with an id, which the first one makes; l.mu is held.
-func (l *Library) join(id string) *fabric {
+// enter makes a communicator the one of its rank in the fabric with an id, which the first
+// one makes, and links it to the peers in this process.
+func (c *comm) enter(id string, here func(rank int) bool) error {
+	l := c.library
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	f := l.fabrics[id]
 	if f == nil {
 		f = &fabric{id: id, queues: make(map[[2]int]*queue), comms: make(map[int]*comm)}
 		l.fabrics[id] = f
 	}
-	f.users++
-	return f
-}
-
-// enter makes a communicator the one of its rank and links it to the peers in this process.
-func (c *comm) enter(here func(rank int) bool) error {
-	l, f := c.library, c.fabric
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if f.comms[c.rank] != nil {
 		return refuse(internal, "EI0014: rank %d of communicator %q joined twice", c.rank, c.name)
 	}
 	f.comms[c.rank] = c
+	c.fabric = f
 	get := func(from, to int) *queue {
 		q := f.queues[[2]int{from, to}]
 		if q == nil {
@@ -142,10 +153,11 @@ func (l *Library) leave(c *comm) {
 	defer l.mu.Unlock()
 	delete(l.names, place{c.device, c.name})
 	f := c.fabric
-	if f.comms[c.rank] == c {
-		delete(f.comms, c.rank)
+	if f == nil {
+		return
 	}
-	if f.users--; f.users == 0 {
+	delete(f.comms, c.rank)
+	if len(f.comms) == 0 {
 		delete(l.fabrics, f.id)
 	}
 }

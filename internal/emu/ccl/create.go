@@ -47,10 +47,10 @@ func (l *Library) initDevices(a []uint64) error {
 	id := random(16)
 	comms := make([]*comm, 0, n)
 	for i, d := range devices {
-		c, err := l.newComm(id, id, int(d), i, n)
+		c, err := l.newComm(id, int(d), i, n)
 		if err == nil {
 			comms = append(comms, c)
-			err = c.enter(all)
+			err = c.enter(id, all)
 		}
 		if err != nil {
 			for _, made := range comms {
@@ -112,7 +112,10 @@ func (l *Library) createSubComm(parent uint64, n uint32, ids, id uint64, rank ui
 	if name == "" {
 		name = fmt.Sprintf("%s_sub_%d", c.name, id)
 	}
-	sub, err := c.derive(name, fmt.Sprintf("%s/%d/%v", c.fabric.id, id, members), members, int(rank))
+	if err := c.linked(); err != nil {
+		return refuse(remoteError, "%s: %v", call, err)
+	}
+	sub, err := c.derive(name, fmt.Sprintf("%d/%v", id, members), members, int(rank))
 	if err != nil {
 		return err
 	}

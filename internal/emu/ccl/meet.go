@@ -1,11 +1,13 @@
 package ccl
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
@@ -52,9 +54,10 @@ type hello struct {
 
 // table is the root's answer.
 type table struct {
-	Peers []hello // by rank
-	Code  int32   // HcclResult when ranks are missing or contradict each other
-	Text  string
+	Peers   []hello // by rank
+	Session string  // names this meeting
+	Code    int32   // HcclResult when ranks are missing or contradict each other
+	Text    string
 }
 
 func (l *Library) getRootInfo(t *rt.Thread, a []uint64) uint64 {
@@ -72,30 +75,50 @@ func (l *Library) makeRoot(t *rt.Thread, out uint64) error {
 	if _, code := l.rt.CurrentDevice(t); code != 0 {
 		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
 	}
-	listener, err := l.listen()
+	listener, err := listenRoot()
 	if err != nil {
 		return err
 	}
-	r := &root{name: random(16), secret: []byte(random(secretSize / 2)), listener: listener, deadline: time.Now().Add(l.timeouts.Connect), guests: make(map[int]guest)}
-	l.mu.Lock()
-	l.roots[r.name] = r
-	l.mu.Unlock()
+	r := l.serve(newRoot(listener, []byte(random(secretSize/2))))
 	var info [abi.HCCL_ROOT_INFO_BYTES]byte
 	copy(info[:], rootMagic)
 	copy(info[rootSecret:], r.secret)
 	copy(info[rootName:], r.name)
 	copy(info[rootAddress:], listener.Addr().String())
 	rt.Write(out, info)
+	return nil
+}
+
+func newRoot(listener net.Listener, secret []byte) *root {
+	return &root{name: random(16), secret: secret, listener: listener, guests: make(map[int]guest)}
+}
+
+func (l *Library) connectDeadline() time.Time { return time.Now().Add(l.timeouts.Connect) }
+
+// serve lets a root take ranks until all came, the time is up, or it gives up.
+func (l *Library) serve(r *root) *root {
+	r.deadline = l.connectDeadline()
+	l.mu.Lock()
+	l.roots[r.name] = r
+	l.mu.Unlock()
 	go func() {
 		r.serve()
 		l.mu.Lock()
 		delete(l.roots, r.name)
 		l.mu.Unlock()
 	}()
-	return nil
+	return r
 }
 
-// serve takes ranks until all came or the time is up.
+// giveUp tells the ranks that wait that there will be no communicator.
+func (r *root) giveUp(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.failed {
+		r.tell(table{Code: internal, Text: fmt.Sprintf("EI0015: the root gave up: %v", why)})
+	}
+}
+
 func (r *root) serve() {
 	if d, ok := r.listener.(*net.TCPListener); ok {
 		_ = d.SetDeadline(r.deadline)
@@ -162,7 +185,7 @@ func (r *root) admit(conn net.Conn) {
 	for i, g := range r.guests {
 		peers[i] = g.hello
 	}
-	r.tell(table{Peers: peers})
+	r.tell(table{Peers: peers, Session: r.name})
 }
 
 // refuse tells all ranks, the offender too, that the communicator cannot be made; r.mu is
@@ -221,8 +244,11 @@ func (l *Library) meet(t *rt.Thread, call string, size uint32, info uint64, rank
 	if name == "" {
 		name = id
 	}
-	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: time.Now().Add(l.timeouts.Connect)}
-	c, err := l.newComm(id, name, device, int(rank), int(size))
+	l.mu.Lock()
+	own := l.roots[id]
+	l.mu.Unlock()
+	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: l.connectDeadline(), own: own}
+	c, err := l.newComm(name, device, int(rank), int(size))
 	if err != nil {
 		return err
 	}
@@ -240,21 +266,31 @@ type gathering struct {
 	secret   []byte
 	root     string
 	deadline time.Time
+	own      *root // the root, when it is in this process; it ends when this rank fails
 }
 
 // link asks the root who the peers are and links to each.
 func (g *gathering) link(c *comm) error {
-	listener, err := g.l.listen()
+	err := g.connectAll(c)
+	if err != nil && g.own != nil {
+		g.own.giveUp(err)
+	}
+	return err
+}
+
+func (g *gathering) connectAll(c *comm) error {
+	listener, err := listenAnywhere()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	peers, err := g.peers(c, listener.Addr().String())
+	answer, err := g.peers(c, listener.Addr().String())
 	if err != nil {
 		return err
 	}
+	peers := answer.Peers
 	here := func(r int) bool { return peers[r].Process == g.l.unique }
-	if err := c.enter(here); err != nil {
+	if err := c.enter(answer.Session, here); err != nil {
 		return err
 	}
 	if err := g.dial(c, peers, here); err != nil {
@@ -263,27 +299,40 @@ func (g *gathering) link(c *comm) error {
 	return g.accept(c, listener, peers, here)
 }
 
-func (g *gathering) peers(c *comm, address string) ([]hello, error) {
-	conn, err := g.connect(g.root)
+// peers waits for the root's answer.
+func (g *gathering) peers(c *comm, address string) (answer table, err error) {
+	conn, err := g.reach(g.root)
 	if err != nil {
-		return nil, refuse(timedOut, "EI0015: %v: the root at %s is not reached in HCCL_CONNECT_TIMEOUT: %v", c, g.root, err)
+		return answer, refuse(timedOut, "EI0015: %v: the root at %s is not reached in HCCL_CONNECT_TIMEOUT: %v", c, g.root, err)
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(g.deadline.Add(2 * patience))
-	var answer table
 	err = writeJSON(conn, hello{Rank: c.rank, Size: c.size, Device: c.device, Process: g.l.unique, Address: address})
 	if err == nil {
 		err = readJSON(conn, &answer)
 	}
 	switch {
 	case err != nil:
-		return nil, refuse(internal, "EI0015: %v: the root at %s broke off: %v", c, g.root, err)
+		return answer, refuse(internal, "EI0015: %v: the root at %s broke off: %v", c, g.root, err)
 	case answer.Code != 0:
-		return nil, refuse(answer.Code, "%s", answer.Text)
+		return answer, refuse(answer.Code, "%s", answer.Text)
 	case len(answer.Peers) != c.size:
-		return nil, refuse(badParameter, "EI0015: %v: the root lists %d ranks", c, len(answer.Peers))
+		return answer, refuse(badParameter, "EI0015: %v: the root lists %d ranks", c, len(answer.Peers))
 	}
-	return answer.Peers, nil
+	return answer, nil
+}
+
+// reach connects to a root that may not listen yet.
+func (g *gathering) reach(address string) (net.Conn, error) {
+	pause := time.Millisecond
+	for {
+		conn, err := g.connect(address)
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Until(g.deadline) < pause {
+			return conn, err
+		}
+		<-time.After(pause)
+		pause = min(2*pause, 100*time.Millisecond)
+	}
 }
 
 // connect dials an address until it answers and both sides have proved that they know the
@@ -351,16 +400,22 @@ func (g *gathering) accept(c *comm, listener net.Listener, peers []hello, here f
 
 // derive makes a communicator of some members of this one, over the same connections.
 func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error) {
-	sub, err := c.library.newComm(id, name, c.device, rank, len(members))
+	sub, err := c.library.newComm(name, c.device, rank, len(members))
 	if err != nil {
 		return nil, err
 	}
 	sub.sub = true
+	// The members make the same parts in the same order, so they count alike.
+	if c.parts == nil {
+		c.parts = make(map[string]int)
+	}
+	c.parts[id]++
+	id = fmt.Sprintf("%s/%s/%d", c.fabric.id, id, c.parts[id])
 	here := func(r int) bool {
 		_, ok := c.links[members[r]].(*pipe)
 		return ok
 	}
-	if err := sub.enter(here); err != nil {
+	if err := sub.enter(id, here); err != nil {
 		sub.close()
 		return nil, err
 	}

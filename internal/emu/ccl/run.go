@@ -17,6 +17,9 @@ func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
 	if s.Device() != c.device {
 		return refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", p.header.Call, s.Device(), c.device)
 	}
+	if err := c.linked(); err != nil {
+		return refuse(timedOut, "%s: %v", p.header.Call, err)
+	}
 	c.pending.Add(1)
 	task := rt.Task{
 		Name: p.header.Call, Repeatable: true, Drop: func() { c.pending.Add(-1) },

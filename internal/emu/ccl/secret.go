@@ -26,24 +26,49 @@ func early(deadline time.Time) time.Time {
 	return deadline
 }
 
-// listen opens a port for peers: on HCCL_IF_IP, or on loopback. Ports are taken in order
-// from HCCL_IF_BASE_PORT when that is set.
-func (l *Library) listen() (net.Listener, error) {
-	host := os.Getenv("HCCL_IF_IP")
-	if host == "" {
-		host = "127.0.0.1"
+// listenHost is where this process listens: HCCL_IF_IP, or loopback.
+func listenHost() string {
+	if host := os.Getenv("HCCL_IF_IP"); host != "" {
+		return host
 	}
+	return "127.0.0.1"
+}
+
+// defaultPort is HCCL's first port when HCCL_IF_BASE_PORT does not say otherwise.
+const defaultPort = 60000
+
+func basePort() (int, error) {
 	base := os.Getenv("HCCL_IF_BASE_PORT")
 	if base == "" {
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			return nil, refuse(unavailable, "EI0019: no port on %s (HCCL_IF_IP): %v", host, err)
-		}
-		return listener, nil
+		return defaultPort, nil
 	}
 	first, err := strconv.Atoi(base)
 	if err != nil || first < 1024 || first > 65520 {
-		return nil, refuse(badParameter, "EI0001: HCCL_IF_BASE_PORT=%q: must be a port from 1024 to 65520", base)
+		return 0, refuse(badParameter, "EI0001: HCCL_IF_BASE_PORT=%q: must be a port from 1024 to 65520", base)
+	}
+	return first, nil
+}
+
+// listenAnywhere opens a port for the links of a rank.
+func listenAnywhere() (net.Listener, error) {
+	host := listenHost()
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, refuse(unavailable, "EI0019: no port on %s (HCCL_IF_IP): %v", host, err)
+	}
+	return listener, nil
+}
+
+// listenRoot opens a port where ranks meet. Ports are taken in order from HCCL_IF_BASE_PORT
+// when that is set, else where there is one.
+func listenRoot() (net.Listener, error) {
+	if os.Getenv("HCCL_IF_BASE_PORT") == "" {
+		return listenAnywhere()
+	}
+	host := listenHost()
+	first, err := basePort()
+	if err != nil {
+		return nil, err
 	}
 	const ports = 32
 	last := min(first+ports, 1<<16)

@@ -12,3 +12,6 @@ func (r *Runtime) CurrentDevice(t *Thread) (device int, code int32) {
 
 // DeviceCount is the number of devices that this process sees.
 func (r *Runtime) DeviceCount() int { return len(r.devices) }
+
+// PhysicalDevice is the machine's number of a device that this process sees.
+func (r *Runtime) PhysicalDevice(device int) int { return r.devices[device].physical }

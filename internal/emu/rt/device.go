@@ -8,8 +8,9 @@ import (
 
 // Device is one emulated die.
 type Device struct {
-	id int
-	rt *Runtime
+	id       int // among those the process sees
+	physical int // of the machine
+	rt       *Runtime
 
 	mu       sync.Mutex
 	refs     int      // of aclrtSetDevice

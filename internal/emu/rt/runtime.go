@@ -49,7 +49,7 @@ func NewMachine(c Config) *Runtime {
 	r := &Runtime{config: c, faults: c.Faults, start: time.Now()}
 	r.socName = sync.OnceValue(func() uint64 { return NewCString(c.SoC) })
 	for i := range c.Devices {
-		r.devices = append(r.devices, &Device{id: i, rt: r, peers: make(map[int]bool)})
+		r.devices = append(r.devices, &Device{id: i, physical: i, rt: r, peers: make(map[int]bool)})
 	}
 	visible(r)
 	return r

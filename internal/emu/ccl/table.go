@@ -1,0 +1,219 @@
+package ccl
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// rankTable is what this emulator takes from a cluster information file.
+type rankTable struct {
+	digest [sha256.Size]byte // of the file: what its ranks know and nobody else
+	root   string            // host where rank 0 listens, "" for loopback
+	ranks  []tableRank
+}
+
+type tableRank struct{ device int }
+
+// tableFile is the file of versions 1.0 and 1.2, in which numbers are texts too.
+type tableFile struct {
+	Version string        `json:"version"`
+	Status  string        `json:"status"`
+	Count   *string       `json:"server_count"`
+	Servers []tableServer `json:"server_list"`
+}
+
+type tableServer struct {
+	ID      string `json:"server_id"`
+	HostIP  string `json:"host_ip"`
+	Devices []struct {
+		ID    string  `json:"device_id"`
+		Rank  string  `json:"rank_id"`
+		Super *string `json:"super_device_id"`
+	} `json:"device"`
+}
+
+// longestPath is the longest path with its NUL.
+const longestPath = 4096
+
+func readTable(function, path string) (*rankTable, error) {
+	if len(path) >= longestPath {
+		return nil, refuse(badParameter, "EI0004: %s: a path of %d bytes; at most %d are possible", function, len(path), longestPath-1)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, refuse(internal, "EI0004: %s: %v", function, err)
+	}
+	t, err := parseTable(text)
+	if err != nil {
+		return nil, refuse(internal, "EI0004: %s: %s: %v", function, path, err)
+	}
+	return t, nil
+}
+
+// parseTable refuses what HCCL cannot work with.
+func parseTable(text []byte) (*rankTable, error) {
+	var f tableFile
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Version != "1.0" && f.Version != "1.2":
+		return nil, fmt.Errorf("version %q; 1.0 and 1.2 are supported", f.Version)
+	case f.Status != "completed":
+		return nil, fmt.Errorf("status %q; it is not \"completed\"", f.Status)
+	case f.Count != nil && *f.Count != strconv.Itoa(len(f.Servers)):
+		return nil, fmt.Errorf("server_count is %q, server_list has %d entries", *f.Count, len(f.Servers))
+	}
+	t := &rankTable{digest: sha256.Sum256(text)}
+	servers := make(map[string]bool)
+	places := make(map[int]tableRank)
+	for i, s := range f.Servers {
+		if s.ID == "" || servers[s.ID] {
+			return nil, fmt.Errorf("server_list[%d]: server_id %q is empty or occurs twice", i, s.ID)
+		}
+		servers[s.ID] = true
+		if err := s.add(f.Version, places); err != nil {
+			return nil, fmt.Errorf("server_list[%d]%v", i, err)
+		}
+	}
+	for r := range len(places) {
+		p, ok := places[r]
+		if !ok {
+			return nil, fmt.Errorf("rank_id %d is missing; ranks are numbered from 0", r)
+		}
+		t.ranks = append(t.ranks, p)
+	}
+	if len(t.ranks) == 0 {
+		return nil, fmt.Errorf("the table has no devices")
+	}
+	if len(f.Servers) > 1 {
+		t.root = f.host()
+	}
+	return t, nil
+}
+
+// add enters the devices of a server, whose ranks are behind each other.
+func (s tableServer) add(version string, places map[int]tableRank) error {
+	first, last := -1, -1
+	for i, d := range s.Devices {
+		device, err := strconv.Atoi(d.ID)
+		if err != nil || device < 0 {
+			return fmt.Errorf(".device[%d]: device_id %q is no number", i, d.ID)
+		}
+		rank, err := strconv.Atoi(d.Rank)
+		if err != nil || rank < 0 {
+			return fmt.Errorf(".device[%d]: rank_id %q is no number", i, d.Rank)
+		}
+		if version == "1.2" && (d.Super == nil || *d.Super == "") {
+			return fmt.Errorf(".device[%d]: super_device_id is missing", i)
+		}
+		if _, twice := places[rank]; twice {
+			return fmt.Errorf(".device[%d]: rank_id %d occurs twice", i, rank)
+		}
+		places[rank] = tableRank{device}
+		if first < 0 || rank < first {
+			first = rank
+		}
+		last = max(last, rank)
+	}
+	if len(s.Devices) > 0 && last-first+1 != len(s.Devices) {
+		return fmt.Errorf(": ranks %d to %d on %d devices; the ranks of a server are behind each other", first, last, len(s.Devices))
+	}
+	return nil
+}
+
+// host is the address of the server with rank 0.
+func (f *tableFile) host() string {
+	for _, s := range f.Servers {
+		for _, d := range s.Devices {
+			if d.Rank != "0" {
+				continue
+			}
+			for _, a := range []string{s.HostIP, s.ID} {
+				if net.ParseIP(a) != nil {
+					return a
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func (l *Library) initTable(t *rt.Thread, a []uint64) uint64 {
+	return answer(t, l.joinTable(t, "HcclCommInitClusterInfo", a[0], uint32(a[1]), "", a[2]))
+}
+
+func (l *Library) initTableConfig(t *rt.Thread, a []uint64) uint64 {
+	const call = "HcclCommInitClusterInfoConfig"
+	c, err := readConfig(call, a[2])
+	if err == nil {
+		err = l.joinTable(t, call, a[0], uint32(a[1]), c.name, a[3])
+	}
+	return answer(t, err)
+}
+
+// worldName is the name of communicators made from a table.
+const worldName = "hccl_world_group"
+
+// joinTable makes the communicator of a table. As with HCCL the ranks do not meet before
+// their first collective.
+func (l *Library) joinTable(t *rt.Thread, call string, path uint64, rank uint32, name string, out uint64) error {
+	if l.invalid != nil {
+		return l.invalid
+	}
+	if err := notNull(call, []string{"clusterInfo", "comm"}, path, out); err != nil {
+		return err
+	}
+	device, code := l.rt.CurrentDevice(t)
+	if code != 0 {
+		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
+	}
+	table, err := readTable(call, rt.CString(path))
+	if err != nil {
+		return err
+	}
+	if int64(rank) >= int64(len(table.ranks)) {
+		return refuse(badParameter, "EI0003: %s: rank %d is not in the table of %d ranks", call, rank, len(table.ranks))
+	}
+	if want, have := table.ranks[rank].device, l.rt.PhysicalDevice(device); want != have {
+		return refuse(unavailable, "EI0004: %s: the table has rank %d on device %d of its server, and device %d is set on this thread", call, rank, want, have)
+	}
+	if name == "" {
+		name = worldName
+	}
+	c, err := l.newComm(name, device, int(rank), len(table.ranks))
+	if err != nil {
+		return refuse(unavailable, "%s: %v", call, err)
+	}
+	c.meet = func() error { return l.meetByTable(c, table) }
+	rt.Write(out, c.publish())
+	return nil
+}
+
+// meetByTable brings the ranks together at rank 0, whose port follows from the table.
+func (l *Library) meetByTable(c *comm, table *rankTable) error {
+	host := table.root
+	if host == "" {
+		host = listenHost()
+	}
+	base, err := basePort()
+	if err != nil {
+		return err
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(base+table.ranks[0].device))
+	g := gathering{l: l, secret: table.digest[:], root: address, deadline: l.connectDeadline()}
+	if c.rank == 0 {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return refuse(unavailable, "EI0019: %v: %s is taken (HCCL_IF_BASE_PORT): %v", c, address, err)
+		}
+		g.own = l.serve(newRoot(listener, table.digest[:]))
+	}
+	return g.link(c)
+}
