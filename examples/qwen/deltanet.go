@@ -79,7 +79,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 
 	in := d.in.forward(p, s.x)
 
-	s.conv = ops.CausalConvArgs{X: rows(in.qkv), Weight: d.taps(d.conv.Value), SiLU: true}
+	s.conv = ops.CausalConvArgs{X: rows(in.qkv), Weight: d.taps(d.conv.Value), SiLU: true, CuSeqLens: m.cu}
 	s.conv.Out = p.like(s.conv.X)
 	m.resume(&s.conv, &s.rule)
 	run(p, p.reg.CausalConv, &s.conv)
@@ -91,6 +91,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	run(p, p.reg.DeltaGate, &s.gate)
 
 	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
+	s.rule.CuSeqLens = m.cu
 	s.rule.Out = p.tensor(p.dt, b, n, d.heads, d.dim)
 	s.rule.Query, s.rule.Key, s.rule.Value = d.parts(s.conv.Out)
 	run(p, p.reg.GatedDelta, &s.rule)

@@ -14,6 +14,7 @@ type inputs struct {
 	ids, labels   *aclnn.Tensor
 	labelled      int // labels that count
 	mask          mask.Mask
+	cu            []int64       // boundaries of packed sequences, or nil
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
 	rope          rotation
 	scale         float64
@@ -37,12 +38,13 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	if err := b.validate(m.Config.VocabSize); err != nil {
 		return nil, err
 	}
-	in := &inputs{batch: int64(b.Size), scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), mask: mask.Causal{}}
-	if b.Lengths != nil {
-		in.mask = mask.Padding{Lengths: b.Lengths, Causal: true}
-	}
+	in := &inputs{batch: int64(b.Size), scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cu: b.CuSeqLens}
 	chunks, err := m.par.positions(b.Length)
 	if err != nil {
+		return nil, err
+	}
+	var positions []mask.Range
+	if positions, in.mask, err = m.sequences(b); err != nil {
 		return nil, err
 	}
 	var ids, labels []int32
@@ -74,7 +76,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.rope = rotation{p.rows(table.cos, chunks), p.rows(table.sin, chunks)}
+	in.rope = rotation{p.rows(table.cos, positions), p.rows(table.sin, positions)}
 	return in, p.err
 }
 

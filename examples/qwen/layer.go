@@ -120,8 +120,8 @@ func (r rotation) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 
 func (s *attentionState) args(m *inputs) ops.AttentionArgs {
 	return ops.AttentionArgs{
-		Query: s.q, Key: s.k, Value: s.v, Layout: ops.BSND, Heads: int(s.heads), Mask: m.mask, Scale: m.scale,
-		Out: s.out, SoftmaxMax: s.max, SoftmaxSum: s.sum,
+		Query: m.tokens(s.q), Key: m.tokens(s.k), Value: m.tokens(s.v), Layout: m.layout(), Heads: int(s.heads), Mask: m.mask, Scale: m.scale,
+		Out: m.tokens(s.out), SoftmaxMax: s.max, SoftmaxSum: s.sum,
 	}
 }
 
@@ -142,7 +142,8 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	s.q = m.rope.forward(p, q)
 	s.k, s.v = m.remember(p, m.rope.forward(p, k), s.v)
 	s.out = p.like(s.q)
-	s.max, s.sum = p.tensor(aclnn.Float32, b, a.heads, n, 8), p.tensor(aclnn.Float32, b, a.heads, n, 8)
+	stats := m.stats(a.heads)
+	s.max, s.sum = p.tensor(aclnn.Float32, stats...), p.tensor(aclnn.Float32, stats...)
 	args := s.args(m)
 	if p.err == nil {
 		p.err = p.cp.Attention(p.ctx, p.st, &args)
@@ -164,7 +165,7 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 		dOut = p.product(dOut, s.gate)
 	}
 	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
-	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: dOut, DQuery: dq, DKey: dk, DValue: dv}
+	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: m.tokens(dOut), DQuery: m.tokens(dq), DKey: m.tokens(dk), DValue: m.tokens(dv)}
 	if p.err == nil {
 		p.err = p.cp.AttentionGrad(p.ctx, p.st, &grad)
 	}

@@ -148,6 +148,9 @@ type Batch struct {
 	Labels       []int32
 	// Lengths are the valid tokens of each row, which stand first; nil when all are valid.
 	Lengths []int64
+	// CuSeqLens packs sequences into the one row of a batch, without padding: 0, the ends of all
+	// but the last, Length. Nil when each row is one sequence.
+	CuSeqLens []int64
 	// Targets is how many labels count in the step over all ranks, which the loss is the mean
 	// of; 0 when this batch has them all.
 	Targets int
@@ -179,6 +182,9 @@ func (b Batch) validate(vocab int) error {
 	n := b.Size * b.Length
 	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size {
 		return fmt.Errorf("qwen: a batch of %d x %d has %d inputs, %d labels and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Lengths))
+	}
+	if err := b.checkPacked(); err != nil {
+		return err
 	}
 	for row, l := range b.Lengths {
 		if l < 0 || l > int64(b.Length) {
