@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestCacheFollowsTheStream(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st, other := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	a := dev.Allocator()
 	buf, err := st.Malloc(1000)
 	require.NoError(t, err)
@@ -34,8 +35,8 @@ func TestCacheFollowsTheStream(t *testing.T) {
 // TestCacheWaitsForUsers: memory that a second stream uses comes back when that has passed,
 // whether it was noted by a copy or by RecordStream.
 func TestCacheWaitsForUsers(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	owner := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	owner := acltest.Stream(t, dev)
 	for name, use := range map[string]func(*acl.Stream, *acl.Buffer) error{
 		"memset": func(st *acl.Stream, b *acl.Buffer) error { return st.Memset(b, 1, b.Size()) },
 		"record": func(st *acl.Stream, b *acl.Buffer) error { return b.RecordStream(st) },
@@ -47,7 +48,7 @@ func TestCacheWaitsForUsers(t *testing.T) {
 	} {
 		for from, alloc := range map[string]func(int) (*acl.Buffer, error){"stream": owner.Malloc, "device": dev.Malloc} {
 			t.Run(name+" "+from, func(t *testing.T) {
-				user := newStream(t, dev)
+				user := acltest.Stream(t, dev)
 				release := hold(t, user)
 				buf, err := alloc(24 << 20)
 				require.NoError(t, err)
@@ -67,8 +68,8 @@ func TestCacheWaitsForUsers(t *testing.T) {
 // TestCacheTakesBackWithoutWaiting: once the second stream has passed, the memory is used
 // again without another call to the device's allocator.
 func TestCacheTakesBackWithoutWaiting(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	owner, user := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	owner, user := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	require.NoError(t, dev.Allocator().EmptyCache(background))
 	buf, err := owner.Malloc(24 << 20)
 	require.NoError(t, err)
@@ -85,8 +86,8 @@ func TestCacheTakesBackWithoutWaiting(t *testing.T) {
 }
 
 func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	release := hold(t, st)
 	buf, err := st.Malloc(1 << 20)
 	require.NoError(t, err)
@@ -106,8 +107,8 @@ func TestEmptyCacheWaitsNoLongerThanAsked(t *testing.T) {
 // TestOutOfMemory: the cache is given back before the device is said to be full, and the
 // error tells what is held.
 func TestOutOfMemory(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st, other := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	free, _, err := dev.MemInfo()
 	require.NoError(t, err)
 	if free > 1<<30 {
@@ -140,7 +141,7 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 func TestClosedAllocator(t *testing.T) {
-	dev, err := openRuntime(t).Device(0)
+	dev, err := acltest.Open(t).Device(0)
 	require.NoError(t, err)
 	require.NoError(t, dev.Close())
 	requireError(t, dev.Allocator().EmptyCache(background), acl.ErrClosed, 0)

@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestArena(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st, other := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	a, err := st.NewArena(2048)
 	require.NoError(t, err)
 	one, err := a.Malloc(480)

@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestDeviceThatDoesNotExist(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	n, err := rt.DeviceCount()
 	require.NoError(t, err)
 	for _, id := range []int{n, -1, 1 << 20} {
@@ -24,8 +25,8 @@ func TestDeviceThatDoesNotExist(t *testing.T) {
 }
 
 func TestDeviceIsShared(t *testing.T) {
-	rt := openRuntime(t)
-	a, b := openDevice(t, rt, 0), openDevice(t, rt, 0)
+	rt := acltest.Open(t)
+	a, b := acltest.Device(t, rt, 0), acltest.Device(t, rt, 0)
 	assert.Equal(t, a.Handle(), b.Handle())
 	assert.Same(t, rt, a.Runtime())
 	one, err := a.DefaultStream()
@@ -45,7 +46,7 @@ func TestDeviceIsShared(t *testing.T) {
 
 // TestObjectsOutliveTheirDevice: what was made on a device keeps it open.
 func TestObjectsOutliveTheirDevice(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	dev, err := rt.Device(0)
 	require.NoError(t, err)
 	def, err := dev.DefaultStream()
@@ -75,7 +76,7 @@ func TestObjectsOutliveTheirDevice(t *testing.T) {
 }
 
 func TestRuntimeMayCloseFirst(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	again, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
 	dev, err := again.Device(0)
@@ -90,7 +91,7 @@ func TestRuntimeMayCloseFirst(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	p, err := dev.Properties()
 	require.NoError(t, err)
 	assert.Equal(t, dev.Runtime().SoC(), p.Name)
@@ -105,7 +106,7 @@ func TestProperties(t *testing.T) {
 }
 
 func TestContextSettings(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	x, err := dev.NewContext()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, x.Close()) }()
@@ -127,7 +128,7 @@ func TestContextSettings(t *testing.T) {
 
 // TestLimitsOfNewerVersions: calls that not every CANN version has work or say so.
 func TestLimitsOfNewerVersions(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	err := dev.SetCoreLimit(acl.CubeCore, 4)
 	if err != nil {
 		require.ErrorIs(t, err, acl.ErrNotSupported)
@@ -143,7 +144,7 @@ func TestLimitsOfNewerVersions(t *testing.T) {
 }
 
 func TestExplicitContext(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	x, err := dev.NewContext()
 	require.NoError(t, err)
 	assert.NotEqual(t, dev.Handle(), x.Handle())
@@ -153,7 +154,7 @@ func TestExplicitContext(t *testing.T) {
 	assert.Equal(t, x.Handle(), st.ContextHandle())
 	def, err := x.DefaultStream()
 	require.NoError(t, err)
-	primary := newStream(t, dev)
+	primary := acltest.Stream(t, dev)
 
 	// Memory belongs to the device, so both contexts use it.
 	buf := malloc(t, dev, 64)
@@ -176,8 +177,8 @@ func TestExplicitContext(t *testing.T) {
 }
 
 func TestPeerAccess(t *testing.T) {
-	rt := openRuntime(t)
-	a, b := openDevice(t, rt, 0), openDevice(t, rt, 1)
+	rt := acltest.Open(t)
+	a, b := acltest.Device(t, rt, 0), acltest.Device(t, rt, 1)
 	_, err := a.CanAccessPeer(a)
 	requireError(t, err, acl.ErrInvalidArgument, 100000)
 	can, err := a.CanAccessPeer(b)
@@ -185,7 +186,7 @@ func TestPeerAccess(t *testing.T) {
 	if !can {
 		t.Skip("the devices are no peers")
 	}
-	st := newStream(t, a)
+	st := acltest.Stream(t, a)
 	here, there := malloc(t, a, 12), malloc(t, b, 12)
 	require.NoError(t, acl.CopyToDevice(background, st, here, []int32{7, 8, 9}))
 	e := requireError(t, st.Copy(there, here, 12), acl.ErrWrongDevice, 0)
@@ -195,9 +196,9 @@ func TestPeerAccess(t *testing.T) {
 	require.NoError(t, st.Copy(there, here, 12))
 	require.NoError(t, st.Synchronize(background))
 	got := make([]int32, 3)
-	require.NoError(t, acl.CopyFromDevice(background, newStream(t, b), got, there))
+	require.NoError(t, acl.CopyFromDevice(background, acltest.Stream(t, b), got, there))
 	assert.Equal(t, []int32{7, 8, 9}, got)
 	require.NoError(t, a.DisablePeerAccess(b))
-	other := newStream(t, a)
+	other := acltest.Stream(t, a)
 	requireError(t, other.Copy(there, here, 12), acl.ErrWrongDevice, 0)
 }

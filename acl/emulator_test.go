@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // again runs tests of this package in a process with another emulator.
@@ -45,8 +46,8 @@ func TestFailuresAskedFor(t *testing.T) {
 		require.Contains(t, out, "--- PASS: TestFailuresAskedFor")
 		return
 	}
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	_, err := dev.NewStream()
 	var e *acl.Error
 	require.ErrorAs(t, err, &e)

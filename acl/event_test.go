@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestEventOrdersStreams(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	first, second := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	first, second := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	release := hold(t, first)
 	var order []string
 	require.NoError(t, first.HostFunc(func() { order = append(order, "first") }))
@@ -34,8 +35,8 @@ func TestEventOrdersStreams(t *testing.T) {
 
 // TestEventIsRecordedAgain: a wait is for the record before it, not for later ones.
 func TestEventIsRecordedAgain(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	free, held, waiter := newStream(t, dev), newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	free, held, waiter := acltest.Stream(t, dev), acltest.Stream(t, dev), acltest.Stream(t, dev)
 	ev, err := dev.NewEvent()
 	require.NoError(t, err)
 	done, err := ev.Query()
@@ -57,8 +58,8 @@ func TestEventIsRecordedAgain(t *testing.T) {
 }
 
 func TestElapsed(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	start, err := st.Record(acl.EventTiming())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, start.Close()) }()
@@ -88,8 +89,8 @@ func TestElapsed(t *testing.T) {
 }
 
 func TestElapsedNeedsTimes(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	plain, err := st.Record()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, plain.Close()) }()
@@ -107,9 +108,9 @@ func TestElapsedNeedsTimes(t *testing.T) {
 }
 
 func TestEventMisuse(t *testing.T) {
-	rt := openRuntime(t)
-	dev := openDevice(t, rt, 0)
-	st := newStream(t, dev)
+	rt := acltest.Open(t)
+	dev := acltest.Device(t, rt, 0)
+	st := acltest.Stream(t, dev)
 	ev, err := dev.NewEvent()
 	require.NoError(t, err)
 	require.NoError(t, ev.Close())
@@ -126,7 +127,7 @@ func TestEventMisuse(t *testing.T) {
 	_, err = dev.NewEvent(acl.EventFlags(1 << 30))
 	requireError(t, err, acl.ErrInvalidArgument, 107000)
 
-	elsewhere := newStream(t, openDevice(t, rt, 1))
+	elsewhere := acltest.Stream(t, acltest.Device(t, rt, 1))
 	ev, err = dev.NewEvent()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ev.Close()) }()

@@ -11,6 +11,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/dtype"
 )
 
@@ -77,20 +78,20 @@ func TestLaunch(t *testing.T) {
 
 // TestWorkspaceGrows: results do not depend on how the workspace came about.
 func TestWorkspaceGrows(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	sizes := []int64{1, 3, 64, 300}
 	want := make(map[int64][]float32)
 	for _, n := range sizes {
-		want[n] = attend(t, newStream(t, dev), n)
+		want[n] = attend(t, acltest.Stream(t, dev), n)
 	}
 	t.Run("in turn", func(t *testing.T) {
-		st := newStream(t, dev)
+		st := acltest.Stream(t, dev)
 		for _, n := range append(sizes, 3, 64) {
 			require.Equal(t, want[n], attend(t, st, n), "sequence %d", n)
 		}
 	})
 	t.Run("at once", func(t *testing.T) {
-		st := newStream(t, dev)
+		st := acltest.Stream(t, dev)
 		var all sync.WaitGroup
 		for g := range 8 {
 			all.Go(func() {
@@ -105,8 +106,8 @@ func TestWorkspaceGrows(t *testing.T) {
 }
 
 func TestPreparedOperator(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	x := tensors(t, st, 4, 7)
 	ex, err := aclnn.Prepare(st, &aclnn.AddParams{Self: x[0], Other: x[1], Alpha: aclnn.Float(1), Out: x[2]})
 	require.NoError(t, err)
@@ -143,7 +144,7 @@ func launchAtNothing(t testing.TB, st *acl.Stream) error {
 // TestAsynchronousFault: the synchronise that brings a fault out names the operator, and the
 // stream works on.
 func TestAsynchronousFault(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	for name, wait := range map[string]func(*acl.Stream) error{
 		"stream": func(st *acl.Stream) error { return st.Synchronize(background) },
 		"device": func(*acl.Stream) error { return dev.Synchronize(background) },
@@ -170,7 +171,7 @@ func TestAsynchronousFault(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := newStream(t, dev)
+			st := acltest.Stream(t, dev)
 			x := tensors(t, st, 3, 4)
 			require.NoError(t, aclnn.Mul(st, aclnn.MulParams{Self: x[0], Other: x[1], Out: x[2]}))
 			require.NoError(t, st.Synchronize(background))
@@ -194,7 +195,7 @@ func TestAsynchronousFault(t *testing.T) {
 
 // TestStopOnFailure: the whole context halts and keeps telling why.
 func TestStopOnFailure(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	x, err := dev.NewContext()
 	require.NoError(t, err)
 	st, err := x.NewStream(acl.StreamStopOnFailure())
@@ -205,7 +206,7 @@ func TestStopOnFailure(t *testing.T) {
 	require.ErrorIs(t, st.Synchronize(background), acl.ErrKernel)
 	require.ErrorIs(t, st.Synchronize(background), acl.ErrKernel)
 	require.ErrorIs(t, other.Synchronize(background), acl.ErrKernel)
-	require.NoError(t, newStream(t, dev).Synchronize(background), "the primary context is not affected")
+	require.NoError(t, acltest.Stream(t, dev).Synchronize(background), "the primary context is not affected")
 	require.ErrorIs(t, st.Close(), acl.ErrKernel)
 	require.ErrorIs(t, other.Close(), acl.ErrKernel)
 	require.NoError(t, x.Close())

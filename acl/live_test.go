@@ -12,13 +12,14 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // TestLeaksAreReported: an object that is forgotten is told of with its kind and the stack
 // that made it, and stays counted.
 func TestLeaksAreReported(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	openRuntime(t) // so that the runtime with the logger can be closed first
+	acltest.Open(t) // so that the runtime with the logger can be closed first
 	rt, err := acl.Open(acl.Config{LeakStacks: true}, acl.Logger(zap.New(core)))
 	require.NoError(t, err)
 	defer acl.Logger(nil)()

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestMain(m *testing.M) {
@@ -25,49 +26,10 @@ func TestMain(m *testing.M) {
 
 var background = context.Background()
 
-// openRuntime opens CANN, or skips the test with the reason why it cannot. When the test
-// ends everything must be closed.
-func openRuntime(t testing.TB, options ...acl.Option) *acl.Runtime {
-	t.Helper()
-	before := acl.Live() // not empty if an earlier test has failed
-	rt, err := acl.Open(acl.Config{}, options...)
-	if errors.Is(err, acl.ErrNotInstalled) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, rt.Close())
-		assert.Equal(t, before, acl.Live(), "the test left objects open")
-	})
-	return rt
-}
-
-// openDevice opens a device.
-func openDevice(t testing.TB, rt *acl.Runtime, id int) *acl.Device {
-	t.Helper()
-	n, err := rt.DeviceCount()
-	require.NoError(t, err)
-	if id >= n {
-		t.Skipf("device %d is needed, there are %d", id, n)
-	}
-	dev, err := rt.Device(id)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, dev.Close()) })
-	return dev
-}
-
 // openStream makes a stream on device 0.
 func openStream(t testing.TB, options ...acl.StreamOption) *acl.Stream {
 	t.Helper()
-	return newStream(t, openDevice(t, openRuntime(t), 0), options...)
-}
-
-func newStream(t testing.TB, dev *acl.Device, options ...acl.StreamOption) *acl.Stream {
-	t.Helper()
-	st, err := dev.NewStream(options...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, st.Close()) })
-	return st
+	return acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0), options...)
 }
 
 // hold keeps the stream busy until release is called, at the latest when the test ends.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/half"
 )
 
@@ -67,8 +68,8 @@ func TestCopyOfAnySize(t *testing.T) {
 // TestCopyWaitsForStaging: more copies than there is staging memory wait, and a context ends
 // that wait.
 func TestCopyWaitsForStaging(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	buf := malloc(t, dev, 8<<20)
 	data := make([]byte, 8<<20)
 	release := hold(t, st)
@@ -89,8 +90,8 @@ func TestCopyWaitsForStaging(t *testing.T) {
 }
 
 func TestPinnedCopy(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	in, out := hostBuffer(t, dev, 40), hostBuffer(t, dev, 40)
 	a, b := malloc(t, st, 40), malloc(t, st, 40)
 	for i := range acl.Slice[int64](in) {
@@ -115,7 +116,7 @@ func TestPinnedCopy(t *testing.T) {
 }
 
 func TestImmediateCopy(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	in, out, third := hostBuffer(t, dev, 8), hostBuffer(t, dev, 8), hostBuffer(t, dev, 8)
 	buf, other := malloc(t, dev, 8), malloc(t, dev, 8)
 	copy(in.Bytes(), "ascend!!")
@@ -130,8 +131,8 @@ func TestImmediateCopy(t *testing.T) {
 }
 
 func TestCopy2D(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	in, out := hostBuffer(t, dev, 12), hostBuffer(t, dev, 12)
 	copy(in.Bytes(), "abcdefghijkl")
 	copy(out.Bytes(), "............")
@@ -174,11 +175,11 @@ func TestMemset(t *testing.T) {
 }
 
 func TestMemoryMisuse(t *testing.T) {
-	rt := openRuntime(t)
-	dev := openDevice(t, rt, 0)
-	st := newStream(t, dev)
+	rt := acltest.Open(t)
+	dev := acltest.Device(t, rt, 0)
+	st := acltest.Stream(t, dev)
 	buf, host := malloc(t, dev, 8), hostBuffer(t, dev, 8)
-	far := malloc(t, openDevice(t, rt, 1), 8)
+	far := malloc(t, acltest.Device(t, rt, 1), 8)
 	closed, err := st.Malloc(8)
 	require.NoError(t, err)
 	view, err := closed.View(2, 4)
@@ -260,8 +261,8 @@ func TestMemoryMisuse(t *testing.T) {
 }
 
 func TestMallocDirect(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	before := dev.Allocator().Stats()
 	for _, p := range []acl.Policy{acl.HugeFirst, acl.HugeOnly, acl.NormalOnly, acl.HugeFirstP2P, acl.NormalOnlyP2P} {
 		buf, err := dev.MallocDirect(3<<20, p)
@@ -279,8 +280,8 @@ func TestMallocDirect(t *testing.T) {
 }
 
 func TestManagedMemory(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	buf, err := dev.MallocManaged(4 << 20)
 	if err != nil {
 		require.ErrorIs(t, err, acl.ErrNotSupported)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestWithoutCANN(t *testing.T) {
@@ -28,7 +29,7 @@ func TestWithoutCANN(t *testing.T) {
 }
 
 func TestOpenTwice(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	again, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, acl.Live()[acl.KindRuntime])
@@ -48,7 +49,7 @@ func TestOpenTwice(t *testing.T) {
 }
 
 func TestOneConfigurationPerProcess(t *testing.T) {
-	openRuntime(t)
+	acltest.Open(t)
 	file := filepath.Join(t.TempDir(), "acl.json")
 	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
 	_, err := acl.Open(acl.Config{File: file})
@@ -57,7 +58,7 @@ func TestOneConfigurationPerProcess(t *testing.T) {
 }
 
 func TestVersions(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	v, err := rt.Version()
 	require.NoError(t, err)
 	assert.Equal(t, 1, v.Major)
@@ -69,6 +70,6 @@ func TestVersions(t *testing.T) {
 }
 
 func TestSignalsStayGos(t *testing.T) {
-	openRuntime(t)
+	acltest.Open(t)
 	assert.NotEmpty(t, os.Getenv("ASCEND_COREDUMP_SIGNAL"))
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestStreamOptions(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	ids := make(map[int]bool)
 	for name, options := range map[string][]acl.StreamOption{
 		"plain":    nil,
@@ -33,7 +34,7 @@ func TestStreamOptions(t *testing.T) {
 }
 
 func TestClosedStream(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	st, err := dev.NewStream()
 	require.NoError(t, err)
 	buf, host := malloc(t, dev, 8), hostBuffer(t, dev, 8)
@@ -89,8 +90,8 @@ func TestQuery(t *testing.T) {
 // TestInterruptedSynchronize: a context ends the waits of stream, event and device, and all
 // three can be waited for again.
 func TestInterruptedSynchronize(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	release := hold(t, st)
 	ev, err := st.Record()
 	require.NoError(t, err)
@@ -127,8 +128,8 @@ func TestInterruptedSynchronize(t *testing.T) {
 }
 
 func TestHostFuncRunsInOrder(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	release := hold(t, st)
 	var order []int // written by the stream's functions, which run one after the other
 	var ran atomic.Int32
@@ -147,8 +148,8 @@ func TestHostFuncRunsInOrder(t *testing.T) {
 
 // TestAbort drops what is queued, and the stream can be used again.
 func TestAbort(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st := newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	release := hold(t, st)
 	var ran atomic.Bool
 	require.NoError(t, st.HostFunc(func() { ran.Store(true) }))
@@ -170,8 +171,8 @@ func TestAbort(t *testing.T) {
 
 // TestDeviceAbort drops the work of all streams.
 func TestDeviceAbort(t *testing.T) {
-	dev := openDevice(t, openRuntime(t), 0)
-	st, other := newStream(t, dev), newStream(t, dev)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st, other := acltest.Stream(t, dev), acltest.Stream(t, dev)
 	var releases []func()
 	for _, s := range []*acl.Stream{st, other} {
 		releases = append(releases, hold(t, s))
@@ -201,7 +202,7 @@ func TestStreamsAreScarce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 2000 streams")
 	}
-	dev := openDevice(t, openRuntime(t), 0)
+	dev := acltest.Device(t, acltest.Open(t), 0)
 	var streams []*acl.Stream
 	defer func() {
 		for _, st := range streams {

@@ -9,20 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // TestAnyThreadAnyDevice: 64 goroutines use 4 devices each, and change OS threads between
 // the calls. A call that met another goroutine's context would get code 107003.
 func TestAnyThreadAnyDevice(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	n, err := rt.DeviceCount()
 	require.NoError(t, err)
 	n = min(n, 4)
 	var devices []*acl.Device
 	var streams []*acl.Stream
 	for id := range n {
-		devices = append(devices, openDevice(t, rt, id))
-		streams = append(streams, newStream(t, devices[id]))
+		devices = append(devices, acltest.Device(t, rt, id))
+		streams = append(streams, acltest.Stream(t, devices[id]))
 	}
 	var all sync.WaitGroup
 	for g := range 64 {
@@ -101,7 +102,7 @@ func switchThread() {
 
 // TestDevicesOpenAndCloseAtOnce: the first and the last user of a device may meet.
 func TestDevicesOpenAndCloseAtOnce(t *testing.T) {
-	rt := openRuntime(t)
+	rt := acltest.Open(t)
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

@@ -16,28 +16,15 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // devices opens a stream on each of n devices.
 func devices(t *testing.T, n int) []*acl.Stream {
-	rt, err := acl.Open(acl.Config{})
-	if errors.Is(err, acl.ErrNotInstalled) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, rt.Close()) })
-	if devices, err := rt.DeviceCount(); err != nil || devices < n {
-		t.Skipf("%d devices are needed, there are %d (%v)", n, devices, err)
-	}
-	var streams []*acl.Stream
-	for i := range n {
-		dev, err := rt.Device(i)
-		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, dev.Close()) })
-		st, err := dev.NewStream()
-		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, st.Close()) })
-		streams = append(streams, st)
+	rt := acltest.Open(t)
+	streams := make([]*acl.Stream, n)
+	for i := range streams {
+		streams[i] = acltest.Stream(t, acltest.Device(t, rt, i))
 	}
 	return streams
 }

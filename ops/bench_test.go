@@ -1,5 +1,3 @@
-//go:build emu
-
 package ops_test
 
 import (
@@ -7,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -16,18 +14,11 @@ import (
 // BenchmarkDispatch is what an operator costs the host over a direct launch of the same
 // aclnn operator, on tensors too small for the kernel to matter.
 func BenchmarkDispatch(b *testing.B) {
-	rt, err := acl.Open(acl.Config{})
-	require.NoError(b, err)
-	defer rt.Close()
-	dev, err := rt.Device(0)
-	require.NoError(b, err)
-	defer dev.Close()
-	st, err := dev.NewStream()
-	require.NoError(b, err)
-	defer st.Close()
+	dev := acltest.Device(b, acltest.Open(b), 0)
+	st := acltest.Stream(b, dev)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	require.NoError(b, err)
-	defer reg.Close()
+	b.Cleanup(func() { _ = reg.Close() })
 	tensor := func(shape ...int64) *aclnn.Tensor {
 		t, err := aclnn.New(st, aclnn.Float32, shape...)
 		require.NoError(b, err)

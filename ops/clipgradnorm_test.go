@@ -1,5 +1,3 @@
-//go:build emu
-
 package ops_test
 
 import (

@@ -1,5 +1,3 @@
-//go:build emu
-
 package ops_test
 
 import (
@@ -11,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/half"
 	"github.com/goascend/cann/ops"
 )
@@ -28,6 +27,8 @@ func ways(t *testing.T, test func(t *testing.T, n int, sequence bool, dt aclnn.D
 
 // whole runs a computation on one device and returns its results.
 func whole(t *testing.T, compute func(b *bench) []*aclnn.Tensor) (results [][]float32) {
+	t.Helper()
+	acltest.Need(t)
 	t.Run("one rank", func(t *testing.T) {
 		b := newBench(t)
 		for _, r := range compute(b) {

@@ -1,5 +1,3 @@
-//go:build emu
-
 package main
 
 import (
@@ -11,12 +9,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestRun: every mask is decided as its title says, and runs; nothing is left behind.
 func TestRun(t *testing.T) {
+	acltest.Need(t)
 	for _, args := range [][]string{{"-seq", "40", "-dtype", "fp32"}, {"-seq", "16", "-heads", "2", "-kv-heads", "1", "-batch", "3", "-backward=false"}} {
 		o, err := parseFlags(args, t.Output())
 		require.NoError(t, err)

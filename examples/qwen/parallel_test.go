@@ -1,5 +1,3 @@
-//go:build emu
-
 package qwen_test
 
 import (
@@ -22,6 +20,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/golden"
 	"github.com/goascend/cann/ops"
 )
@@ -104,6 +103,7 @@ func TestParallelProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("40 processes")
 	}
+	acltest.Need(t)
 	for i, s := range spreads[:5] {
 		t.Run(s.String(), func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -181,11 +181,10 @@ type job func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwe
 
 // onRanks runs f on ranks of this process, each with what a model needs.
 func onRanks(t *testing.T, n int, layout hccl.Layout, f job) {
+	rt := acltest.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	groups, err := hccl.LocalGroups(ctx, n, hccl.GroupConfig{})
-	require.NoError(t, err)
-	rt, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i, g := range groups {
@@ -195,8 +194,6 @@ func onRanks(t *testing.T, n int, layout hccl.Layout, f job) {
 		})
 	}
 	wg.Wait()
-	require.NoError(t, rt.Close())
-	require.Empty(t, acl.Live())
 }
 
 // onRank opens a device and joins the others.

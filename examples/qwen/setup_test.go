@@ -1,5 +1,3 @@
-//go:build emu
-
 package qwen_test
 
 import (
@@ -9,29 +7,18 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/ops"
 )
 
 // setUp opens device 0 with a stream and the operators; everything is closed when the test
 // ends, and nothing may be left alive then.
 func setUp(t *testing.T) (*acl.Stream, *ops.Registry) {
-	rt, err := acl.Open(acl.Config{})
-	require.NoError(t, err)
-	dev, err := rt.Device(0)
-	require.NoError(t, err)
-	st, err := dev.NewStream()
-	require.NoError(t, err)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, reg.Close())
-		require.NoError(t, st.Close())
-		require.NoError(t, dev.Close())
-		require.NoError(t, rt.Close())
-		for kind, n := range acl.Live() {
-			require.Zero(t, n, "%v left open", kind)
-		}
-	})
+	t.Cleanup(func() { require.NoError(t, reg.Close()) })
 	return st, reg
 }
 

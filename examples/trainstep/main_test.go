@@ -1,5 +1,3 @@
-//go:build emu
-
 package main
 
 import (
@@ -17,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // tiny are flags of a model that trains in a moment.
@@ -29,6 +28,7 @@ func tiny(more ...string) []string {
 
 // trained runs the program and returns its output and the loss of its last line.
 func trained(t *testing.T, flags ...string) (out string, last float64) {
+	acltest.Need(t)
 	o, err := parseFlags(flags, t.Output())
 	require.NoError(t, err)
 	var b bytes.Buffer
@@ -82,6 +82,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestBadFlags(t *testing.T) {
+	acltest.Need(t)
 	for _, flags := range [][]string{
 		{"-steps", "0"}, {"-model", "a", "-resume", "b"}, {"-nonsense"},
 	} {

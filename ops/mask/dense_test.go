@@ -1,5 +1,3 @@
-//go:build emu
-
 package mask_test
 
 import (
@@ -7,26 +5,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/ops/mask"
 )
 
 // tensors makes mask tensors on device 0 for a test.
 func tensors(t *testing.T) func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
 	t.Helper()
-	rt, err := acl.Open(acl.Config{})
-	require.NoError(t, err)
-	dev, err := rt.Device(0)
-	require.NoError(t, err)
-	st, err := dev.NewStream()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, st.Close())
-		require.NoError(t, dev.Close())
-		require.NoError(t, rt.Close())
-		require.Empty(t, acl.Live())
-	})
+	st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
 	return func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
 		x, err := aclnn.New(st, dt, shape...)
 		require.NoError(t, err)

@@ -1,5 +1,3 @@
-//go:build emu
-
 package ops_test
 
 import (
@@ -12,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/golden"
 	"github.com/goascend/cann/internal/half"
 	"github.com/goascend/cann/ops"
@@ -35,25 +34,16 @@ func newBench(t *testing.T) *bench {
 // newBenches opens n devices.
 func newBenches(t *testing.T, n int) []*bench {
 	t.Helper()
-	rt, err := acl.Open(acl.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, rt.Close())
-		require.Empty(t, acl.Live())
-	})
+	rt := acltest.Open(t)
 	benches := make([]*bench, n)
 	for i := range benches {
-		dev, err := rt.Device(i)
-		require.NoError(t, err)
-		st, err := dev.NewStream()
-		require.NoError(t, err)
+		dev := acltest.Device(t, rt, i)
+		st := acltest.Stream(t, dev)
 		reg, err := ops.NewRegistry(ops.EnvOf(dev))
 		require.NoError(t, err)
 		t.Cleanup(func() {
 			require.NoError(t, st.Synchronize(context.Background())) // the test's context has ended
 			require.NoError(t, reg.Close())
-			require.NoError(t, st.Close())
-			require.NoError(t, dev.Close())
 		})
 		benches[i] = &bench{Registry: reg, t: t, st: st}
 	}
@@ -152,6 +142,7 @@ func (b *bench) near(name string, got *aclnn.Tensor, want []float32, limit float
 // pinned. The test returns false for arguments that one of them does not take; some must.
 func everyKernel[A, G any](t *testing.T, forward func(*ops.Registry) *ops.Op[A], backward func(*ops.Registry) *ops.Op[G], test func(b *bench) bool) {
 	t.Helper()
+	acltest.Need(t)
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
 	ran := 0
