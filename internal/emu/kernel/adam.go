@@ -5,8 +5,15 @@ import "math"
 // AdamW describes one update: decay of the weight, moments, bias correction, step.
 type AdamW struct {
 	LR, Beta1, Beta2, WeightDecay, Eps float64
-	Step                               float64 // number of this update, from 1 on
-	Maximize                           bool
+	Power1, Power2                     float64 // Beta1 and Beta2 to the number of this update; 0 corrects nothing
+	L2                                 float64 // times the weight is added to the gradient
+	Scale                              float64 // of the gradient, negative to maximise; 0 for 1
+}
+
+// Updates sets the powers for the number of this update, from 1 on.
+func (o AdamW) Updates(n float64) AdamW {
+	o.Power1, o.Power2 = math.Pow(o.Beta1, n), math.Pow(o.Beta2, n)
+	return o
 }
 
 // Update updates weight w and moments m and v from gradient g. With peak, the largest v so
@@ -14,11 +21,14 @@ type AdamW struct {
 func (o AdamW) Update(w, m, v, peak, g View) error {
 	c := newChain(w, g)
 	grad := c.temp(w.Shape)
-	sign := 1.0
-	if o.Maximize {
-		sign = -1
+	scale := 1.0
+	if o.Scale != 0 {
+		scale = o.Scale
 	}
-	c.set(grad, Mul, nil, Of(g), Const(Real(sign)))
+	c.set(grad, Mul, nil, Of(g), Const(Real(scale)))
+	if o.L2 != 0 {
+		c.set(grad, Add, []Number{Real(o.L2)}, Of(grad), Of(w))
+	}
 	average, square := c.temp(w.Shape), c.temp(w.Shape)
 	c.set(average, Mul, nil, Of(m), Const(Real(o.Beta1)))
 	c.set(average, Add, []Number{Real(1 - o.Beta1)}, Of(average), Of(grad))
@@ -30,12 +40,49 @@ func (o AdamW) Update(w, m, v, peak, g View) error {
 		c.set(square, Max, nil, Of(square), Of(peak))
 		c.set(peak, Identity, nil, Of(square))
 	}
-	correction1, correction2 := 1-math.Pow(o.Beta1, o.Step), 1-math.Pow(o.Beta2, o.Step)
 	c.set(square, Sqrt, nil, Of(square))
-	c.set(square, Add, []Number{Real(1 / math.Sqrt(correction2))}, Const(Real(o.Eps)), Of(square))
+	c.set(square, Add, []Number{Real(1 / math.Sqrt(1-o.Power2))}, Const(Real(o.Eps)), Of(square))
 	next := c.temp(w.Shape)
 	c.set(next, Mul, nil, Of(w), Const(Real(1-o.LR*o.WeightDecay)))
-	c.set(next, Addcdiv, []Number{Real(-o.LR / correction1)}, Of(next), Of(average), Of(square))
+	c.set(next, Addcdiv, []Number{Real(-o.LR / (1 - o.Power1))}, Of(next), Of(average), Of(square))
 	c.set(w, Identity, nil, Of(next))
+	return c.end()
+}
+
+// SGD describes one update by gradient descent with momentum.
+type SGD struct {
+	LR, Momentum, Dampening, WeightDecay float64
+	Nesterov, Maximize, First            bool // First: the buffer starts as the gradient
+}
+
+// Update updates weight w from gradient g, which it divides by scale, and the buffer of
+// the momentum, which may have no data.
+func (o SGD) Update(w, g, buffer View, scale float64) error {
+	c := newChain(w)
+	grad, sign := c.temp(w.Shape), 1.0
+	if o.Maximize {
+		sign = -1
+	}
+	if scale != 1 {
+		c.set(g, Mul, nil, Of(g), Const(Real(1/scale)))
+	}
+	c.set(grad, Mul, nil, Of(g), Const(Real(sign)))
+	c.set(grad, Add, []Number{Real(o.WeightDecay)}, Of(grad), Of(w))
+	if buffer.Data != nil {
+		moving := c.temp(w.Shape)
+		if o.First {
+			c.set(moving, Identity, nil, Of(grad))
+		} else {
+			c.set(moving, Mul, nil, Of(buffer), Const(Real(o.Momentum)))
+			c.set(moving, Add, []Number{Real(1 - o.Dampening)}, Of(moving), Of(grad))
+		}
+		c.set(buffer, Identity, nil, Of(moving))
+		if o.Nesterov {
+			c.set(grad, Add, []Number{Real(o.Momentum)}, Of(grad), Of(moving))
+		} else {
+			grad = moving
+		}
+	}
+	c.set(w, Add, []Number{Real(-o.LR)}, Of(w), Of(grad))
 	return c.end()
 }

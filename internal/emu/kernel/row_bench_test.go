@@ -45,7 +45,7 @@ func BenchmarkRows(b *testing.B) {
 		m, v := make(dtype.Float32, rows, width), make(dtype.Float32, rows, width)
 		w := make(dtype.Float32, rows, width)
 		kerneltest.Each(v, func(p unsafe.Pointer) { kerneltest.Set(dtype.Float32, p, .5) })
-		o := kernel.AdamW{LR: 1e-3, Beta1: .9, Beta2: .99, WeightDecay: .1, Eps: 1e-8, Step: 3}
+		o := kernel.AdamW{LR: 1e-3, Beta1: .9, Beta2: .99, WeightDecay: .1, Eps: 1e-8}.Updates(3)
 		run("adamw", 24+n, func() error { return o.Update(w, m, v, kernel.View{}, x) })
 	}
 }

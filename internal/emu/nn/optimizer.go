@@ -5,7 +5,10 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-var optimizers = table{"ApplyAdamWV2": applyAdamWV2}
+// optimizers update weights in place.
+var optimizers = table{
+	"ApplyAdamW": applyAdamW, "ApplyAdamWV2": applyAdamWV2, "FusedAdamw": fusedAdamW, "ApplyFusedEmaAdam": emaAdam, "FusedSgd": fusedSGD,
+}
 
 // applyAdamWV2 counts as the device does: step is the number of updates made before, and
 // the bias correction uses the next one.
@@ -14,7 +17,7 @@ func applyAdamWV2(c *Call) (Run, error) {
 	peak, step := c.Optional("maxGradNormOptionalRef"), c.Tensor("step")
 	o := kernel.AdamW{
 		LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), WeightDecay: c.Float("weightDecay"),
-		Eps: c.Float("eps"), Maximize: c.Bool("maximize"),
+		Eps: c.Float("eps"), Scale: direction(c),
 	}
 	amsgrad := c.Bool("amsgrad")
 	c.DType(w, transformerTypes...)
@@ -43,12 +46,229 @@ func applyAdamWV2(c *Call) (Run, error) {
 		if err != nil {
 			return err
 		}
-		update := o
-		update.Step = float64(made[0]) + 1
+		update := o.Updates(float64(made[0]) + 1)
 		var most kernel.View
 		if amsgrad {
 			most = peak.View()
 		}
 		return update.Update(w.View(), m.View(), v.View(), most, grad.View())
+	}, nil
+}
+
+// direction is the factor of a gradient: -1 to maximise.
+func direction(c *Call) float64 {
+	if c.Bool("maximize") {
+		return -1
+	}
+	return 1
+}
+
+// state checks tensors that an update reads and writes beside the weight; nil ones are absent.
+func (c *Call) state(w *Tensor, others ...*Tensor) {
+	c.plain(w)
+	c.DType(w, transformerTypes...)
+	for _, t := range others {
+		if t != nil {
+			c.plain(t)
+			c.Same(w, t)
+		}
+	}
+}
+
+// numbersOf reads tensors of one element, in Run.
+func numbersOf(tensors []*Tensor) ([]float64, error) {
+	numbers := make([]float64, len(tensors))
+	for i, t := range tensors {
+		v, err := kernel.Doubles(t.View())
+		if err != nil {
+			return nil, err
+		}
+		numbers[i] = v[0]
+	}
+	return numbers, nil
+}
+
+// applyAdamW has its settings in tensors, and the powers of the updates made before.
+func applyAdamW(c *Call) (Run, error) {
+	w, m, v, grad, peak := c.Tensor("varRef"), c.Tensor("mRef"), c.Tensor("vRef"), c.Tensor("grad"), c.Optional("maxGradNormOptional")
+	var settings []*Tensor
+	for _, name := range []string{"beta1Power", "beta2Power", "lr", "weightDecay", "beta1", "beta2", "eps"} {
+		t := c.Tensor(name)
+		c.SameDType(w, t)
+		c.single(t)
+		settings = append(settings, t)
+	}
+	sign := direction(c)
+	c.state(w, m, v, grad, peak)
+	if !c.Bool("amsgrad") {
+		peak = nil
+	} else if peak == nil {
+		c.Fail(nullPointer, "maxGradNormOptional is null; amsgrad needs it")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if w.Len() == 0 {
+			return nil
+		}
+		s, err := numbersOf(settings)
+		if err != nil {
+			return err
+		}
+		o := kernel.AdamW{LR: s[2], WeightDecay: s[3], Beta1: s[4], Beta2: s[5], Eps: s[6], Power1: s[0] * s[4], Power2: s[1] * s[5], Scale: sign}
+		return o.Update(w.View(), m.View(), v.View(), optionalView(peak), grad.View())
+	}, nil
+}
+
+// alike refuses a list of another length than the first.
+func (c *Call) alike(first, list []*Tensor, name string) {
+	if len(list) != len(first) {
+		c.Invalid("%s has %d tensors, but there are %d weights", name, len(list), len(first))
+	}
+}
+
+// fusedAdamW updates a list of weights, unless an element of foundInf says that a gradient
+// is not finite. The steps count this update.
+func fusedAdamW(c *Call) (Run, error) {
+	weights, grads, steps := c.Tensors("paramsRef"), c.Tensors("grads"), c.Tensors("stateSteps")
+	averages, squares, peaks := c.Tensors("expAvgsRef"), c.Tensors("expAvgSqsRef"), c.Tensors("maxExpAvgSqsRef")
+	scale, bad := c.Optional("gradScaleOptional"), c.Optional("foundInfOptional")
+	o := kernel.AdamW{
+		LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), WeightDecay: c.Float("weightDecay"), Eps: c.Float("eps"), Scale: direction(c),
+	}
+	if !c.Bool("amsgrad") {
+		peaks = make([]*Tensor, len(weights))
+	}
+	for name, list := range map[string][]*Tensor{"grads": grads, "expAvgsRef": averages, "expAvgSqsRef": squares, "stateSteps": steps, "maxExpAvgSqsRef": peaks} {
+		c.alike(weights, list, name)
+	}
+	for _, t := range []*Tensor{scale, bad} {
+		if t != nil {
+			c.DType(t, dtype.Float32)
+			c.single(t)
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	for i, w := range weights {
+		c.state(w, grads[i], averages[i], squares[i], peaks[i])
+		c.DType(steps[i], dtype.Int64, dtype.Float32)
+		c.single(steps[i])
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		run := o
+		for _, t := range []*Tensor{scale, bad} {
+			if t == nil {
+				continue
+			}
+			x, err := numbersOf([]*Tensor{t})
+			switch {
+			case err != nil || t == bad && x[0] == 1:
+				return err
+			case t == scale:
+				run.Scale /= x[0]
+			}
+		}
+		made, err := numbersOf(steps)
+		for i, w := range weights {
+			if err == nil && w.Len() > 0 {
+				err = run.Updates(made[i]).Update(w.View(), averages[i].View(), squares[i].View(), optionalView(peaks[i]), grads[i].View())
+			}
+		}
+		return err
+	}, nil
+}
+
+// emaAdam also keeps an exponential moving average of the weight. Mode 0 adds the decay to
+// the gradient, mode 1 takes it from the weight.
+func emaAdam(c *Call) (Run, error) {
+	grad, w, m, v, average, step := c.Tensor("grad"), c.Tensor("varRef"), c.Tensor("mRef"), c.Tensor("vRef"), c.Tensor("sRef"), c.Tensor("step")
+	keep := c.Float("emaDecay")
+	o := kernel.AdamW{LR: c.Float("lr"), Beta1: c.Float("beta1"), Beta2: c.Float("beta2"), Eps: c.Float("eps")}
+	switch mode := c.Int("mode"); mode {
+	case 0:
+		o.L2 = c.Float("weightDecay")
+	case 1:
+		o.WeightDecay = c.Float("weightDecay")
+	default:
+		c.Invalid("mode %d is unknown; 0 adds the decay to the gradient, 1 takes it from the weight", mode)
+	}
+	correct := c.Bool("biasCorrection")
+	c.state(grad, w, m, v, average)
+	c.DType(step, dtype.Int64)
+	c.single(step)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if w.Len() == 0 {
+			return nil
+		}
+		run := o
+		if correct {
+			made, err := numbersOf([]*Tensor{step})
+			if err != nil {
+				return err
+			}
+			run = o.Updates(made[0])
+		}
+		if err := run.Update(w.View(), m.View(), v.View(), kernel.View{}, grad.View()); err != nil {
+			return err
+		}
+		return kernel.Blend(average.View(), w.View(), 1-keep)
+	}, nil
+}
+
+// fusedSGD updates a list of weights; without buffers there is no momentum.
+func fusedSGD(c *Call) (Run, error) {
+	weights, grads, buffers, scale := c.Tensors("paramsRef"), c.Tensors("gradsRef"), c.Tensors("momentumBufferListOptionalRef"), c.Optional("gradScaleOptional")
+	o := kernel.SGD{
+		LR: c.Float("lr"), Momentum: c.Float("momentum"), Dampening: c.Float("dampening"), WeightDecay: c.Float("weightDecay"),
+		Nesterov: c.Bool("nesterov"), Maximize: c.Bool("maximize"), First: c.Bool("isFirstStep"),
+	}
+	if o.LR < 0 || o.Momentum < 0 || o.Dampening < 0 || o.WeightDecay < 0 {
+		c.Invalid("lr %g, momentum %g, dampening %g or weightDecay %g is negative", o.LR, o.Momentum, o.Dampening, o.WeightDecay)
+	}
+	if len(buffers) == 0 {
+		buffers = make([]*Tensor, len(weights))
+	}
+	c.alike(weights, grads, "gradsRef")
+	c.alike(weights, buffers, "momentumBufferListOptionalRef")
+	if scale != nil {
+		c.DType(scale, transformerTypes...)
+		c.single(scale)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	for i, w := range weights {
+		c.state(w, grads[i], buffers[i])
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		factor := 1.0
+		if scale != nil {
+			x, err := numbersOf([]*Tensor{scale})
+			if err != nil {
+				return err
+			}
+			factor = x[0]
+		}
+		for i, w := range weights {
+			if w.Len() == 0 {
+				continue
+			}
+			if err := o.Update(w.View(), grads[i].View(), optionalView(buffers[i]), factor); err != nil {
+				return err
+			}
+		}
+		return nil
 	}, nil
 }
