@@ -1,0 +1,110 @@
+package kernel
+
+import "math"
+
+// Distances are the p-norms of the differences of points: out [..., P, R] of a [..., P, M]
+// and b [..., R, M], whose leading dimensions broadcast to those of out.
+func Distances(out, a, b View, p float64) error {
+	c := newChain(a)
+	n := len(out.Shape)
+	wide, err := spreadPoints(out, a, b)
+	if err != nil {
+		return err
+	}
+	row := c.temp(wide.b.Shape)
+	for i := range out.Shape[n-2] {
+		c.sub(row, wide.b, wide.a.Part(n-2, i, 1, 1))
+		c.reduce(ReduceNorm, out.Select(n-2, i), row, []int{n - 1}, p)
+	}
+	return c.end()
+}
+
+// points are two sets with their leading dimensions broadcast.
+type points struct{ a, b View }
+
+func spreadPoints(out, a, b View) (w points, err error) {
+	n := len(out.Shape)
+	shape := func(v View) []int64 {
+		return append(append([]int64{}, out.Shape[:n-2]...), v.Shape[len(v.Shape)-2:]...)
+	}
+	if w.a, err = a.Broadcast(shape(a)); err != nil {
+		return w, err
+	}
+	w.b, err = b.Broadcast(shape(b))
+	return w, err
+}
+
+// DistancesGrad is the gradient of Distances in a, given that of the distances.
+func DistancesGrad(da, dy, a, b, distances View, p float64) error {
+	c := newChain(a)
+	n := len(dy.Shape)
+	wide, err := spreadPoints(dy, a, b)
+	if err != nil {
+		return err
+	}
+	slope, sign := c.temp(wide.b.Shape), c.temp(wide.b.Shape)
+	weight := c.temp(dy.Select(n-2, 0).Shape)
+	sum := c.temp(da.Select(n-2, 0).Shape)
+	for i := range dy.Shape[n-2] {
+		distance := distances.Select(n-2, i)
+		c.sub(slope, wide.a.Part(n-2, i, 1, 1), wide.b)
+		c.set(sign, Sign, nil, Of(slope))
+		c.set(slope, Abs, nil, Of(slope))
+		far := kept(distance, n, []int{n - 1})
+		switch {
+		case p == 0:
+			c.set(slope, Mul, nil, Of(slope), Const(Real(0)))
+		case p == 1:
+			c.set(slope, Greater, nil, Of(slope), Const(Real(0)))
+		case math.IsInf(p, 1):
+			c.set(slope, Equal, nil, Of(slope), Of(far))
+		default:
+			c.set(slope, Div, nil, Of(slope), Of(far))
+			c.set(slope, Pow, nil, Of(slope), Const(Real(p-1)))
+		}
+		c.mul(slope, slope, sign)
+		c.mul(slope, slope, kept(dy.Select(n-2, i), n, []int{n - 1}))
+		// Points that coincide have no slope.
+		c.set(weight, Greater, nil, Of(distance), Const(Real(0)))
+		c.set(slope, Where, nil, Of(kept(weight, n, []int{n - 1})), Of(slope), Const(Real(0)))
+		c.set(slope, Where, nil, Of(sign), Of(slope), Const(Real(0)))
+		c.reduce(ReduceSum, sum, slope, []int{n - 2}, 0)
+		c.set(da.Select(n-2, i), Identity, nil, Of(sum))
+	}
+	return c.end()
+}
+
+// PairDistances writes the distances of each row of x [N, M] to those after it.
+func PairDistances(out, x View, p float64) error {
+	c := newChain(x)
+	n := x.Shape[0]
+	all := c.temp([]int64{n, n})
+	if c.err = Distances(all, x, x, p); c.err != nil {
+		return c.end()
+	}
+	place := int64(0)
+	for i := range n - 1 {
+		c.set(out.Narrow(0, place, n-1-i), Identity, nil, Of(all.Select(0, i).Narrow(0, i+1, n-1-i)))
+		place += n - 1 - i
+	}
+	return c.end()
+}
+
+// Renorm scales the parts of x along an axis whose p-norm exceeds most to that norm.
+func Renorm(out, x View, axis int, p, most float64) error {
+	c := newChain(x)
+	var axes []int
+	for i := range x.Shape {
+		if i != axis {
+			axes = append(axes, i)
+		}
+	}
+	norm, factor := c.temp([]int64{x.Shape[axis]}), c.temp([]int64{x.Shape[axis]})
+	c.reduce(ReduceNorm, norm, x, axes, p)
+	c.set(factor, Add, []Number{Real(1)}, Of(norm), Const(Real(1e-7)))
+	c.set(factor, Div, nil, Const(Real(most)), Of(factor))
+	c.set(norm, Greater, nil, Of(norm), Const(Real(most)))
+	c.set(factor, Where, nil, Of(norm), Of(factor), Const(Real(1)))
+	c.mul(out, x, kept(factor, len(x.Shape), axes))
+	return c.end()
+}
