@@ -177,5 +177,11 @@ func newGatedDeltaGrad(reg *Registry) *Op[GatedDeltaGradArgs] {
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
 				return a.eachSequence(st, func(d *deltaSequence, s *steps) { d.backward(s, a) })
 			},
+		},
+		Kernel[GatedDeltaGradArgs]{
+			Name: "recurrence", Supports: Always[GatedDeltaGradArgs],
+			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
+				return a.eachSequence(st, func(d *deltaSequence, s *steps) { d.recurBack(s, a) })
+			},
 		})
 }

@@ -128,36 +128,3 @@ func (d *deltaSequence) idle(s *steps) {
 		}
 	}
 }
-
-// recur takes the tokens one by one.
-func (d *deltaSequence) recur(s *steps) {
-	if d.tokens == 0 {
-		d.idle(s)
-		return
-	}
-	d.c, d.n = 1, d.tokens // chunks of one token
-	q, k, v, beta := d.chunked(s, d.Query), d.chunked(s, d.Key), d.chunked(s, d.Value), d.chunked(s, d.Beta.Unsqueeze(3))
-	if d.Normalize {
-		s.unit(q)
-		s.unit(k)
-	}
-	s.scale(q, d.Scale)
-	keep := s.exp(d.chunked(s, d.Decay.Unsqueeze(3)))
-	state := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
-	d.begin(s, state, d.InitialState)
-	out := s.tensor(aclnn.Float32, v.Shape()...)
-	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, 1, d.dv)
-	written := s.tensor(aclnn.Float32, state.Shape()...)
-	for i := range d.n {
-		key := k.Select(3, i)
-		s.times(state, keep.Select(3, i))
-		s.multiply(read, key, state)
-		s.minus(read, v.Select(3, i), read)
-		s.times(read, beta.Select(3, i))
-		s.multiply(written, key.Transpose(-2, -1), read)
-		s.add(state, written, 1)
-		s.multiply(out.Select(3, i), q.Select(3, i), state)
-	}
-	d.unchunked(s, d.Out, out)
-	d.storeState(s, d.FinalState, state)
-}

@@ -6,12 +6,7 @@ import "github.com/goascend/cann/aclnn"
 // states, then takes all chunks at once.
 func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	if d.tokens == 0 {
-		if a.DInitialState != nil {
-			s.zero(a.DInitialState)
-			if a.DFinalState != nil {
-				s.store(a.DInitialState, a.DFinalState)
-			}
-		}
+		d.idleGrad(s, a)
 		return
 	}
 	x := d.chunks(s)
@@ -85,14 +80,34 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	d.unchunked(s, a.DDecay.Unsqueeze(3), dDecay)
 	d.unchunked(s, a.DBeta.Unsqueeze(3), dBeta)
 	d.unchunked(s, a.DValue, s.mul(xv, x.beta))
+	d.storeInputGrads(s, a, dq, dk, rows{x.q, x.qUnit}, rows{x.k, x.kUnit})
+}
+
+// idleGrad hands the gradient of the state back when there are no tokens.
+func (d *deltaSequence) idleGrad(s *steps, a *GatedDeltaGradArgs) {
+	if a.DInitialState == nil {
+		return
+	}
+	s.zero(a.DInitialState)
+	if a.DFinalState != nil {
+		s.store(a.DInitialState, a.DFinalState)
+	}
+}
+
+// rows are queries, times the scale, or keys, with the factors of their normalisation.
+type rows struct{ values, unit *aclnn.Tensor }
+
+// storeInputGrads brings the gradients of scaled queries and of keys, of each value head, to
+// those of the arguments.
+func (d *deltaSequence) storeInputGrads(s *steps, a *GatedDeltaGradArgs, dq, dk *aclnn.Tensor, q, k rows) {
 	dq, dk = d.overGroup(s, dq), d.overGroup(s, dk)
 	s.scale(dq, d.Scale)
 	if d.Normalize {
-		if d.Scale != 0 { // x.q is the normalised query times the scale
-			s.scale(x.q, 1/d.Scale)
+		if d.Scale != 0 { // the normalised query is there times the scale
+			s.scale(q.values, 1/d.Scale)
 		}
-		s.unitGrad(dq, x.q, x.qUnit)
-		s.unitGrad(dk, x.k, x.kUnit)
+		s.unitGrad(dq, q.values, q.unit)
+		s.unitGrad(dk, k.values, k.unit)
 	}
 	d.unchunked(s, a.DQuery, dq)
 	d.unchunked(s, a.DKey, dk)
