@@ -20,16 +20,26 @@ func NewComms(mesh *Mesh, world *Group, st *acl.Stream) *Members[*Comm] {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, part.Close()) }()
-		info, err := part.ShareRootInfo(ctx, 0, func() ([]byte, error) {
-			info, err := NewRootInfo(st)
-			if err != nil {
-				return nil, err
-			}
-			return info[:], nil
-		})
+		return JoinGroup(ctx, st, part, Config{})
+	})
+}
+
+// JoinGroup makes the communicator of the ranks of a group, which hands the root info round.
+// The context bounds the wait as JoinConfig's does.
+func JoinGroup(ctx context.Context, st *acl.Stream, g *Group, config Config) (*Comm, error) {
+	info, err := g.ShareRootInfo(ctx, 0, func() ([]byte, error) {
+		info, err := NewRootInfo(st)
 		if err != nil {
 			return nil, err
 		}
-		return Join(st, (*RootInfo)(info), part.Rank(), part.Size())
+		return info[:], nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	j := joining{initRootInfo, g.Rank(), g.Size(), nil}
+	if config != (Config{}) {
+		j.f, j.config = initRootInfoConfig, &config
+	}
+	return j.root(ctx, st, (*RootInfo)(info))
 }

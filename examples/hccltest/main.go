@@ -1,0 +1,165 @@
+// Command hccltest measures the collectives of HCCL over sizes and checks what they give.
+//
+//	go run -tags emu ./examples/hccltest -p 4 -op all_reduce,all_gather -b 4K -e 64M -f 4
+//	go run ./examples/launch -n 8 -- ./hccltest -op all -d bfloat16
+//
+// Under a launcher (torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without
+// one all ranks are in this process, a device each. The columns are those of CANN's hccl_test
+// and the bus bandwidth: the bytes that a link carries per second in the best algorithm, which
+// is the same for any number of ranks. One GB is 1e9 bytes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+)
+
+// options are the flags.
+type options struct {
+	operations      []*operation
+	first, last     int64 // bytes
+	step            int64 // added to the size, when factor is 0
+	factor          int64
+	dtypes          []aclnn.DType
+	reduce          hccl.ReduceOp
+	root            int
+	ranks           int // in this process
+	warmup, repeats int
+	check           bool
+}
+
+var dtypes = []aclnn.DType{
+	aclnn.Float32, aclnn.Float16, aclnn.BFloat16, aclnn.Float64, aclnn.Int8, aclnn.Int16, aclnn.Int32, aclnn.Int64,
+	aclnn.Uint8, aclnn.Uint16, aclnn.Uint32, aclnn.Uint64,
+}
+
+var reductions = []hccl.ReduceOp{hccl.Sum, hccl.Prod, hccl.Max, hccl.Min}
+
+func parseFlags(args []string, out io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("hccltest", flag.ContinueOnError)
+	f.SetOutput(out)
+	names := f.String("op", "all_reduce", "`collectives`, separated by commas, or all: "+strings.Join(operationNames(), " "))
+	first := f.String("b", "64M", "smallest `size` in bytes, with K, M or G")
+	last := f.String("e", "", "largest `size` (default: the smallest)")
+	step := f.String("i", "", "`bytes` between sizes (default: a tenth of the range)")
+	f.Int64Var(&o.factor, "f", 0, "`factor` between sizes, instead of -i")
+	types := f.String("d", "float32", "element `types`, separated by commas, or all")
+	reduce := f.String("o", "sum", "`operation` of those that reduce: sum, prod, max, min")
+	f.IntVar(&o.root, "r", 0, "root `rank` of those that have one")
+	f.IntVar(&o.ranks, "p", 0, "`ranks` in this process (default: its devices; not under a launcher)")
+	f.IntVar(&o.warmup, "w", 10, "`calls` before the timed ones, at least one")
+	f.IntVar(&o.repeats, "n", 20, "timed `calls`")
+	f.BoolVar(&o.check, "c", true, "check the results")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.operations, err = choose("-op", *names, operations, func(p *operation) string { return p.name }); err != nil {
+		return o, err
+	}
+	if o.dtypes, err = choose("-d", *types, dtypes, aclnn.DType.String); err != nil {
+		return o, err
+	}
+	chosen, err := choose("-o", *reduce, reductions, hccl.ReduceOp.String)
+	if err != nil {
+		return o, err
+	}
+	o.reduce = chosen[0]
+	if *last == "" {
+		*last = *first
+	}
+	for text, n := range map[*string]*int64{first: &o.first, last: &o.last, step: &o.step} {
+		if *n, err = parseSize(*text); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unknown argument %q", f.Arg(0))
+	case o.first < 1 || o.last < o.first:
+		return o, fmt.Errorf("sizes from %d to %d; the smallest is at least 1 and not above the largest", o.first, o.last)
+	case o.factor == 1 || o.factor < 0:
+		return o, fmt.Errorf("-f %d; a factor is at least 2", o.factor)
+	case o.repeats < 1 || o.warmup < 0 || o.ranks < 0 || o.root < 0:
+		return o, errors.New("-n is at least 1, -w, -p and -r are not negative")
+	}
+	if o.step == 0 {
+		o.step = max(1, (o.last-o.first)/10)
+	}
+	return o, nil
+}
+
+// choose finds the named ones of all.
+func choose[T any](flag, names string, all []T, name func(T) string) (chosen []T, err error) {
+	if names == "all" {
+		return all, nil
+	}
+	for n := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(x T) bool { return name(x) == n })
+		if i < 0 {
+			var known []string
+			for _, x := range all {
+				known = append(known, name(x))
+			}
+			return nil, fmt.Errorf("%s %q is none of %s", flag, n, strings.Join(known, " "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// parseSize reads a number of bytes with a suffix; an empty text is 0.
+func parseSize(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	digits := strings.TrimRight(s, "KMG")
+	shift := map[string]int{"": 0, "K": 10, "M": 20, "G": 30}
+	by, known := shift[s[len(digits):]]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || n < 0 || n > 1<<62>>by {
+		return 0, fmt.Errorf("%q is no size such as 512, 4K or 64M", s)
+	}
+	return n << by, nil
+}
+
+// sizes are the sizes to measure.
+func (o options) sizes() (list []int64) {
+	for n := o.first; n <= o.last; {
+		list = append(list, n)
+		if o.factor > 0 {
+			n *= o.factor
+		} else {
+			n += o.step
+		}
+	}
+	return list
+}
+
+func main() {
+	o, err := parseFlags(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		err = run(ctx, o, os.Stdout)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hccltest:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+)
+
+// joinTimeout is how long ranks wait for one another at the start.
+const joinTimeout = 2 * time.Minute
+
+// errWrong says that a check failed; the rows say which.
+var errWrong = errors.New("results are wrong")
+
+func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
+
+// run measures, as one of the ranks that a launcher has started or as all ranks of this
+// process, and reports to out.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, rt)
+	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	world, err := hccl.DetectWorld()
+	switch {
+	case err == nil && o.ranks > 0:
+		return errors.New("-p is for ranks in one process, and a launcher has started this one")
+	case err == nil:
+		group, err := hccl.Rendezvous(deadline, world, hccl.GroupConfig{})
+		if err != nil {
+			return err
+		}
+		return runRank(ctx, o, rt, world.Device, group, out)
+	case !errors.Is(err, hccl.ErrNoLauncher):
+		return err
+	}
+	devices, err := rt.DeviceCount()
+	if err != nil {
+		return err
+	}
+	if o.ranks == 0 {
+		o.ranks = devices
+	}
+	if o.ranks > devices {
+		return fmt.Errorf("-p %d; there are %d devices", o.ranks, devices)
+	}
+	groups, err := hccl.LocalGroups(deadline, o.ranks, hccl.GroupConfig{})
+	if err != nil {
+		return err
+	}
+	ranks, ctx := errgroup.WithContext(ctx)
+	for i, group := range groups {
+		ranks.Go(func() error { return runRank(ctx, o, rt, i, group, out) })
+	}
+	return ranks.Wait()
+}
+
+// runRank measures on one rank; rank 0 reports.
+func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *hccl.Group, out io.Writer) (err error) {
+	defer closing(&err, group)
+	if o.root >= group.Size() {
+		return fmt.Errorf("-r %d; the ranks are 0 to %d", o.root, group.Size()-1)
+	}
+	dev, err := rt.Device(device)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, dev)
+	st, err := dev.NewStream(acl.StreamFast())
+	if err != nil {
+		return err
+	}
+	defer closing(&err, st)
+	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	comm, err := hccl.JoinGroup(deadline, st, group, hccl.Config{})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, comm)
+	if group.Rank() > 0 {
+		out = io.Discard
+	}
+	where := rt.SoC()
+	if rt.Emulated() {
+		where += " (emulated)"
+	}
+	fmt.Fprintf(out, "%d × %s\n", comm.Size(), where)
+	fmt.Fprintf(out, "%-16s %-9s %-5s %12s %12s %13s %13s  %s\n", "operation", "type", "op", "bytes", "time(us)", "algbw(GB/s)", "busbw(GB/s)", "check")
+	wrong := false
+	for _, p := range o.operations {
+		for _, dt := range o.dtypes {
+			for _, size := range o.sizes() {
+				row, err := measure(ctx, o, comm, st, group, p, dt, size)
+				if err != nil {
+					return fmt.Errorf("%s of %d bytes of %v: %w", p.name, size, dt, err)
+				}
+				wrong = wrong || strings.Contains(row, "failed")
+				fmt.Fprintln(out, row)
+			}
+		}
+	}
+	if wrong {
+		return errWrong
+	}
+	return nil
+}
+
+// measure times one collective on all ranks and gives a line of the table.
+func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, group *hccl.Group, p *operation, dt aclnn.DType, size int64) (row string, err error) {
+	c := &call{Comm: comm, st: st, reduce: o.reduce, root: o.root}
+	width, ranks := int64(dt.Bytes(1)), int64(comm.Size())
+	if p.shares {
+		c.part = (size + width*ranks - 1) / (width * ranks)
+		size = c.part * width * ranks
+	} else {
+		c.part = (size + width - 1) / width
+		size = c.part * width
+	}
+	c.send, err = c.upload(ctx, dt, p.send(c), func(i int64) float32 { return value(p, o.reduce, comm.Size(), comm.Rank(), i) })
+	if err != nil {
+		return "", err
+	}
+	defer closing(&err, c.send)
+	if c.recv, err = c.upload(ctx, dt, p.recv(c), func(int64) float32 { return 99 }); err != nil {
+		return "", err
+	}
+	defer closing(&err, c.recv)
+	op := "-"
+	if p.reduces {
+		op = o.reduce.String()
+	}
+	took, err := c.time(ctx, p, o.warmup, o.repeats)
+	if errors.Is(err, hccl.ErrUnsupported) { // alike on all ranks
+		return fmt.Sprintf("%-16s %-9v %-5s %12d %12s %13s %13s  unsupported", p.name, dt, op, size, "-", "-", "-"), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	verdict := "off"
+	if o.check {
+		if verdict, err = c.verdict(ctx, group, p); err != nil {
+			return "", err
+		}
+	}
+	bandwidth := float64(size) / float64(max(took.Nanoseconds(), 1))
+	bus := bandwidth * p.bus(float64(ranks))
+	return fmt.Sprintf("%-16s %-9v %-5s %12d %12.2f %13.3f %13.3f  %s", p.name, dt, op, size, float64(took.Nanoseconds())/1e3, bandwidth, bus, verdict), nil
+}
+
+// time is what a call takes on average on the device. There is always one before the timed
+// ones: it links the ranks, and is refused with nothing queued when HCCL does not support it.
+func (c *call) time(ctx context.Context, p *operation, warmup, repeats int) (took time.Duration, err error) {
+	for range max(warmup, 1) {
+		if err := p.queue(c); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.Barrier(c.st); err != nil {
+		return 0, err
+	}
+	start, err := c.st.Record(acl.EventTiming())
+	if err != nil {
+		return 0, err
+	}
+	defer closing(&err, start)
+	for range repeats {
+		if err := p.queue(c); err != nil {
+			return 0, err
+		}
+	}
+	end, err := c.st.Record(acl.EventTiming())
+	if err != nil {
+		return 0, err
+	}
+	defer closing(&err, end)
+	if err := c.st.Synchronize(ctx); err != nil {
+		return 0, err
+	}
+	took, err = end.Elapsed(start)
+	return took / time.Duration(repeats), err
+}
+
+// verdict checks the results of all ranks.
+func (c *call) verdict(ctx context.Context, group *hccl.Group, p *operation) (string, error) {
+	wrong, err := c.verify(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	all, err := hccl.AllGatherObject(ctx, group, wrong)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range all {
+		if w != "" {
+			return "failed: " + w, nil
+		}
+	}
+	return "success", nil
+}
