@@ -92,8 +92,22 @@ func (l *link) bound(ctx context.Context, limit time.Time) (release func()) {
 		limit = d
 	}
 	l.conn.SetDeadline(limit)
-	stop := context.AfterFunc(ctx, func() { l.conn.SetDeadline(time.Unix(1, 0)) })
-	return func() { stop() }
+	return endWith(ctx, l.conn)
+}
+
+// endWith makes reads and writes fail when ctx ends, until release is called: after that ctx
+// has no hold on the connection, even if it has just ended.
+func endWith(ctx context.Context, conn net.Conn) (release func()) {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		conn.SetDeadline(time.Unix(1, 0))
+	})
+	return func() {
+		if !stop() {
+			<-ended
+		}
+	}
 }
 
 // kind is the role of a message in a call.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -543,4 +544,24 @@ func BenchmarkBarrier(b *testing.B) {
 		}
 		return nil
 	}))
+}
+
+// A context that ends when its call is over has no hold on the next call: it once did, when
+// its end and that of the call fell together.
+func TestBoundEndsWithItsCall(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	l := &link{conn: ours}
+	for range 2000 {
+		ctx, cancel := context.WithCancel(t.Context())
+		release := l.bound(ctx, time.Time{})
+		cancel()
+		release()
+		require.NoError(t, ours.SetDeadline(time.Now().Add(time.Minute)))
+		runtime.Gosched()
+		_, err := ours.Write([]byte{1})
+		require.NoError(t, err)
+	}
 }

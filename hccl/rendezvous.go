@@ -179,10 +179,10 @@ func (g *Group) door(ctx context.Context, ln net.Listener, out chan<- *applicant
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-			defer stop()
 			conn.SetDeadline(time.Now().Add(handshakeLimit))
+			release := endWith(ctx, conn)
 			a, err := examine(conn, g.secret)
+			release() // before the applicant is handed on: ctx ends when all are there
 			if err != nil {
 				conn.Close()
 				g.logger.Warn("hccl: rendezvous turned a connection away", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))

@@ -24,6 +24,22 @@ func NewUlysses(comm Communicator) *Ulysses {
 	return &Ulysses{comm: comm}
 }
 
+// Size is the number of ranks.
+func (u *Ulysses) Size() int64 {
+	if u.comm == nil {
+		return 1
+	}
+	return int64(u.comm.Size())
+}
+
+// Rank is this rank's number among them.
+func (u *Ulysses) Rank() int64 {
+	if u.comm == nil {
+		return 0
+	}
+	return int64(u.comm.Rank())
+}
+
 // ToHeads turns x [B, S/n, N, D] into out [B, S, N/n, D]: layout BSND, of n ranks.
 func (u *Ulysses) ToHeads(st *acl.Stream, x, out *aclnn.Tensor) error {
 	return u.exchange(st, "exchange to heads", x, out, 2, 1)
@@ -36,10 +52,7 @@ func (u *Ulysses) ToSequence(st *acl.Stream, x, out *aclnn.Tensor) error {
 
 // exchange splits one axis of x over the ranks and joins another in out.
 func (u *Ulysses) exchange(st *acl.Stream, what string, x, out *aclnn.Tensor, split, join int) error {
-	ranks := int64(1)
-	if u.comm != nil {
-		ranks = int64(u.comm.Size())
-	}
+	ranks := u.Size()
 	var c check
 	c.tensor("X", x, floats...)
 	if c.ok() && x.Rank() != 4 {

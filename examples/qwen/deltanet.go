@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
 )
 
 // deltaNet is a gated delta net: queries, keys and values pass a short causal convolution,
@@ -78,27 +79,34 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
 
 	in := d.in.forward(p, s.x)
-
-	s.conv = ops.CausalConvArgs{X: rows(in.qkv), Weight: d.taps(d.conv.Value), SiLU: true, CuSeqLens: m.cu}
+	if p.err != nil {
+		return nothing, s
+	}
+	ours := d.ours(p)
+	s.conv = ops.CausalConvArgs{X: d.channelsToHeads(p, rows(in.qkv)), Weight: d.ownTaps(p), SiLU: true, CuSeqLens: m.cu}
 	s.conv.Out = p.like(s.conv.X)
 	m.resume(&s.conv, &s.rule)
 	run(p, p.reg.CausalConv, &s.conv)
 
+	length := s.conv.X.Dim(1) // of whole sequences
 	s.gate = ops.DeltaGateArgs{
-		A: rows(in.a), B: rows(in.b), ALog: d.aLog.Value, DTBias: d.dtBias.Value,
-		Decay: p.tensor(aclnn.Float32, b, n, d.heads), Beta: p.tensor(p.dt, b, n, d.heads),
+		A: p.scalarsToHeads(rows(in.a)), B: p.scalarsToHeads(rows(in.b)), ALog: p.own(d.aLog.Value), DTBias: p.own(d.dtBias.Value),
+		Decay: p.tensor(aclnn.Float32, b, length, ours.heads), Beta: p.tensor(p.dt, b, length, ours.heads),
 	}
 	run(p, p.reg.DeltaGate, &s.gate)
 
 	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
 	s.rule.CuSeqLens = m.cu
-	s.rule.Out = p.tensor(p.dt, b, n, d.heads, d.dim)
-	s.rule.Query, s.rule.Key, s.rule.Value = d.parts(s.conv.Out)
+	s.rule.Out = p.tensor(p.dt, b, length, ours.heads, d.dim)
+	if p.err != nil {
+		return nothing, s
+	}
+	s.rule.Query, s.rule.Key, s.rule.Value = ours.parts(s.conv.Out)
 	run(p, p.reg.GatedDelta, &s.rule)
 
 	s.norm = ops.GatedNormArgs{
-		X: s.rule.Out, Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
-		Out: p.like(s.rule.Out), RStd: p.tensor(aclnn.Float32, b, n, d.heads, 1),
+		X: p.toSequence(s.rule.Out, d.heads), Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
+		Out: p.tensor(p.dt, b, n, d.heads, d.dim), RStd: p.tensor(aclnn.Float32, b, n, d.heads, 1),
 	}
 	run(p, p.reg.GatedNorm, &s.norm)
 	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
@@ -116,31 +124,47 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	run(p, p.reg.GatedNormGrad, &norm)
 
 	dConv := p.like(s.conv.Out)
-	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: norm.DX, DDecay: p.like(s.gate.Decay), DBeta: p.like(s.gate.Beta)}
-	rule.DQuery, rule.DKey, rule.DValue = d.parts(dConv)
+	if p.err != nil {
+		return nothing
+	}
+	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: p.toHeads(norm.DX), DDecay: p.like(s.gate.Decay), DBeta: p.like(s.gate.Beta)}
+	rule.DQuery, rule.DKey, rule.DValue = d.ours(p).parts(dConv)
 	run(p, p.reg.GatedDeltaGrad, &rule)
 
-	s.gate.ALog, s.gate.DTBias = d.aLog.Value, d.dtBias.Value // another gathering of shards
+	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // another gathering of shards
 	gate := ops.DeltaGateGradArgs{
 		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.like(s.gate.A), DB: p.like(s.gate.B),
-		DALog: d.aLog.Grad, DDTBias: d.dtBias.Grad, Accumulate: p.accumulate,
+		DALog: p.own(d.aLog.Grad), DDTBias: p.own(d.dtBias.Grad), Accumulate: p.accumulate,
+	}
+	if p.ulysses.Size() > 1 { // of the other heads, the other ranks know
+		p.clear(d.aLog.Grad)
+		p.clear(d.dtBias.Grad)
 	}
 	run(p, p.reg.DeltaGateGrad, &gate)
 
-	s.conv.Weight = d.taps(d.conv.Value)
-	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X), DWeight: d.taps(d.conv.Grad), Accumulate: p.accumulate}
-	run(p, p.reg.CausalConvGrad, &conv)
+	s.conv.Weight = d.ownTaps(p)
+	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X)}
+	d.convGrad(p, conv)
 
-	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(conv.DX), z: flat(norm.DGate), b: flat(gate.DB), a: flat(gate.DA)}))
+	dx := projected{
+		qkv: d.channelsToSequence(p, conv.DX), z: norm.DGate,
+		b: p.scalarsToSequence(gate.DB, d.heads), a: p.scalarsToSequence(gate.DA, d.heads),
+	}
+	if p.err != nil {
+		return nothing
+	}
+	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(dx.qkv), z: flat(dx.z), b: flat(dx.b), a: flat(dx.a)}))
 }
 
-// valid makes the mask of a batch whose rows end in padding.
-func (p *pass) valid(b Batch) (*aclnn.Tensor, error) {
-	values := make([]float32, b.Size*b.Length)
-	for row, n := range b.Lengths {
+// valid makes the mask of a batch whose rows end in padding, of this rank's positions.
+func (p *pass) valid(b Batch, chunks []mask.Range) (*aclnn.Tensor, error) {
+	var values []float32
+	for _, n := range b.Lengths {
+		row := make([]float32, b.Length)
 		for i := range n {
-			values[int64(row*b.Length)+i] = 1
+			row[i] = 1
 		}
+		values = append(values, mask.Gather(row, int64(b.Length), chunks)...)
 	}
 	t, err := upload(p.ctx, p.st, p.dt, values, int64(len(values)), 1)
 	if err != nil {

@@ -68,7 +68,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 		return nil, err
 	}
 	if b.Lengths != nil && m.Config.family().hybrid { // attention has its mask
-		if in.valid, err = p.valid(b); err != nil {
+		if in.valid, err = p.valid(b, chunks); err != nil {
 			return nil, err
 		}
 	}

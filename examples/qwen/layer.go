@@ -97,10 +97,11 @@ type attention struct {
 
 type attentionState struct {
 	attention
-	x, q, k, v, out, mixed *aclnn.Tensor
-	gate                   *aclnn.Tensor // after the sigmoid
-	max, sum               *aclnn.Tensor
-	qNorm, kNorm           normState
+	x, q, k, v, out *aclnn.Tensor
+	local, mixed    *aclnn.Tensor // this rank's positions of out, and what the projection reads
+	gate            *aclnn.Tensor // after the sigmoid
+	max, sum        *aclnn.Tensor
+	qNorm, kNorm    normState
 }
 
 // rotation is what all layers share of the rotary embedding.
@@ -120,7 +121,7 @@ func (r rotation) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 
 func (s *attentionState) args(m *inputs) ops.AttentionArgs {
 	return ops.AttentionArgs{
-		Query: m.tokens(s.q), Key: m.tokens(s.k), Value: m.tokens(s.v), Layout: m.layout(), Heads: int(s.heads), Mask: m.mask, Scale: m.scale,
+		Query: m.tokens(s.q), Key: m.tokens(s.k), Value: m.tokens(s.v), Layout: m.layout(), Heads: int(s.q.Dim(2)), Mask: m.mask, Scale: m.scale,
 		Out: m.tokens(s.out), SoftmaxMax: s.max, SoftmaxSum: s.sum,
 	}
 }
@@ -141,16 +142,21 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	k, s.kNorm = a.kNorm.forward(p, k)
 	s.q = m.rope.forward(p, q)
 	s.k, s.v = m.remember(p, m.rope.forward(p, k), s.v)
+	s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
+	if p.err != nil {
+		return nothing, s
+	}
 	s.out = p.like(s.q)
-	stats := m.stats(a.heads)
+	stats := m.stats(s.q)
 	s.max, s.sum = p.tensor(aclnn.Float32, stats...), p.tensor(aclnn.Float32, stats...)
 	args := s.args(m)
 	if p.err == nil {
 		p.err = p.cp.Attention(p.ctx, p.st, &args)
 	}
-	s.mixed = s.out
+	s.local = p.toSequence(s.out, a.heads)
+	s.mixed = s.local
 	if a.gated {
-		s.mixed = p.product(s.out, s.gate)
+		s.mixed = p.product(s.local, s.gate)
 	}
 	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
 	return p.leave(a.o.forward(p, s.mixed)), s
@@ -161,14 +167,16 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	dOut := a.o.backward(p, s.mixed, p.enter(dy)).Reshape(b, n, a.heads, a.dim)
 	var dGate *aclnn.Tensor
 	if a.gated {
-		dGate = p.product(dOut, s.out)
+		dGate = p.product(dOut, s.local)
 		dOut = p.product(dOut, s.gate)
 	}
+	dOut = p.toHeads(dOut)
 	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
 	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: m.tokens(dOut), DQuery: m.tokens(dq), DKey: m.tokens(dk), DValue: m.tokens(dv)}
 	if p.err == nil {
 		p.err = p.cp.AttentionGrad(p.ctx, p.st, &grad)
 	}
+	dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
 	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
 	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
 	if a.gated {

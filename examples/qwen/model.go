@@ -23,7 +23,8 @@ type Model struct {
 	dt     aclnn.DType
 	par    Parallel
 	tp     *ops.TensorParallel
-	cp     *ops.ContextParallel
+	cp     *ops.ContextParallel // one of these two has several ranks at most
+	heads  *ops.Ulysses
 	ep     *ops.ExpertParallel
 	params parameters
 	store  storage
@@ -57,8 +58,13 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par,
-		tp: ops.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: ops.NewContextParallel(reg, par.Context, mask.ZigZag),
+		tp: ops.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: ops.NewContextParallel(reg, nil, mask.ZigZag), heads: ops.NewUlysses(nil),
 		ep: ops.NewExpertParallel(par.Experts),
+	}
+	if par.Ulysses {
+		m.heads = ops.NewUlysses(par.Context)
+	} else {
+		m.cp = ops.NewContextParallel(reg, par.Context, mask.ZigZag)
 	}
 	m.params.tensor, m.params.expert = par.spreads()
 	m.build()
@@ -117,7 +123,7 @@ func (m *Model) alone(what string) error {
 }
 
 func (m *Model) pass(ctx context.Context) *pass {
-	return &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ep: m.ep, store: m.store}
+	return &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, ep: m.ep, store: m.store}
 }
 
 // Close frees the weights; activations are gone already.

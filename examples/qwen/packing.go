@@ -33,11 +33,19 @@ func (b Batch) checkPacked() error {
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {
 	switch {
 	case b.CuSeqLens != nil:
-		if size(m.par.Context) > 1 {
-			return nil, nil, errors.New("qwen: context parallelism divides single sequences, not packed ones; pad them instead")
+		if size(m.par.Context) > 1 && !m.par.Ulysses {
+			return nil, nil, errors.New("qwen: context parallelism divides packed sequences with Ulysses only; use that, or pad them")
+		}
+		chunks, err := m.par.positions(b.Length)
+		if err != nil {
+			return nil, nil, err
 		}
 		for i, end := range b.CuSeqLens[1:] {
-			positions = append(positions, mask.Range{To: end - b.CuSeqLens[i]})
+			start := b.CuSeqLens[i]
+			from, to := max(start, chunks[0].From), min(end, chunks[0].To)
+			if from < to {
+				positions = append(positions, mask.Range{From: from - start, To: to - start})
+			}
 		}
 		return positions, mask.Varlen{CuQueries: b.CuSeqLens, Within: mask.Causal{}}, nil
 	case b.Lengths != nil:
@@ -65,10 +73,10 @@ func (m *inputs) tokens(t *aclnn.Tensor) *aclnn.Tensor {
 	return t.Squeeze(0)
 }
 
-// stats is the shape of what attention keeps of its softmax.
-func (m *inputs) stats(heads int64) []int64 {
+// stats is the shape of what attention keeps of the softmax of queries [batch, length, heads, ·].
+func (m *inputs) stats(q *aclnn.Tensor) []int64 {
 	if m.cu == nil {
-		return []int64{m.batch, heads, m.length, 8}
+		return []int64{q.Dim(0), q.Dim(2), q.Dim(1), 8}
 	}
-	return []int64{m.length, heads, 8}
+	return []int64{q.Dim(1), q.Dim(2), 8}
 }

@@ -3,6 +3,7 @@ package qwen
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
@@ -16,8 +17,11 @@ type Parallel struct {
 	// its ranks divide the rows between those layers too, which layers of experts need.
 	Tensor   ops.Communicator
 	Sequence bool
-	// Context divides the positions of each sequence, zig-zag.
+	// Context divides the positions of each sequence: zig-zag, the ranks gathering keys and
+	// values, or with Ulysses in blocks that are exchanged for heads where a layer needs whole
+	// sequences. Gated delta nets need the latter.
 	Context ops.Communicator
+	Ulysses bool
 	// Pipeline divides the layers; each step has MicroBatches parts, 1 when 0.
 	Pipeline     ops.PeerCommunicator
 	MicroBatches int
@@ -93,14 +97,34 @@ func (par *Parallel) check(c Config) error {
 		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
 	case c.family().hybrid && tp > 1:
 		return errors.New("qwen: gated delta nets have no tensor parallelism; use data, pipeline or expert parallelism")
-	case c.family().hybrid && size(par.Context) > 1:
-		return errors.New("qwen: gated delta nets need whole sequences, so context parallelism is refused; use data, pipeline or expert parallelism")
+	case c.family().hybrid && size(par.Context) > 1 && !par.Ulysses:
+		return errors.New("qwen: gated delta nets need whole sequences; use Ulysses, which exchanges positions for heads")
 	case stages > c.Layers:
 		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)
 	case stages > 1 && c.TieWordEmbeddings:
 		return errors.New("qwen: tie_word_embeddings needs the embedding on the first and the last stage; use a model without it for a pipeline")
 	case stages > 1 && par.Shard:
 		return errors.New("qwen: a pipeline would gather the shards for each micro-batch; use one of the two")
+	}
+	return par.checkHeads(c)
+}
+
+// checkHeads refuses heads that the ranks of Ulysses cannot share out.
+func (par *Parallel) checkHeads(c Config) error {
+	ranks := int(size(par.Context))
+	if !par.Ulysses || ranks == 1 {
+		return nil
+	}
+	tp := int(size(par.Tensor))
+	heads := map[string]int{"num_attention_heads": c.Heads / tp, "num_key_value_heads": c.KVHeads / tp}
+	if c.family().hybrid {
+		heads["linear_num_value_heads"], heads["linear_num_key_heads"] = c.LinearValueHeads, c.LinearKeyHeads
+	}
+	for name, n := range heads {
+		shared := strings.Contains(name, "key") // such heads may go to several ranks
+		if n%ranks != 0 && !(shared && ranks%n == 0) {
+			return fmt.Errorf("qwen: the %d ranks of Ulysses cannot share out the %d heads of %s that each tensor-parallel rank has", ranks, n, name)
+		}
 	}
 	return nil
 }
@@ -122,5 +146,9 @@ func (par *Parallel) positions(length int) ([]mask.Range, error) {
 	if size(par.Context) == 1 {
 		return []mask.Range{{From: 0, To: int64(length)}}, nil
 	}
-	return mask.ZigZag.Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+	split := mask.ZigZag
+	if par.Ulysses {
+		split = mask.Contiguous
+	}
+	return split.Chunks(int64(length), par.Context.Rank(), par.Context.Size())
 }

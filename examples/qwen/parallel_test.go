@@ -33,6 +33,7 @@ type spread struct {
 	sequence bool
 	shard    bool
 	micros   int
+	ulysses  bool
 }
 
 func (s spread) String() string {
@@ -45,13 +46,16 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1} {
+	for flag, on := range map[string]bool{" ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1} {
 		if on {
 			name += flag
 		}
 	}
 	return name
 }
+
+// processSpreads is how many of spreads run as processes too.
+const processSpreads = 6
 
 // spreads are the runs to try on a new node too, and small ones.
 var spreads = []spread{
@@ -61,7 +65,16 @@ var spreads = []spread{
 	{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{EP: 4}},
 	{model: "qwen3_moe", ranks: 8, layout: hccl.Layout{TP: 2, CP: 2, EP: 2}, sequence: true},
 
+	{model: "qwen3_next", ranks: 8, layout: hccl.Layout{CP: 4, EP: 2}, ulysses: true},
+
 	{model: "qwen3", ranks: 8, layout: hccl.Layout{TP: 2, PP: 2}, sequence: true},
+	{model: "qwen3", ranks: 2, layout: hccl.Layout{CP: 2}, ulysses: true},
+	{model: "qwen3", ranks: 4, layout: hccl.Layout{CP: 4}, ulysses: true},
+	{model: "qwen3_moe", ranks: 4, layout: hccl.Layout{CP: 2, TP: 2, EP: 2}, sequence: true, ulysses: true},
+	{model: "qwen3_next", ranks: 2, layout: hccl.Layout{CP: 2}, ulysses: true},
+	{model: "qwen3_5", ranks: 2, layout: hccl.Layout{CP: 2}, ulysses: true, micros: 2},
+	{model: "qwen3_5", ranks: 4, layout: hccl.Layout{CP: 4}, ulysses: true, shard: true},
+	{model: "qwen3_5_padded", ranks: 4, layout: hccl.Layout{CP: 4}, ulysses: true},
 	{model: "qwen3", ranks: 2, layout: hccl.Layout{TP: 2}},
 	{model: "qwen3", ranks: 1, micros: 4},
 	{model: "qwen3", ranks: 1, shard: true, micros: 2},
@@ -101,10 +114,10 @@ func TestParallelProcesses(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("40 processes")
+		t.Skip("many processes")
 	}
 	acltest.Need(t)
-	for i, s := range spreads[:5] {
+	for i, s := range spreads[:processSpreads] {
 		t.Run(s.String(), func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
@@ -299,7 +312,7 @@ func TestParallelCheckpoints(t *testing.T) {
 // parts.
 func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 	par := ranks.Parallel
-	par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
+	par.Sequence, par.Shard, par.MicroBatches, par.Ulysses = s.sequence, s.shard, s.micros, s.ulysses
 	cfg, err := qwen.ParseConfig(run.Config.Raw)
 	if err != nil {
 		return err
@@ -365,6 +378,58 @@ func closing(err *error, c interface{ Close() error }) {
 	}
 }
 
+// TestPackedUlysses: sequences that are packed into one row may be cut anywhere.
+func TestPackedUlysses(t *testing.T) {
+	run := golden.Model(t, "qwen3_5")
+	ids := run.Int64("ids")
+	b := qwen.Batch{Size: 1, CuSeqLens: []int64{0, 9, 10, 80, 144}, Length: 144}
+	for i := range b.Length {
+		b.Inputs, b.Labels = append(b.Inputs, int32(ids[i])), append(b.Labels, int32(ids[i+1]))
+	}
+	b.Targets = b.Length
+	train := func(ranks int) (losses []float64) {
+		onRanks(t, ranks, hccl.Layout{CP: ranks}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, r *qwen.Ranks) (err error) {
+			cfg, err := qwen.ParseConfig(run.Config.Raw)
+			if err != nil {
+				return err
+			}
+			par := r.Parallel
+			par.Ulysses = true
+			m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8})
+			if err != nil {
+				return err
+			}
+			defer closing(&err, opt)
+			if err := m.Init(ctx, 3); err != nil {
+				return err
+			}
+			for range 3 {
+				loss, err := m.Gradients(ctx, b)
+				if err != nil {
+					return err
+				}
+				if r.World == nil || r.World.Rank() == 0 {
+					losses = append(losses, loss)
+				}
+				if _, err := opt.Step(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return losses
+	}
+	one := train(1)
+	for _, ranks := range []int{2, 4} {
+		require.InEpsilonSlice(t, one, train(ranks), 5e-5, "%d ranks", ranks)
+	}
+}
+
 // faraway is a communicator of some ranks that nobody talks over.
 type faraway struct {
 	*hccl.Comm
@@ -389,7 +454,8 @@ func TestParallelRefusals(t *testing.T) {
 		"is no multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
 		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
 		"no tensor parallelism":                         {"qwen3_5", qwen.Parallel{Tensor: on(2)}},
-		"context parallelism is refused":                {"qwen3_next", qwen.Parallel{Context: on(2)}},
+		"use Ulysses":                                   {"qwen3_next", qwen.Parallel{Context: on(2)}},
+		"3 ranks of Ulysses cannot share out":           {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
 	} {
 		cfg, err := qwen.ParseConfig(golden.Model(t, c.model).Config.Raw)
 		require.NoError(t, err)

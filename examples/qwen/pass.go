@@ -23,6 +23,7 @@ type pass struct {
 	accumulate bool // gradients are added to those of earlier micro-batches
 	tp         *ops.TensorParallel
 	cp         *ops.ContextParallel
+	ulysses    *ops.Ulysses
 	ep         *ops.ExpertParallel
 	store      storage
 	plans      []*ops.ExpertPlan

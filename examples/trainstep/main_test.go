@@ -158,7 +158,7 @@ func TestTrainsExperts(t *testing.T) {
 // TestRanks: a run over ranks is that of one, and says what cannot be divided.
 func TestRanks(t *testing.T) {
 	for _, c := range []struct{ model, ranks string }{
-		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"},
+		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses"},
 	} {
 		t.Run(c.model+" "+c.ranks, func(t *testing.T) {
 			flags := tiny("-model", c.model, "-experts", "4", "-expert-size", "32", "-steps", "5")

@@ -30,7 +30,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		return nil, fmt.Errorf("-batch %d is no multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
 	}
 	par := ranks.Parallel
-	par.Sequence, par.Shard, par.MicroBatches = o.sequence, o.shard, o.micro
+	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
 	m, err := newModel(ctx, o, st, reg, par, text.vocab)
 	if err != nil {
 		return nil, err
