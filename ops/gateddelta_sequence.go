@@ -182,8 +182,3 @@ func (s *steps) addMatmul(x, a, b *aclnn.Tensor) {
 	s.add(x, product, 1)
 	s.release(product)
 }
-
-// multiply is out = a·b.
-func (s *steps) multiply(out, a, b *aclnn.Tensor) {
-	launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a, Mat2: b, Out: out, CubeMathType: keepDType})
-}

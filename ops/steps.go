@@ -14,6 +14,8 @@ type steps struct {
 	st   *acl.Stream
 	made []*aclnn.Tensor
 	err  error
+
+	flops int64 // of the matrix products, for tests to hold against formulas
 }
 
 // compose runs the launches and frees their scratch tensors, in stream order.
@@ -168,6 +170,12 @@ func (s *steps) mean(x *aclnn.Tensor) *aclnn.Tensor {
 // matmul is a·b in a new float32 or 16-bit tensor of the given shape; batches broadcast.
 func (s *steps) matmul(a, b *aclnn.Tensor, shape ...int64) *aclnn.Tensor {
 	out := s.tensor(a.DType(), shape...)
-	launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a, Mat2: b, Out: out, CubeMathType: keepDType})
+	s.multiply(out, a, b)
 	return out
+}
+
+// multiply is out = a·b.
+func (s *steps) multiply(out, a, b *aclnn.Tensor) {
+	launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a, Mat2: b, Out: out, CubeMathType: keepDType})
+	s.flops += 2 * out.Len() * a.Dim(-1)
 }
