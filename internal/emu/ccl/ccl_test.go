@@ -9,13 +9,10 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/rt"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // node is an emulated machine of one process.
 type node struct {
