@@ -1,0 +1,127 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// ctcDefinition sums the probabilities of every path of classes that spells the target,
+// without repetitions and blanks. logits has a row of classes for each time.
+func ctcDefinition(logits []float64, classes, blank int, target []float64) float64 {
+	times := len(logits) / classes
+	probs := make([]float64, len(logits))
+	for t := range times {
+		sum := 0.0
+		for k := range classes {
+			sum += math.Exp(logits[t*classes+k])
+		}
+		for k := range classes {
+			probs[t*classes+k] = math.Exp(logits[t*classes+k]) / sum
+		}
+	}
+	total := 0.0
+	path := make([]int, times)
+	for {
+		p, spelt := 1.0, []float64{}
+		for t, k := range path {
+			p *= probs[t*classes+k]
+			if k != blank && (t == 0 || path[t-1] != k) {
+				spelt = append(spelt, float64(k))
+			}
+		}
+		if slices.Equal(spelt, target) {
+			total += p
+		}
+		t := 0
+		for ; t < times; t++ {
+			if path[t]++; path[t] < classes {
+				break
+			}
+			path[t] = 0
+		}
+		if t == times {
+			return -math.Log(total)
+		}
+	}
+}
+
+func TestCTC(t *testing.T) {
+	const times, classes = 5, 3
+	for _, d := range []dtype.Type{dtype.Float32, dtype.Float64} {
+		for _, l := range kerneltest.Layouts {
+			for _, blank := range []int{0, 2} {
+				labels := []float64{1, 1, 1} // for blank 0
+				other := []float64{1, 2, 1}
+				if blank == 2 {
+					other = []float64{1, 0, 0}
+				}
+				inputs, lengths := []int64{times, 3, 2}, []int64{3, 1, 0}
+				targets := [][]float64{other, labels[:1], nil}
+				logits := normal(7, d, times*3*classes)
+				probs := make([]float64, len(logits))
+				for row := range times * 3 {
+					sum := 0.0
+					for k := range classes {
+						sum += math.Exp(logits[row*classes+k])
+					}
+					for k := range classes {
+						probs[row*classes+k] = logits[row*classes+k] - math.Log(sum)
+					}
+				}
+				logProbs := tensorIn(t, d, l, []int64{times, 3, classes}, probs...)
+				padded := tensor(t, dtype.Int64, []int64{3, 3}, slices.Concat(other, []float64{1, 9, 9, 9, 9, 9})...)
+				joined := tensor(t, dtype.Int32, []int64{4}, slices.Concat(other, []float64{1})...)
+				for _, target := range []*Tensor{padded, joined} {
+					what := fmt.Sprintf("%v %v blank %d, targets %v", d, l, blank, target)
+					loss, alpha := tensor(t, d, []int64{3}), tensor(t, d, []int64{3, times, 8})
+					a := args{"logProbs": logProbs, "targets": target, "inputLengths": inputs, "blank": blank}
+					run(t, "CtcLoss", a.with(args{"targetlengths": lengths, "negLogLikelihoodOut": loss, "logAlphaOut": alpha}))
+					dy, dx := filled(t, 3, d, kerneltest.Contiguous, []int64{3}), tensorIn(t, d, l, logProbs.Shape)
+					run(t, "CtcLossBackward", a.with(args{"targetLengths": lengths, "gradOut": dy, "negLogLikelihood": loss, "logAlpha": alpha, "out": dx}))
+					want := func(logits []float64) []float64 {
+						losses := make([]float64, 3)
+						for i := range losses {
+							var own []float64
+							for s := range inputs[i] {
+								own = append(own, logits[(int(s)*3+i)*classes:][:classes]...)
+							}
+							losses[i] = ctcDefinition(own, classes, blank, targets[i])
+						}
+						return losses
+					}
+					closeTo(t, what, want(logits), values(loss), 1e-5)
+					closeTo(t, "gradient of "+what, gradient(want, values(dy), logits), values(dx), 2e-5)
+				}
+			}
+		}
+	}
+}
+
+func TestCTCWithoutPath(t *testing.T) {
+	f := dtype.Float32
+	logProbs := tensor(t, f, []int64{1, 2}, math.Log(.5))
+	a := args{"logProbs": logProbs, "targets": tensor(t, dtype.Int64, []int64{2}, 1, 1), "inputLengths": []int64{1}}
+	loss, alpha, dx := tensor(t, f, []int64{}), tensor(t, f, []int64{1, 1, 5}), tensor(t, f, []int64{1, 2}, 9)
+	forward := a.with(args{"targetlengths": []int64{2}, "negLogLikelihoodOut": loss, "logAlphaOut": alpha})
+	run(t, "CtcLoss", forward)
+	assert.True(t, math.IsInf(values(loss)[0], 1))
+	run(t, "CtcLoss", forward.with(args{"zeroInfinity": true}))
+	assert.Equal(t, []float64{0}, values(loss))
+	run(t, "CtcLossBackward", a.with(args{"zeroInfinity": true, "targetLengths": []int64{2}, "gradOut": tensor(t, f, []int64{1}, 1), "negLogLikelihood": loss, "logAlpha": alpha, "out": dx}))
+	assert.Equal(t, []float64{0, 0}, values(dx))
+	refused(t, invalidParam, "CtcLoss", forward.with(args{"blank": 2}), "blank 2")
+	refused(t, invalidParam, "CtcLoss", forward.with(args{"targetlengths": []int64{3}}), "3 labels")
+	refused(t, invalidParam, "CtcLoss", forward.with(args{"inputLengths": []int64{2}}), "2 times")
+	refused(t, invalidParam, "CtcLoss", forward.with(args{"inputLengths": []int64{1, 1}}), "inputLengths has 2")
+	refused(t, invalidParam, "CtcLoss", forward.with(args{"logAlphaOut": tensor(t, f, []int64{1, 1, 4})}), "[1,1,5]")
+	refused(t, nullPointer, "CtcLoss", forward.with(args{"targets": nil}), "targets is null")
+	require.ErrorContains(t, execute(t, "CtcLoss", forward.with(args{"targets": tensor(t, dtype.Int64, []int64{2}, 1, 2)})), "label 2 of sequence 0")
+}
