@@ -1,9 +1,11 @@
 package kernel
 
-// Adapt is z = z · (1 + scale) + shift, in place.
+// Adapt is z = z · (1 + scale) + shift, in place; scale and shift may have no data.
 func Adapt(z, scale, shift View) error {
 	c := newChain(z)
-	c.addTimes(z, z, 1, z, scale)
+	if scale.Data != nil {
+		c.addTimes(z, z, 1, z, scale)
+	}
 	c.affine(z, View{}, shift)
 	return c.end()
 }
