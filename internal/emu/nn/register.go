@@ -52,6 +52,7 @@ var implementations = collect(
 	randoms,
 	reading,
 	rearranging,
+	recurrences,
 	reductions,
 	rotary,
 	searches,

@@ -1,0 +1,290 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// recurrences are recurrent networks and their cells.
+var recurrences = table{
+	"LSTM": recurrent, "GRU": recurrent, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
+}
+
+// recurrentTypes are what recurrent networks take.
+var recurrentTypes = []dtype.Type{dtype.Float32, dtype.Float16}
+
+// network is a stack of recurrent layers over sequences of one length.
+type network struct {
+	x, out, hy, cy           *Tensor
+	start                    []*Tensor // h and, for an LSTM, c before the first time; none for zeros
+	params                   []*Tensor // for each layer and direction
+	layers, directions       int64
+	times, batch, size       int64
+	lstm, biased, batchFirst bool
+	gates, states            [][]*Tensor // of each layer and direction, by kind; empty when not recorded
+}
+
+func recurrent(c *Call) (Run, error) {
+	n := network{
+		x: c.Tensor("input"), out: c.Tensor("output"), hy: c.Tensor("hy"), params: c.Tensors("params"), layers: c.Int("numLayers"), directions: 1,
+		lstm: c.op.name == "LSTM", biased: c.Bool("hasBias"), batchFirst: c.Bool("batchFirst"),
+	}
+	if c.Bool(c.either("bidirectional", "bidirection")) {
+		n.directions = 2
+	}
+	if n.lstm {
+		n.cy, n.start = c.Tensor("cy"), c.Tensors("hx")
+	} else if h := c.Optional("hx"); h != nil {
+		n.start = []*Tensor{h}
+	}
+	if t := c.Optional("batchSizes"); t != nil {
+		c.Invalid("%v: sequences of different lengths are not supported; pass null", t)
+	}
+	if c.Bool("train") && c.Float("dropout") != 0 {
+		c.Invalid("dropout %g is not supported; use 0", c.Float("dropout"))
+	}
+	n.check(c)
+	if c.Bool("train") {
+		n.record(c)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return n.run, nil
+}
+
+// check refuses tensors that do not fit each other.
+func (n *network) check(c *Call) {
+	c.plain(n.x, n.out)
+	c.DType(n.x, recurrentTypes...)
+	c.Rank(n.x, 3, 3)
+	each := int64(2)
+	if n.biased {
+		each = 4
+	}
+	if n.layers < 1 || int64(len(n.params)) != each*n.layers*n.directions {
+		c.Invalid("params has %d tensors; %d layers in %d directions need %d", len(n.params), n.layers, n.directions, each*n.layers*n.directions)
+	}
+	if c.Err() != nil {
+		return
+	}
+	n.times, n.batch = n.x.Shape[0], n.x.Shape[1]
+	if n.batchFirst {
+		n.times, n.batch = n.batch, n.times
+	}
+	c.Rank(n.params[1], 2, 2)
+	if c.Err() != nil {
+		return
+	}
+	n.size = n.params[1].Shape[1]
+	width, in := n.kinds()*n.size, n.x.Shape[2]
+	for i, p := range n.params {
+		if int64(i) == each*n.directions {
+			in = n.directions * n.size
+		}
+		want := [][]int64{{width, in}, {width, n.size}, {width}, {width}}[int64(i)%each]
+		c.plain(p)
+		c.SameDType(n.x, p)
+		c.Shape(p, want, "the gates of a layer")
+	}
+	c.SameDType(n.x, n.out, n.hy)
+	c.Shape(n.out, append(slices.Clone(n.x.Shape[:2]), n.directions*n.size), "the states of the last layer")
+	all := []int64{n.layers * n.directions, n.batch, n.size}
+	c.Shape(n.hy, all, "the last state of each layer and direction")
+	if n.lstm {
+		c.SameDType(n.x, n.cy)
+		c.Shape(n.cy, all, "the last cell of each layer and direction")
+		if len(n.start) != 0 && len(n.start) != 2 {
+			c.Invalid("hx has %d tensors; it has the states and the cells", len(n.start))
+		}
+	}
+	for _, t := range n.start {
+		c.plain(t)
+		c.SameDType(n.x, t)
+		c.Shape(t, all, "the first state of each layer and direction")
+	}
+}
+
+// kinds is the number of gates.
+func (n *network) kinds() int64 {
+	if n.lstm {
+		return 4
+	}
+	return 3
+}
+
+// record reads the lists that training writes.
+func (n *network) record(c *Call) {
+	gates, states := []string{"rOut", "zOut", "nOut", "hnOut"}, []string{"hOut"}
+	if n.lstm {
+		gates, states = []string{"iOut", "jOut", "fOut", "oOut"}, []string{"hOut", "cOut", "tanhCOut"}
+	}
+	read := func(names []string) (lists [][]*Tensor) {
+		for _, name := range names {
+			list := c.Tensors(name)
+			if int64(len(list)) != n.layers*n.directions {
+				c.Invalid("%s has %d tensors; training records %d, for each layer and direction", name, len(list), n.layers*n.directions)
+			}
+			for _, t := range list {
+				c.plain(t)
+				c.SameDType(n.x, t)
+				c.Shape(t, []int64{n.times, n.batch, n.size}, "what each time gives")
+			}
+			lists = append(lists, list)
+		}
+		return lists
+	}
+	n.gates, n.states = read(gates), read(states)
+}
+
+// timeFirst is a view with times before the batch.
+func (n *network) timeFirst(v kernel.View) kernel.View {
+	if n.batchFirst {
+		return permuted(v, []int64{1, 0, 2})
+	}
+	return v
+}
+
+func (n *network) run(*Exec) error {
+	if n.out.Len() == 0 {
+		return zeroAll(n.hy, n.cy)
+	}
+	x := n.timeFirst(n.x.View())
+	for layer := range n.layers {
+		out, release := kernel.Temporary(n.times, n.batch, n.directions*n.size)
+		defer release()
+		for d := range n.directions {
+			if err := n.direction(out.Narrow(2, d*n.size, n.size), x, layer*n.directions+d, d == 1); err != nil {
+				return err
+			}
+		}
+		x = out
+	}
+	return kernel.Copy(n.timeFirst(n.out.View()), x)
+}
+
+// direction runs the k-th layer and direction, and writes its states to out.
+func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
+	each := int64(2)
+	if n.biased {
+		each = 4
+	}
+	p := n.params[k*each:][:each]
+	r := kernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
+	if n.biased {
+		r.InputBias, r.HiddenBias = p[2].View(), p[3].View()
+	}
+	states := make([]kernel.View, 2)
+	for i := range states {
+		t, release := kernel.Temporary(n.batch, n.size)
+		defer release()
+		err := error(nil)
+		if i < len(n.start) {
+			err = kernel.Copy(t, n.start[i].View().Select(0, k))
+		} else {
+			err = kernel.Zero(t)
+		}
+		if err != nil {
+			return err
+		}
+		states[i] = t
+	}
+	rec := kernel.Record{Out: out}
+	for _, list := range n.gates {
+		rec.Gates = append(rec.Gates, list[k].View())
+	}
+	if n.lstm && n.states != nil {
+		rec.Cell, rec.CellActivation = n.states[1][k].View(), n.states[2][k].View()
+	}
+	layer := r.GRU
+	if n.lstm {
+		layer = r.LSTM
+	}
+	if err := layer(x, kernel.States{H: states[0], C: states[1]}, rec); err != nil {
+		return err
+	}
+	if n.states != nil {
+		if err := kernel.Copy(n.states[0][k].View(), out); err != nil {
+			return err
+		}
+	}
+	if n.lstm {
+		if err := kernel.Copy(n.cy.View().Select(0, k), states[1]); err != nil {
+			return err
+		}
+	}
+	return kernel.Copy(n.hy.View().Select(0, k), states[0])
+}
+
+// cellShapes checks the tensors of a cell: gates are four times as wide as states.
+func (c *Call) cellShapes(state *Tensor, states, gates []*Tensor) {
+	c.DType(state, recurrentTypes...)
+	c.Rank(state, 2, 2)
+	c.plain(state)
+	if c.Err() != nil {
+		return
+	}
+	for _, t := range states {
+		if t != nil {
+			c.plain(t)
+			c.Same(state, t)
+		}
+	}
+	for _, t := range gates {
+		c.plain(t)
+		c.SameDType(state, t)
+		c.Shape(t, []int64{state.Shape[0], 4 * state.Shape[1]}, "four gates for each element of the state")
+	}
+}
+
+// gateBias checks a bias of the gates, which may be absent.
+func (c *Call) gateBias(t, state *Tensor) {
+	if t != nil && c.Err() == nil {
+		c.plain(t)
+		c.SameDType(state, t)
+		c.Shape(t, []int64{4 * state.Shape[1]}, "one for each gate")
+	}
+}
+
+func lstmCell(c *Call) (Run, error) {
+	in, hidden, last := c.Tensor("inputGates"), c.Tensor("hiddenGates"), c.Tensor("cx")
+	inBias, hiddenBias := c.Optional("inputBiasOptional"), c.Optional("hiddenBiasOptional")
+	h, cell, gates := c.Tensor("hyOut"), c.Tensor("cyOut"), c.Tensor("storageOut")
+	c.cellShapes(last, []*Tensor{h, cell}, []*Tensor{in, hidden, gates})
+	c.gateBias(inBias, last)
+	c.gateBias(hiddenBias, last)
+	if (inBias == nil) != (hiddenBias == nil) {
+		c.Invalid("one of inputBiasOptional and hiddenBiasOptional is null; give both or none")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if last.Len() == 0 {
+			return nil
+		}
+		return kernel.LSTMCell(h.View(), cell.View(), gates.View(), in.View(), hidden.View(), optionalView(inBias), optionalView(hiddenBias), last.View())
+	}, nil
+}
+
+func lstmCellGrad(c *Call) (Run, error) {
+	dh, dcell := c.Optional("gradHyOptional"), c.Optional("gradCOptional")
+	last, cell, gates, dgates, dlast := c.Tensor("cx"), c.Tensor("cy"), c.Tensor("storage"), c.Tensor("gradGatesOut"), c.Tensor("gradCxOut")
+	c.cellShapes(last, []*Tensor{dh, dcell, cell, dlast}, []*Tensor{gates, dgates})
+	dbias := (*Tensor)(nil)
+	if c.Bool("hasBias") {
+		dbias = c.Tensor("gradBiasOut")
+		c.gateBias(dbias, last)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if last.Len() == 0 {
+			return zeroAll(dbias)
+		}
+		return kernel.LSTMCellGrad(dgates.View(), dlast.View(), optionalView(dbias), optionalView(dh), optionalView(dcell), last.View(), cell.View(), gates.View())
+	}, nil
+}
