@@ -23,6 +23,7 @@ var implementations = collect(
 	dropouts,
 	embeddings,
 	experts,
+	factorisations,
 	fakeQuantisations,
 	filling,
 	foreachTable,

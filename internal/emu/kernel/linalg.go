@@ -1,0 +1,245 @@
+package kernel
+
+import (
+	"errors"
+	"math"
+	"slices"
+)
+
+// Matrix is a dense matrix in double precision, row by row.
+type Matrix struct {
+	Rows, Cols int
+	Data       []float64
+}
+
+// NewMatrix is a matrix of zeros.
+func NewMatrix(rows, cols int) Matrix { return Matrix{rows, cols, make([]float64, rows*cols)} }
+
+// identity has ones in its diagonal.
+func identity(n int) Matrix {
+	m := NewMatrix(n, n)
+	for i := range n {
+		m.Data[i*n+i] = 1
+	}
+	return m
+}
+
+func (m Matrix) at(i, j int) *float64 { return &m.Data[i*m.Cols+j] }
+
+// T is the transpose.
+func (m Matrix) T() Matrix {
+	t := NewMatrix(m.Cols, m.Rows)
+	for i := range m.Rows {
+		for j := range m.Cols {
+			*t.at(j, i) = *m.at(i, j)
+		}
+	}
+	return t
+}
+
+// Left is the first n columns.
+func (m Matrix) Left(n int) Matrix {
+	out := NewMatrix(m.Rows, n)
+	for i := range m.Rows {
+		copy(out.Data[i*n:], m.Data[i*m.Cols:][:n])
+	}
+	return out
+}
+
+// QR factors m into an orthogonal and an upper triangular matrix of its own shape, by
+// Householder reflections with LAPACK's signs.
+func (m Matrix) QR() (q, r Matrix) {
+	r = Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+	q = identity(m.Rows)
+	v := make([]float64, m.Rows)
+	for k := range min(m.Rows-1, m.Cols) {
+		norm := 0.0
+		for i := k; i < m.Rows; i++ {
+			v[i] = *r.at(i, k)
+			norm = math.Hypot(norm, v[i])
+		}
+		if norm == math.Abs(v[k]) {
+			continue // nothing below the diagonal
+		}
+		v[k] += math.Copysign(norm, v[k])
+		square := 0.0
+		for _, x := range v[k:] {
+			square += x * x
+		}
+		reflect := func(a Matrix, j int) {
+			dot := 0.0
+			for i := k; i < a.Rows; i++ {
+				dot += v[i] * *a.at(i, j)
+			}
+			for i := k; i < a.Rows; i++ {
+				*a.at(i, j) -= 2 * dot / square * v[i]
+			}
+		}
+		for j := k; j < m.Cols; j++ {
+			reflect(r, j)
+		}
+		for i := k + 1; i < m.Rows; i++ {
+			*r.at(i, k) = 0
+		}
+		for j := range m.Rows {
+			reflect(q, j) // q gathers the transpose
+		}
+	}
+	return q.T(), r
+}
+
+// LogDet is the sign of the determinant of a square matrix and the logarithm of its
+// magnitude: 0 and -Inf for a singular one.
+func (m Matrix) LogDet() (sign, log float64) {
+	a := Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+	sign = 1
+	for k := range a.Rows {
+		pivot := k
+		for i := k + 1; i < a.Rows; i++ {
+			if math.Abs(*a.at(i, k)) > math.Abs(*a.at(pivot, k)) {
+				pivot = i
+			}
+		}
+		p := *a.at(pivot, k)
+		if p == 0 {
+			return 0, math.Inf(-1)
+		}
+		if pivot != k {
+			sign = -sign
+			for j := range a.Cols {
+				*a.at(pivot, j), *a.at(k, j) = *a.at(k, j), *a.at(pivot, j)
+			}
+		}
+		if p < 0 {
+			sign = -sign
+		}
+		log += math.Log(math.Abs(p))
+		for i := k + 1; i < a.Rows; i++ {
+			f := *a.at(i, k) / p
+			for j := k; j < a.Cols; j++ {
+				*a.at(i, j) -= f * *a.at(k, j)
+			}
+		}
+	}
+	return sign, log
+}
+
+// Cholesky is the lower triangular l with l·lᵀ = m, of which it reads the lower half. It
+// fails unless m is positive definite.
+func (m Matrix) Cholesky() (Matrix, error) {
+	l := NewMatrix(m.Rows, m.Cols)
+	for i := range m.Rows {
+		for j := range i + 1 {
+			sum := *m.at(i, j)
+			for k := range j {
+				sum -= *l.at(i, k) * *l.at(j, k)
+			}
+			if i != j {
+				*l.at(i, j) = sum / *l.at(j, j)
+				continue
+			}
+			if !(sum > 0) {
+				return l, errors.New("the matrix is not positive definite")
+			}
+			*l.at(i, i) = math.Sqrt(sum)
+		}
+	}
+	return l, nil
+}
+
+// SVD factors m into u · diag(sigma) · vᵀ with falling singular values, u of m's rows and v of
+// its columns square and orthogonal. It rotates pairs of columns until they are orthogonal
+// (one-sided Jacobi).
+func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
+	if m.Rows < m.Cols {
+		v, sigma, u = m.T().SVD()
+		return u, sigma, v
+	}
+	a := Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+	v = identity(m.Cols)
+	for range 60 {
+		rotated := false
+		for p := range m.Cols {
+			for q := p + 1; q < m.Cols; q++ {
+				rotated = a.orthogonalise(v, p, q) || rotated
+			}
+		}
+		if !rotated {
+			break
+		}
+	}
+	norms := make([]float64, m.Cols)
+	order := make([]int, m.Cols)
+	for j := range norms {
+		for i := range m.Rows {
+			norms[j] = math.Hypot(norms[j], *a.at(i, j))
+		}
+		order[j] = j
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		switch {
+		case norms[i] > norms[j]:
+			return -1
+		case norms[i] < norms[j]:
+			return 1
+		}
+		return 0
+	})
+	left, right := NewMatrix(m.Rows, m.Cols), NewMatrix(m.Cols, m.Cols)
+	for k, j := range order {
+		sigma = append(sigma, norms[j])
+		for i := range m.Rows {
+			if norms[j] > 0 {
+				*left.at(i, k) = *a.at(i, j) / norms[j]
+			}
+		}
+		for i := range m.Cols {
+			*right.at(i, k) = *v.at(i, j)
+		}
+	}
+	return left.completed(sigma), sigma, right
+}
+
+// orthogonalise turns columns p and q of a, and of v, until they are orthogonal; it reports
+// whether they were not.
+func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
+	alpha, beta, gamma := 0.0, 0.0, 0.0
+	for i := range m.Rows {
+		x, y := *m.at(i, p), *m.at(i, q)
+		alpha, beta, gamma = alpha+x*x, beta+y*y, gamma+x*y
+	}
+	if math.Abs(gamma) <= 1e-15*math.Sqrt(alpha*beta) {
+		return false
+	}
+	zeta := (beta - alpha) / (2 * gamma)
+	t := math.Copysign(1, zeta) / (math.Abs(zeta) + math.Sqrt(1+zeta*zeta))
+	c := 1 / math.Sqrt(1+t*t)
+	s := c * t
+	for _, a := range []Matrix{m, v} {
+		for i := range a.Rows {
+			x, y := *a.at(i, p), *a.at(i, q)
+			*a.at(i, p), *a.at(i, q) = c*x-s*y, s*x+c*y
+		}
+	}
+	return true
+}
+
+// completed is a square orthogonal matrix whose first columns are those of m with a
+// singular value that is not zero.
+func (m Matrix) completed(sigma []float64) Matrix {
+	rank := 0
+	for _, s := range sigma {
+		if s > 0 {
+			rank++
+		}
+	}
+	q, r := m.Left(rank).QR()
+	for k := range rank {
+		if *r.at(k, k) < 0 { // QR may have turned a column round
+			for i := range q.Rows {
+				*q.at(i, k) = -*q.at(i, k)
+			}
+		}
+	}
+	return q
+}

@@ -1,0 +1,186 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// factorisations work on the matrices of the last two dimensions, in double precision.
+// Complex matrices are refused.
+var factorisations = table{
+	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky,
+}
+
+// matrices are the matrices of a tensor, and the other dimensions.
+func (c *Call) matrices(t *Tensor, types ...dtype.Type) (batch []int64, rows, cols int64) {
+	c.plain(t)
+	c.DType(t, types...)
+	c.Rank(t, 2, kernel.MaxRank)
+	if c.Err() != nil {
+		return nil, 0, 0
+	}
+	return t.Shape[:t.Rank()-2], t.Dim(-2), t.Dim(-1)
+}
+
+// square refuses matrices that are not.
+func (c *Call) square(t *Tensor, rows, cols int64) {
+	if rows != cols {
+		c.Invalid("%v does not hold square matrices", t)
+	}
+}
+
+// eachMatrix calls f for every matrix of t, in Run, and writes what it gives, one result
+// for each of outs after the other. Nil outputs are left out.
+func eachMatrix(t *Tensor, outs []*Tensor, f func(m kernel.Matrix) ([][]float64, error)) error {
+	data, err := kernel.Doubles(t.View())
+	if err != nil {
+		return err
+	}
+	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
+	results := make([][]float64, len(outs))
+	for k := range count(t.Shape[:t.Rank()-2]) {
+		got, err := f(kernel.Matrix{Rows: rows, Cols: cols, Data: data[int(k)*rows*cols:][:rows*cols]})
+		if err != nil {
+			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
+		}
+		for i, g := range got {
+			results[i] = append(results[i], g...)
+		}
+	}
+	for i, out := range outs {
+		if out == nil || out.Len() == 0 {
+			continue
+		}
+		if err := kernel.SetFloats(out.View(), results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// qrTypes are what QR takes.
+var qrTypes = []dtype.Type{dtype.Float32, dtype.Float64, dtype.Float16}
+
+// qr gives the reduced or the complete factors, or the reduced R alone.
+func qr(c *Call) (Run, error) {
+	a, q, r := c.Tensor("self"), c.Tensor("Q"), c.Tensor("R")
+	reduced, alone := true, false
+	if c.Has("mode") {
+		mode := c.Int("mode")
+		if mode < 0 || mode > 2 {
+			c.Invalid("mode %d is unknown; 0 is reduced, 1 complete, 2 R alone", mode)
+		}
+		reduced, alone = mode != 1, mode == 2
+	} else {
+		reduced = c.Bool("some")
+	}
+	batch, rows, cols := c.matrices(a, qrTypes...)
+	c.SameDType(a, q, r)
+	k := rows
+	if reduced {
+		k = min(rows, cols)
+	}
+	c.Shape(r, slices.Concat(batch, []int64{k, cols}), "the upper triangular factor")
+	if alone {
+		q = nil
+	} else {
+		c.Shape(q, slices.Concat(batch, []int64{rows, k}), "the orthogonal factor")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		return eachMatrix(a, []*Tensor{q, r}, func(m kernel.Matrix) ([][]float64, error) {
+			q, r := m.QR()
+			return [][]float64{q.Left(int(k)).Data, r.Data[:k*cols]}, nil
+		})
+	}, nil
+}
+
+func svd(c *Call) (Run, error) {
+	a, sigma, u, v := c.Tensor("input"), c.Tensor("sigma"), c.Tensor("u"), c.Tensor("v")
+	full, vectors := c.Bool("fullMatrices"), c.Bool("computeUV")
+	batch, rows, cols := c.matrices(a, dtype.Float32, dtype.Float64)
+	c.SameDType(a, sigma)
+	k := min(rows, cols)
+	c.Shape(sigma, slices.Concat(batch, []int64{k}), "the singular values")
+	left, right := k, k
+	if full {
+		left, right = rows, cols
+	}
+	if vectors {
+		c.SameDType(a, u, v)
+		c.Shape(u, slices.Concat(batch, []int64{rows, left}), "the left singular vectors")
+		c.Shape(v, slices.Concat(batch, []int64{cols, right}), "the right singular vectors")
+	} else {
+		u, v = nil, nil
+	}
+	if a.Len() == 0 {
+		c.Invalid("%v is empty", a)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		return eachMatrix(a, []*Tensor{u, sigma, v}, func(m kernel.Matrix) ([][]float64, error) {
+			u, s, v := m.SVD()
+			return [][]float64{u.Left(int(left)).Data, s, v.Left(int(right)).Data}, nil
+		})
+	}, nil
+}
+
+// logDet gives the sign of determinants and the logarithm of their magnitude; Logdet gives
+// the logarithm alone, NaN for a negative one.
+func logDet(c *Call) (Run, error) {
+	a := c.Tensor("self")
+	batch, rows, cols := c.matrices(a, dtype.Float32, dtype.Float64)
+	c.square(a, rows, cols)
+	outs := []*Tensor{nil, c.Tensor(c.either("logOut", "out"))}
+	if c.Has("signOut") {
+		outs[0] = c.Tensor("signOut")
+	}
+	for _, t := range outs {
+		if t != nil {
+			c.SameDType(a, t)
+			c.Shape(t, batch, "one for each matrix")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		return eachMatrix(a, outs, func(m kernel.Matrix) ([][]float64, error) {
+			sign, log := m.LogDet()
+			if outs[0] == nil && sign < 0 {
+				log = math.NaN()
+			}
+			return [][]float64{{sign}, {log}}, nil
+		})
+	}, nil
+}
+
+func cholesky(c *Call) (Run, error) {
+	a, out, upper := c.Tensor("self"), c.Tensor("out"), c.Bool("upper")
+	_, rows, cols := c.matrices(a, dtype.Float32, dtype.Float64)
+	c.square(a, rows, cols)
+	c.Same(a, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		return eachMatrix(a, []*Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+			if upper {
+				m = m.T()
+			}
+			l, err := m.Cholesky()
+			if upper {
+				l = l.T()
+			}
+			return [][]float64{l.Data}, err
+		})
+	}, nil
+}
