@@ -22,12 +22,14 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels
 
 SDK = build/sdk
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
+# The names of both CANN versions: acl_rt and msprofiler are linked by programs of 2026.
+LIBRARIES = ascendcl acl_rt nnopbase opapi hccl acl_op_compiler msprofiler
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
 	$(GO) run ./internal/npugen sdk -version 8.1.RC1 -out $(SDK)/include
 	$(GO) build -buildmode=c-shared -ldflags '-s -w' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
-	for name in ascendcl nnopbase opapi hccl acl_op_compiler; do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done
+	for name in $(LIBRARIES); do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done
 	mkdir -p $(CUSTOM)
 	ln -sf ../../../../../lib64/libcann_emu.so $(CUSTOM)/libcust_opapi.so
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/

@@ -100,12 +100,23 @@ func functionType(ret string, params []abi.Param, variadic bool) string {
 	return ret + "(" + strings.Join(list, ", ") + ")"
 }
 
-// assertions is a C file that compiles only if the header agrees with the facts.
+// typeAssertion compares types in C, and in C++, which has no __builtin_types_compatible_p.
+const typeAssertion = `
+#ifdef __cplusplus
+#include <type_traits>
+#define _Static_assert static_assert
+#define TYPE_IS(message, expression, ...) static_assert(std::is_same<decltype(expression), __VA_ARGS__>::value, message)
+#else
+#define TYPE_IS(message, expression, ...) _Static_assert(__builtin_types_compatible_p(__typeof__(expression), __VA_ARGS__), message)
+#endif
+`
+
+// assertions is a C and C++ file that compiles only if the header agrees with the facts.
 func (f facts) assertions() []byte {
 	var b bytes.Buffer
-	b.WriteString("#include \"cann.h\"\n")
+	b.WriteString("#include \"cann.h\"\n" + typeAssertion)
 	for name, typ := range f.functions {
-		fmt.Fprintf(&b, "_Static_assert(__builtin_types_compatible_p(__typeof__(%s), %s), \"type of %[1]s\");\n", name, typ)
+		fmt.Fprintf(&b, "TYPE_IS(\"type of %[1]s\", %[1]s, %[2]s);\n", name, typ)
 	}
 	for name, value := range f.constants {
 		fmt.Fprintf(&b, "_Static_assert(%s == %s, \"value of %[1]s\");\n", name, literal(value))
@@ -118,7 +129,7 @@ func (f facts) assertions() []byte {
 			continue
 		}
 		fmt.Fprintf(&b, "_Static_assert(offsetof(%s, %s) == %d, \"offset of %[1]s.%[2]s\");\n", m.record, m.name, m.offset)
-		fmt.Fprintf(&b, "_Static_assert(__builtin_types_compatible_p(__typeof__(((%s *)0)->%s), %s), \"type of %[1]s.%[2]s\");\n", m.record, m.name, m.ctype)
+		fmt.Fprintf(&b, "TYPE_IS(\"type of %[1]s.%[2]s\", ((%[1]s *)0)->%[2]s, %[3]s);\n", m.record, m.name, m.ctype)
 	}
 	return b.Bytes()
 }
@@ -147,6 +158,9 @@ func TestDeclarationsAgreeWithTheTable(t *testing.T) {
 	}
 }
 
+// dumps are the files of CANN_ABI_DIR and the versions they hold.
+var dumps = map[string]string{"cann-8.1.RC1.json": abi.V81RC1, "cann-2026-08.json": abi.V2608, "custom-ops.json": abi.Custom}
+
 // TestDeclarationsAgreeWithDumps checks the headers, and with them the table, against dumps
 // of CANN's own headers when CANN_ABI_DIR names a folder that has them.
 func TestDeclarationsAgreeWithDumps(t *testing.T) {
@@ -156,7 +170,7 @@ func TestDeclarationsAgreeWithDumps(t *testing.T) {
 	}
 	table, err := abi.Load()
 	require.NoError(t, err)
-	for file, version := range map[string]string{"cann-8.1.RC1.json": abi.V81RC1, "cann-2026-08.json": abi.V2608, "custom-ops.json": abi.Custom} {
+	for file, version := range dumps {
 		t.Run(file, func(t *testing.T) {
 			header, err := declarations(table, version)
 			require.NoError(t, err)

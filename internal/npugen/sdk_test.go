@@ -13,6 +13,38 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
+// TestHeadersAgree: every constant, record and function type of the table, and of the dumps of
+// CANN's headers in CANN_ABI_DIR, holds for the SDK's headers, in C and in C++.
+func TestHeadersAgree(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for file, version := range dumps {
+		t.Run(version, func(t *testing.T) {
+			out, err := headers(table, version)
+			require.NoError(t, err)
+			dir := t.TempDir()
+			require.NoError(t, out.write(dir))
+			var all strings.Builder
+			for _, name := range headerNames(out) {
+				fmt.Fprintf(&all, "#include \"%s\"\n", name)
+			}
+			sources := [][]byte{factsOf(table, version).assertions()}
+			if d := os.Getenv("CANN_ABI_DIR"); d != "" {
+				sources = append(sources, factsIn(t, filepath.Join(d, file)).assertions())
+			}
+			for _, compiler := range [][]string{{"gcc", "-x", "c", "-std=c11"}, {"g++", "-x", "c++", "-std=c++11"}} {
+				if _, err := exec.LookPath(compiler[0]); err != nil {
+					continue
+				}
+				for _, source := range sources {
+					message, err := compile(t, []byte(all.String()), source, append(compiler, "-I", dir)...)
+					require.NoError(t, err, "%.2000s", message)
+				}
+			}
+		})
+	}
+}
+
 // TestHeadersCompile: each header compiles alone and all compile together, as C and as C++,
 // without a warning, and they declare every function of the table.
 func TestHeadersCompile(t *testing.T) {
