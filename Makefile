@@ -21,15 +21,19 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels
 	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
 
 SDK = build/sdk
+# Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.
+CANN_VERSION ?= 8.1.RC1
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
 # The names of both CANN versions: acl_rt and msprofiler are linked by programs of 2026.
 LIBRARIES = ascendcl acl_rt nnopbase opapi hccl acl_op_compiler msprofiler
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
-	$(GO) run ./internal/npugen sdk -version 8.1.RC1 -out $(SDK)/include
+	$(GO) run ./internal/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include
 	$(GO) build -buildmode=c-shared -ldflags '-s -w' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
 	for name in $(LIBRARIES); do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done
 	mkdir -p $(CUSTOM)
 	ln -sf ../../../../../lib64/libcann_emu.so $(CUSTOM)/libcust_opapi.so
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/
+	mkdir -p $(SDK)/share/cmake/cann
+	cp internal/emu/sdk/cann-config.cmake $(SDK)/share/cmake/cann/

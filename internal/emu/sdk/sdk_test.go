@@ -41,12 +41,36 @@ func TestSymbols(t *testing.T) {
 	for _, name := range table.Symbols() {
 		require.True(t, exported[name], "%s is not exported", name)
 	}
-	for _, lib := range []string{"ascendcl", "nnopbase", "opapi", "hccl", "acl_op_compiler"} {
+	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler"} {
 		_, err := os.Stat(filepath.Join(dir, "lib64", "lib"+lib+".so"))
 		require.NoError(t, err)
 	}
 	_, err = os.Stat(filepath.Join(dir, "opp/vendors/emu/op_api/lib/libcust_opapi.so"))
 	require.NoError(t, err)
+}
+
+// TestCMake: a project finds the package after set_env.sh, and nothing more is said to it.
+func TestCMake(t *testing.T) {
+	dir := folder(t)
+	if _, err := exec.LookPath("cmake"); err != nil {
+		t.Skip(err)
+	}
+	build := t.TempDir()
+	script := fmt.Sprintf("source %s/set_env.sh && cmake -S testdata -B %s && cmake --build %[2]s && %[2]s/add", dir, build)
+	out, err := exec.Command("bash", "-c", script).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "sum 11 22 33 44 55\n")
+}
+
+// TestBareNames: compilers that know set_env.sh find headers, those of operators also without
+// their folder, and libraries.
+func TestBareNames(t *testing.T) {
+	dir := folder(t)
+	source := filepath.Join(t.TempDir(), "bare.c")
+	require.NoError(t, os.WriteFile(source, []byte("#include \"aclnn_floor_divide.h\"\n#include \"aclnnop/aclnn_add.h\"\n#include \"aclnn/aclnn_base.h\"\n#include <acl/acl_rt.h>\n#include <hccl/hccl.h>\nint main(void) { return aclInit(0); }\n"), 0o600))
+	script := fmt.Sprintf("source %s/set_env.sh && gcc -Wall -Wextra -Werror -o %s.out %[2]s -lascendcl && %[2]s.out", dir, source)
+	out, err := exec.Command("bash", "-c", script).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // TestPrograms compiles a program against headers and libraries, in C and in C++, and runs it
