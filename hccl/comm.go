@@ -46,6 +46,7 @@ type Comm struct {
 	rank    int
 	size    int
 	closed  atomic.Bool
+	tracker atomic.Pointer[tracker] // nil unless Track was called
 }
 
 // Rank is this rank's number in the communicator.
@@ -130,6 +131,9 @@ func (c *Comm) Close() error {
 		err = failed(destroyComm.Name(), c.rank, c.size, err)
 		c.closed.Store(false)
 		return err
+	}
+	if t := c.tracker.Swap(nil); t != nil {
+		return t.close()
 	}
 	return nil
 }

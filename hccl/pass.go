@@ -92,6 +92,9 @@ func (p pass) call(args ...uint64) error {
 	if err := c.Do(p.f, p.c.context); err != nil {
 		return p.failed(err)
 	}
+	if t := p.c.tracker.Load(); t != nil {
+		return t.queued(p, args)
+	}
 	return nil
 }
 
