@@ -243,3 +243,38 @@ func (m Matrix) completed(sigma []float64) Matrix {
 	}
 	return q
 }
+
+// Inverse is that of a square matrix, by Gauss and Jordan with pivots of columns. It fails
+// for a singular one.
+func (m Matrix) Inverse() (Matrix, error) {
+	n := m.Rows
+	a, inv := Matrix{n, n, slices.Clone(m.Data)}, identity(n)
+	for k := range n {
+		pivot := k
+		for i := k + 1; i < n; i++ {
+			if math.Abs(*a.at(i, k)) > math.Abs(*a.at(pivot, k)) {
+				pivot = i
+			}
+		}
+		p := *a.at(pivot, k)
+		if p == 0 {
+			return inv, errors.New("the matrix is singular")
+		}
+		for _, x := range []Matrix{a, inv} {
+			for j := range n {
+				*x.at(pivot, j), *x.at(k, j) = *x.at(k, j), *x.at(pivot, j)/p
+			}
+		}
+		for i := range n {
+			f := *a.at(i, k)
+			if i == k || f == 0 {
+				continue
+			}
+			for j := range n {
+				*a.at(i, j) -= f * *a.at(k, j)
+				*inv.at(i, j) -= f * *inv.at(k, j)
+			}
+		}
+	}
+	return inv, nil
+}

@@ -110,7 +110,7 @@ func (c *Call) member(i, n int) (o operand, element int64) {
 				}
 			case tensorClass:
 				t := c.Tensor(name)
-				if t.Len() == int64(n) && t.Rank() == 1 {
+				if t.Len() == int64(n) && t.Rank() > 0 && t.Contiguous() {
 					return operand{tensor: t}, int64(i)
 				}
 				if t.Len() != 1 {

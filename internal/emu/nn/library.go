@@ -54,6 +54,7 @@ func (l *Library) Functions() map[string]rt.Func {
 		"aclGetBoolArraySize":     l.size,
 		"aclDestroyAclOpExecutor": l.destroyExecutor,
 
+		"aclnnTransQuantParam":                     l.packParams,
 		"aclnnCalculateMatmulWeightSize":           l.weightSize,
 		"aclnnCalculateMatmulWeightSizeV2":         l.weightSizeV2,
 		"aclnnNpuFormatCastCalculateSizeAndFormat": l.formatShape,

@@ -12,7 +12,7 @@ import (
 // factorisations work on the matrices of the last two dimensions, in double precision.
 // Complex matrices are refused.
 var factorisations = table{
-	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky,
+	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky, "Inverse": inverseOf,
 }
 
 // matrices are the matrices of a tensor, and the other dimensions.
@@ -181,6 +181,22 @@ func cholesky(c *Call) (Run, error) {
 				l = l.T()
 			}
 			return [][]float64{l.Data}, err
+		})
+	}, nil
+}
+
+func inverseOf(c *Call) (Run, error) {
+	a, out := c.Tensor("self"), c.Tensor("out")
+	_, rows, cols := c.matrices(a, dtype.Float32, dtype.Float64, dtype.Float16)
+	c.square(a, rows, cols)
+	c.Same(a, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		return eachMatrix(a, []*Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+			inv, err := m.Inverse()
+			return [][]float64{inv.Data}, err
 		})
 	}, nil
 }

@@ -185,3 +185,33 @@ func TestCholesky(t *testing.T) {
 	a := tensor(t, dtype.Float32, []int64{2, 2}, 1, 2, 2, 1)
 	require.ErrorContains(t, execute(t, "LinalgCholesky", args{"self": a, "out": tensor(t, dtype.Float32, []int64{2, 2})}), "not positive definite")
 }
+
+func TestInverse(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.Float64, dtype.Float16} {
+		for _, l := range kerneltest.Layouts {
+			for _, n := range []int64{0, 1, 2, 5} {
+				a, out := filled(t, 3, d, l, []int64{2, n, n}), tensorIn(t, d, l, []int64{2, n, n})
+				run(t, "Inverse", args{"self": a, "out": out})
+				for b := range 2 {
+					if n == 0 {
+						continue
+					}
+					k := int(n * n)
+					product := timesOf(values(a)[b*k:][:k], values(out)[b*k:][:k], int(n))
+					for i, v := range product {
+						want := 0.0
+						if int64(i)/n == int64(i)%n {
+							want = 1
+						}
+						require.InDelta(t, want, v, 40*resultLimit(d), "%v %v %d", d, l, n)
+					}
+				}
+			}
+		}
+	}
+	a := tensor(t, dtype.Float32, []int64{2, 2}, 0, 1, 2, 3) // needs a pivot
+	out := tensor(t, dtype.Float32, []int64{2, 2})
+	run(t, "Inverse", args{"self": a, "out": out})
+	closeTo(t, "inverse", []float64{-1.5, .5, 1, 0}, values(out), 1e-6)
+	require.ErrorContains(t, execute(t, "Inverse", args{"self": tensor(t, dtype.Float32, []int64{2, 2}, 1), "out": out}), "singular")
+}

@@ -27,10 +27,15 @@ func gammaOf(c *Call, x, gamma *Tensor) int {
 }
 
 // statistics checks a tensor of one number per leading index of x: x's leading dimensions,
-// with or without a size of one for each normalised one.
+// with or without a size of one for each normalised one. Like the device it takes as many
+// numbers in another shape, and gives them this one.
 func statistics(c *Call, t, x *Tensor, outer int) {
 	want := slices.Clone(x.Shape[:outer])
 	if slices.Equal(t.Shape, want) {
+		return
+	}
+	if len(t.Shape) < len(want) && t.Contiguous() && t.Len() == count(want) {
+		t.Shape, t.Strides = want, ContiguousStrides(want)
 		return
 	}
 	for range x.Rank() - outer {

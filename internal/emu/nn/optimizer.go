@@ -75,7 +75,16 @@ func (c *Call) state(w *Tensor, others ...*Tensor) {
 	}
 }
 
-// numbersOf reads tensors of one element, in Run.
+// first refuses a tensor that is empty. Of longer ones only the first element counts, as
+// CANN's own examples take it.
+func (c *Call) first(t *Tensor) {
+	c.plain(t)
+	if t.Len() == 0 {
+		c.Invalid("%v is empty; it must have one element", t)
+	}
+}
+
+// numbersOf reads the first element of tensors, in Run.
 func numbersOf(tensors []*Tensor) ([]float64, error) {
 	numbers := make([]float64, len(tensors))
 	for i, t := range tensors {
@@ -155,7 +164,7 @@ func fusedAdamW(c *Call) (Run, error) {
 	for i, w := range weights {
 		c.state(w, grads[i], averages[i], squares[i], peaks[i])
 		c.DType(steps[i], dtype.Int64, dtype.Float32)
-		c.single(steps[i])
+		c.first(steps[i])
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -201,7 +210,7 @@ func emaAdam(c *Call) (Run, error) {
 	correct := c.Bool("biasCorrection")
 	c.state(grad, w, m, v, average)
 	c.DType(step, dtype.Int64)
-	c.single(step)
+	c.first(step)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

@@ -101,9 +101,12 @@ func quantMatmul(c *Call) (Run, error) {
 	}
 	scale, offset, bias, rows := c.Tensor(scaleName), c.optionalOf(offsetName), c.Optional("bias"), c.optionalOf(rowsName)
 	c.plain(x1, out)
-	if strings.HasSuffix(c.op.name, "WeightNz") {
+	switch {
+	case strings.HasSuffix(c.op.name, "WeightNz"):
 		c.weightNz("x2")
-	} else {
+	case isNz(x2.Format):
+		c.checkNz(x2)
+	default:
 		c.plain(x2)
 	}
 	c.DType(out, dtype.Int8, dtype.Float16, dtype.BFloat16, dtype.Int32)

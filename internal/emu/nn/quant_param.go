@@ -1,11 +1,14 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // quantParams pack scales into the 64-bit form that quantised products take.
@@ -88,4 +91,38 @@ func spread(t *Tensor, shape []int64) ([]float32, error) {
 		return nil, err
 	}
 	return kernel.Floats(v)
+}
+
+// packParams answers aclnnTransQuantParam(scaleArray, scaleSize, offsetArray, offsetSize,
+// quantParam, quantParamSize), which works on host memory; the caller frees what it gets.
+func (l *Library) packParams(t *rt.Thread, a []uint64) uint64 {
+	refuse := func(code int32, text string) uint64 {
+		return l.fail(t, &Error{Code: code, Text: "aclnnTransQuantParam: " + text})
+	}
+	if a[0] == 0 || a[4] == 0 || a[5] == 0 {
+		return refuse(nullPointer, "scaleArray, quantParam or quantParamSize is null")
+	}
+	scales, offsets := rt.Read[float32](a[0], a[1]), []float32(nil)
+	if a[2] != 0 {
+		offsets = rt.Read[float32](a[2], a[3])
+	}
+	if len(scales) == 0 || a[2] != 0 && len(offsets) == 0 {
+		return refuse(invalidParam, "scaleSize or offsetSize is 0")
+	}
+	n := max(len(scales), len(offsets))
+	if len(scales) != 1 && len(scales) != n || len(offsets) > 1 && len(offsets) != n {
+		return refuse(invalidParam, fmt.Sprintf("%d scales and %d offsets; one of them has one element, or both as many", len(scales), len(offsets)))
+	}
+	p := rt.Malloc(8 * n)
+	packed := unsafe.Slice((*uint64)(p), n)
+	for i := range packed {
+		var offset *float32
+		if offsets != nil {
+			offset = &offsets[min(i, len(offsets)-1)]
+		}
+		packed[i] = packScale(scales[min(i, len(scales)-1)], offset, false)
+	}
+	rt.Write(a[4], p)
+	rt.Write(a[5], uint64(n))
+	return 0
 }

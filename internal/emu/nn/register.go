@@ -15,6 +15,7 @@ var implementations = collect(
 	attentionTable,
 	binaries,
 	causalConvolutions,
+	classLosses,
 	complexes,
 	cumulatives,
 	deltaRule,
