@@ -25,6 +25,7 @@ const (
 	TaskGroupKind
 	PhysicalKind
 	GroupInfoKind
+	DataBufferKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -63,7 +63,7 @@ func (r *Runtime) Functions() map[string]Func {
 	all := make(map[string]Func)
 	for _, t := range []table{
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
-		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.callbackFunctions(),
+		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(),
 		r.optionFunctions(), valueFunctions(),

@@ -1,0 +1,31 @@
+package rt
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDataBuffer(t *testing.T) {
+	p := newProcess(t)
+	th := new(Thread) // a pair of numbers needs no device
+	get := func(name string, b uint64) uint64 { return p.f[name](th, []uint64{b}) }
+	const large = 5<<32 + 3
+	b := p.f["aclCreateDataBuffer"](th, []uint64{0xD000, large})
+	require.NotZero(t, b)
+	require.Equal(t, uint64(0xD000), get("aclGetDataBufferAddr", b))
+	require.Equal(t, uint64(3), get("aclGetDataBufferSize", b))
+	require.Equal(t, uint64(large), get("aclGetDataBufferSizeV2", b))
+	p.must(th, "aclUpdateDataBuffer", b, 0xE000, 9)
+	require.Equal(t, uint64(0xE000), get("aclGetDataBufferAddr", b))
+	require.Equal(t, uint64(9), get("aclGetDataBufferSizeV2", b))
+	p.must(th, "aclDestroyDataBuffer", b)
+	require.Zero(t, p.r.Handles.Count(DataBufferKind))
+	for _, stale := range []uint64{0, b} {
+		require.Zero(t, get("aclGetDataBufferAddr", stale))
+		require.Zero(t, get("aclGetDataBufferSize", stale))
+		require.Equal(t, invalidParam, p.call(th, "aclDestroyDataBuffer", stale))
+		require.Equal(t, invalidParam, p.call(th, "aclUpdateDataBuffer", stale, 1, 1))
+		require.Contains(t, takeText(th), "data buffer")
+	}
+}
