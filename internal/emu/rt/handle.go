@@ -26,6 +26,7 @@ const (
 	PhysicalKind
 	GroupInfoKind
 	DataBufferKind
+	ProfileKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

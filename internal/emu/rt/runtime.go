@@ -22,6 +22,7 @@ type Runtime struct {
 	exchange  exchange
 	reports   reporters
 	captures  captures
+	profiler  profiler
 	sysParams sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
@@ -65,7 +66,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
-		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(),
+		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
 		r.optionFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {
