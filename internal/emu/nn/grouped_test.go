@@ -399,4 +399,38 @@ func TestGroupedMatmulAdd(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refused(t, c.code, "GroupedMatmulAdd", a.with(c.more), c.text) })
 	}
 	require.ErrorContains(t, execute(t, "GroupedMatmulAdd", a.with(args{"groupList": listed(t, 0, 1, 0, 3)})), "only 3")
+
+	// The second version takes sizes too, the first knows running sums alone.
+	for _, listType := range []int{0, 1} {
+		again := tensor(t, dtype.Float32, []int64{3, 2, 2}, 100)
+		run(t, "GroupedMatmulAddV2", a.with(args{"groupList": listed(t, listType, 1, 0, 2), "groupListType": listType, "yRef": again}))
+		require.Equal(t, []float64{101, 101, 102, 102, 100, 100, 100, 100, 108, 108, 110, 110}, values(again))
+	}
+	refused(t, invalidParam, "GroupedMatmulAddV2", a.with(args{"groupListType": 2}), "groupListType must be 0 (running sums) or 1 (sizes)")
+}
+
+// The limits of the family are what they are said to be: the longest list of one weight and
+// of many, and rows of the greatest width.
+func TestGroupedMatmulLargest(t *testing.T) {
+	const groups = 1024
+	sizes := make([]int64, groups)
+	sizes[0], sizes[groups-1] = 1, 2
+	w := make([]float64, groups)
+	w[0], w[groups-1] = 3, 5
+	for listType := range 3 {
+		y := tensor(t, dtype.Float32, []int64{3, 1})
+		run(t, "GroupedMatmulV5", groupedArgs(tensor(t, dtype.Float32, []int64{3, 1}, 1, 2, 3), tensor(t, dtype.Float32, []int64{groups, 1, 1}, w...), listed(t, listType, sizes...), y).with(args{"groupListType": listType}))
+		require.Equal(t, []float64{3, 10, 15}, values(y))
+	}
+	xs, ws := make([]*Tensor, 128), make([]*Tensor, 128)
+	for i := range xs {
+		xs[i], ws[i] = tensor(t, dtype.Float16, []int64{1, 1}, float64(i)), tensor(t, dtype.Float16, []int64{1, 1}, 2)
+	}
+	y := tensor(t, dtype.Float16, []int64{128, 1})
+	run(t, "GroupedMatmulV5", args{"x": xs, "weight": ws, "splitItem": 2, "out": single(y)})
+	require.EqualValues(t, 2*127, values(y)[127])
+
+	wide := tensor(t, dtype.Float16, []int64{1, 1})
+	run(t, "GroupedMatmulV5", args{"x": single(tensor(t, dtype.Float16, []int64{1, 65535}, make([]float64, 65535)...)), "weight": single(tensor(t, dtype.Float16, []int64{1, 65535, 1}, 1)), "splitItem": 2, "out": single(wide)})
+	require.Equal(t, []float64{0}, values(wide))
 }
