@@ -5,7 +5,7 @@ import "fmt"
 // LastTokens is the position of the last token of every batch item: the row of the logits
 // to sample from. With Varlen it is the row among the packed tokens, for every sequence. A
 // nil mask is None, whose items end at the last query. Items without any token and Dense
-// masks, whose cells the host does not see, are refused.
+// masks, whose cells the host does not see, are refused; ops.LastTokens reads them.
 func LastTokens(m Mask, s Shape) ([]int64, error) {
 	last := make([]int64, s.Batch)
 	for b := range last {
@@ -37,7 +37,7 @@ func LastTokens(m Mask, s Shape) ([]int64, error) {
 			from = end
 		}
 	case Dense:
-		return nil, refuse(m, s, "its cells are in device memory", "describe the tokens with mask.Padding")
+		return nil, refuse(m, s, "its cells are in device memory", "use ops.LastTokens, which reads it, or describe the tokens with mask.Padding")
 	}
 	if m == nil {
 		m = None{}
