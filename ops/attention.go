@@ -29,8 +29,8 @@ type BiasKind int64
 const (
 	BiasAfterScale   BiasKind = 0 // scale·QKᵀ + bias
 	BiasBeforeScale  BiasKind = 1 // scale·(QKᵀ + bias)
-	BiasDistance     BiasKind = 2 // scale·QKᵀ − slope·|j − i|
-	BiasRootDistance BiasKind = 3 // scale·QKᵀ − slope·√|j − i|
+	BiasDistance     BiasKind = 2 // scale·QKᵀ − slope·|KeyStart + j − QueryStart − i|
+	BiasRootDistance BiasKind = 3 // the same with the root of the distance
 )
 
 // AttentionArgs is scaled dot-product attention with grouped query heads:
@@ -46,10 +46,14 @@ type AttentionArgs struct {
 	Mask              mask.Mask // nil is mask.None
 	Scale             float64   // usually 1/√D
 
-	// Bias is a position bias: [B or 1, N, Sq or 1, Skv], or slopes [N] or [B,N]. Nil without.
-	// It gets no gradient.
+	// Bias is a position bias: [B or 1, N, Sq or 1, Skv], or slopes [N] or [B,N], B being the
+	// sequences in TND. In TND a bias that is no slopes is one row, the [N,Sq,Skv] of the
+	// sequences one after another, or their [N,1,Skv]. Nil without. It gets no gradient.
 	Bias     *aclnn.Tensor
 	BiasKind BiasKind
+	// QueryStart and KeyStart are the positions of the first query and the first key, from which
+	// slopes count distances.
+	QueryStart, KeyStart int64
 
 	// DropMask has a bit for each probability, [B,N,Sq,Skv] in row-major order without row
 	// padding, least significant bit of a byte first, 1 = keep, as DropoutGenMaskV2 makes it;
@@ -206,6 +210,9 @@ func (a *AttentionArgs) stats(c *check, g geometry, required bool) {
 
 // bias checks the position bias.
 func (a *AttentionArgs) bias(c *check, g geometry) {
+	if c.ok() && (a.QueryStart != 0 || a.KeyStart != 0) && (a.Bias == nil || a.BiasKind < BiasDistance) {
+		c.fail("QueryStart is %d and KeyStart %d; only slopes count distances from them", a.QueryStart, a.KeyStart)
+	}
 	if a.Bias == nil {
 		return
 	}
@@ -216,24 +223,53 @@ func (a *AttentionArgs) bias(c *check, g geometry) {
 			return
 		}
 		t := a.Bias
-		if a.Layout == TND || t.Rank() != 4 || t.Dim(0) != g.b && t.Dim(0) != 1 || t.Dim(1) != g.n || t.Dim(2) != g.sq && t.Dim(2) != 1 || t.Dim(3) != g.skv {
-			c.fail("Bias is %v; it must be [%d or 1, %d, %d or 1, %d], and layout TND takes slopes only", t, g.b, g.n, g.sq, g.skv)
+		if a.Layout == TND {
+			a.packedBias(c, g)
+		} else if t.Rank() != 4 || t.Dim(0) != g.b && t.Dim(0) != 1 || t.Dim(1) != g.n || t.Dim(2) != g.sq && t.Dim(2) != 1 || t.Dim(3) != g.skv {
+			c.fail("Bias is %v; it must be [%d or 1, %d, %d or 1, %d]", t, g.b, g.n, g.sq, g.skv)
 		}
 	case BiasDistance, BiasRootDistance:
 		c.tensor("Bias", a.Bias, aclnn.Float32)
 		if !c.ok() {
 			return
 		}
-		t := a.Bias
+		t, items := a.Bias, g.b
+		if m, packed := a.Mask.(mask.Varlen); packed {
+			items = m.Len()
+		}
 		switch {
-		case !(t.Rank() == 1 && t.Dim(0) == g.n || t.Rank() == 2 && t.Dim(0) == g.b && t.Dim(1) == g.n):
-			c.fail("Bias is %v; slopes must be [%d] or [%d,%d]", t, g.n, g.b, g.n)
+		case !(t.Rank() == 1 && t.Dim(0) == g.n || t.Rank() == 2 && t.Dim(0) == items && t.Dim(1) == g.n):
+			c.fail("Bias is %v; slopes must be [%d] or [%d,%d]", t, g.n, items, g.n)
 		case a.Layout != TND && g.sq != g.skv:
 			c.fail("slopes need as many queries as keys; Query is %v and Key %v", a.Query, a.Key)
 		}
 	default:
 		c.fail("BiasKind is %d; use one of the constants", a.BiasKind)
 	}
+}
+
+// packedBias checks a bias of packed sequences. A mask that does not divide the tokens is
+// left to its own check.
+func (a *AttentionArgs) packedBias(c *check, g geometry) {
+	d, err := a.decide(g)
+	if err != nil {
+		return
+	}
+	full, rows := g.n*cells(&d), g.n*g.skv
+	if t := a.Bias; t.Rank() != 1 || t.Dim(0) != full && t.Dim(0) != rows {
+		c.fail("Bias is %v; for packed sequences it must be [%d], an element per score, or [%d], a row of each head", t, full, rows)
+	}
+	c.contiguous("Bias", a.Bias)
+}
+
+// cells is the number of scores of a head in all packed sequences.
+func cells(d *mask.Decision) (n int64) {
+	q, k := int64(0), int64(0)
+	for i := range d.SeqQueries {
+		n += (d.SeqQueries[i] - q) * (d.SeqKeys[i] - k)
+		q, k = d.SeqQueries[i], d.SeqKeys[i]
+	}
+	return n
 }
 
 // dropout checks that mask and probability come together: forward and backward of CANN

@@ -46,17 +46,25 @@ func (a *AttentionArgs) blocks(ctx context.Context, s *steps, f func(b *block, q
 		given = s.hidden(d.Dense)
 	}
 	if a.Layout != TND {
-		b := &block{geometry: g, hidden: given}
+		b := &block{geometry: g, hidden: given, bias: a.Bias}
 		if given == nil {
 			b.hidden = s.pattern(ctx, d.Pattern(0), g.b, g.sq, g.skv)
 		}
 		a.block(s, b, func(t *aclnn.Tensor) *aclnn.Tensor { return t }, func(t *aclnn.Tensor) *aclnn.Tensor { return t }, f)
 		return
 	}
-	q0, k0 := int64(0), int64(0)
+	q0, k0, biased := int64(0), int64(0), int64(0)
 	for i := range d.SeqQueries {
 		b := &block{geometry: g}
 		b.sq, b.skv = d.SeqQueries[i]-q0, d.SeqKeys[i]-k0
+		if a.Bias != nil {
+			rows := b.sq
+			if a.Bias.Len() == g.n*g.skv { // of all sequences
+				rows = 1
+			}
+			b.bias = a.Bias.Narrow(0, biased, g.n*rows*b.skv).Reshape(1, g.n, rows, b.skv)
+			biased += g.n * rows * b.skv
+		}
 		from, fromKeys := q0, k0
 		q0, k0 = d.SeqQueries[i], d.SeqKeys[i]
 		if given != nil {
@@ -86,8 +94,8 @@ func (a *AttentionArgs) block(s *steps, b *block, queries, keys func(*aclnn.Tens
 	if b.hidden != nil && b.hidden.Rank() == 4 {
 		b.hidden = b.perHead(s, b.hidden)
 	}
-	if a.Bias != nil {
-		b.bias = s.float(b.perHead(s, a.Bias))
+	if b.bias != nil && b.bias.Len() > 0 {
+		b.bias = s.float(b.perHead(s, b.bias))
 	}
 	f(b, ofQueries, ofKeys)
 }

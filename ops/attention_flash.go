@@ -26,6 +26,8 @@ type plan struct {
 	top, sum *aclnn.Tensor // the softmax statistics
 	keepProb float64
 	pseType  int64
+
+	queryStart, keyStart []int64 // nil at 0
 }
 
 var flashForward = []flash[AttentionArgs]{
@@ -42,7 +44,7 @@ var flashForward = []flash[AttentionArgs]{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
 			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
 	{params: &aclnn.FlashAttentionVarLenScoreParams{}, packed: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
@@ -60,7 +62,7 @@ var flashForward = []flash[AttentionArgs]{
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
 			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
 }
@@ -81,7 +83,7 @@ var flashBackward = []flash[AttentionGradArgs]{
 			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
 			PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
 			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 	{params: &aclnn.FlashAttentionUnpaddingScoreGradParams{}, packed: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
@@ -101,7 +103,7 @@ var flashBackward = []flash[AttentionGradArgs]{
 			PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
 			ScaleValue: a.Scale, KeepProb: p.keepProb,
 			PreTokens: p.Pre, NextTokens: p.Next, HeadNum: p.n, InputLayout: string(a.Layout), InnerPrecise: p.InnerPrecise,
-			SparseMode: p.SparseMode, PseType: p.pseType, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
+			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
 }
@@ -203,6 +205,12 @@ func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p pl
 	}
 	if a.Bias != nil {
 		p.pseType = int64(a.BiasKind)
+	}
+	if a.QueryStart != 0 {
+		p.queryStart = []int64{a.QueryStart}
+	}
+	if a.KeyStart != 0 {
+		p.keyStart = []int64{a.KeyStart}
 	}
 	p.top, p.sum = a.SoftmaxMax, a.SoftmaxSum
 	for _, t := range []**aclnn.Tensor{&p.top, &p.sum} {

@@ -158,6 +158,9 @@ func (m Varlen) String() string {
 	return fmt.Sprintf("%v in %d sequences", within, len(ends(m.CuQueries)))
 }
 
+// Len is the number of sequences.
+func (m Varlen) Len() int64 { return int64(len(ends(m.CuQueries))) }
+
 // ends drops the leading zero of cumulative lengths, which would be one empty sequence more.
 func ends(cu []int64) []int64 {
 	if len(cu) > 0 && cu[0] == 0 {
