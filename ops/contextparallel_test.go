@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,15 +44,46 @@ func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []
 // Attention whose sequence is split among ranks gives what it gives whole, gradients too.
 func TestContextParallel(t *testing.T) {
 	const b, length, heads, kvHeads, d = 2, 16, 4, 2, 8
-	masks := map[string]mask.Mask{
-		"none": mask.None{}, "causal": mask.Causal{}, "window": mask.Band{Pre: 4}, "band": mask.Band{Pre: 2, Next: 3},
-		"right padding": mask.Padding{Lengths: []int64{16, 11}, Causal: true},
+	rule := func(m mask.Mask) func(*bench) mask.Mask { return func(*bench) mask.Mask { return m } }
+	// A query sees itself and about half of the other keys.
+	cells := func(matrices int64) []byte {
+		out := make([]byte, matrices*length*length)
+		for i := range int64(len(out)) {
+			if at := i % (length * length); at/length != at%length {
+				out[i] = byte(i * 2654435761 >> 7 & 1)
+			}
+		}
+		return out
+	}
+	dense := func(form string, shape ...int64) func(*bench) mask.Mask {
+		return func(b *bench) mask.Mask {
+			return denseForms[form](b, cells(size(shape)/(length*length)), shape...)
+		}
+	}
+	masks := map[string]func(*bench) mask.Mask{
+		"none": rule(mask.None{}), "causal": rule(mask.Causal{}), "window": rule(mask.Band{Pre: 4}), "band": rule(mask.Band{Pre: 2, Next: 3}),
+		"right padding":           rule(mask.Padding{Lengths: []int64{16, 11}, Causal: true}),
+		"dense, shared":           dense("uint8", length, length),
+		"dense, integers":         dense("visible int32", b, 1, length, length),
+		"dense, additive by head": dense("additive", b, heads, length, length),
+		"dense, of keys": func(on *bench) mask.Mask {
+			return denseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
+		},
+		"dense, replaced": func(on *bench) mask.Mask {
+			whole := make([]bool, length)
+			for i := range whole {
+				whole[i] = true
+			}
+			m := denseForms["bool"](on, causalCells([][]bool{whole, whole}, 1), b, 1, length, length)
+			m.CausalRightPadded = true
+			return m
+		},
 	}
 	for _, layout := range []ops.Layout{ops.BSH, ops.SBH, ops.BSND, ops.BNSD} {
 		for name, m := range masks {
 			for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
-				if layout != ops.BSND && (dt != aclnn.Float32 || name == "window") {
-					continue // the arithmetic does not depend on the layout
+				if (layout != ops.BSND || strings.HasPrefix(name, "dense")) && dt != aclnn.Float32 || layout != ops.BSND && name == "window" {
+					continue // the arithmetic does not depend on the layout, nor a mask on the dtype
 				}
 				t.Run(fmt.Sprintf("%s/%s/%v", layout, name, dt), func(t *testing.T) {
 					qShape, axis := sequence(layout, b, length, heads, d)
@@ -72,7 +104,7 @@ func TestContextParallel(t *testing.T) {
 						}
 						return &ops.AttentionGradArgs{
 							AttentionArgs: ops.AttentionArgs{
-								Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: layout, Heads: heads, Mask: m, Scale: 1 / math.Sqrt(d),
+								Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: layout, Heads: heads, Mask: m(b), Scale: 1 / math.Sqrt(d),
 								Out:        b.empty(dt, local(qShape)...),
 								SoftmaxMax: b.empty(aclnn.Float32, 2, heads, n, 8), SoftmaxSum: b.empty(aclnn.Float32, 2, heads, n, 8),
 							},

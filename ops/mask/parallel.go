@@ -105,8 +105,12 @@ func Parts(m Mask, s Shape, chunks []Range) ([]Part, error) {
 			t := w.Tensor
 			if w.CausalRightPadded {
 				p.Keys.To, p.Mask = c.To, Causal{BottomRight}
-			} else if t.Dim(-2) != 1 {
-				p.Mask = Dense{Tensor: t.Narrow(-2, c.From, c.Len()), Meaning: w.Meaning}
+			} else if t.Rank() == 2 || t.Dim(-2) != 1 {
+				t = t.Narrow(-2, c.From, c.Len())
+				if t.Rank() == 2 { // a part may be as long as the batch is large, and then look like padding
+					t = t.Unsqueeze(0).Unsqueeze(0)
+				}
+				p.Mask = Dense{Tensor: t, Meaning: w.Meaning}
 			}
 		default:
 			return nil, refuse(m, s, "it cannot be cut by positions", "cut each sequence by itself, or use mask.Dense")
