@@ -11,7 +11,9 @@ import (
 
 // inferenceTable is attention without a backward pass: over prompts, over a cache of keys
 // for one new token, and both in one operator. Quantised keys, shared prefixes and padding
-// on the left are refused.
+// on the left are refused. Null pointers, dtypes, layouts and head dimensions are refused as
+// parameters (161001, 161002); what only the kernel's tiling looks at, such as masks, lengths
+// and block tables, with 561002, in phase one too.
 var inferenceTable = table{
 	"PromptFlashAttention": inferAttention, "PromptFlashAttentionV2": inferAttention, "PromptFlashAttentionV3": inferAttention,
 	"IncreFlashAttention": inferAttention, "IncreFlashAttentionV2": inferAttention, "IncreFlashAttentionV3": inferAttention, "IncreFlashAttentionV4": inferAttention,
@@ -158,13 +160,17 @@ func (a *inference) readShapes(c *Call) {
 	if l.heads {
 		a.heads = a.query.Dim(l.head)
 	}
-	if a.headNum != a.heads || a.heads <= 0 {
-		c.Invalid("numHeads is %d; %v has %d heads", a.headNum, a.query, a.heads)
+	switch {
+	case a.headNum <= 0:
+		c.Invalid("numHeads is %d; it must be positive", a.headNum)
+		return
+	case a.headNum != a.heads:
+		c.Unfit("numHeads is %d; %v has %d heads", a.headNum, a.query, a.heads)
 		return
 	}
 	if !l.heads {
 		if a.dim%a.heads != 0 {
-			c.Invalid("the last dimension of %v is no multiple of numHeads %d", a.query, a.heads)
+			c.Unfit("the last dimension of %v is no multiple of numHeads %d", a.query, a.heads)
 		}
 		a.dim /= a.heads
 	}
@@ -172,7 +178,7 @@ func (a *inference) readShapes(c *Call) {
 		a.keyHeads = a.heads
 	}
 	if a.keyHeads < 0 || a.heads%a.keyHeads != 0 {
-		c.Invalid("numHeads %d is no multiple of numKeyValueHeads %d", a.heads, a.keyHeads)
+		c.Unfit("numHeads %d is no multiple of numKeyValueHeads %d", a.heads, a.keyHeads)
 		return
 	}
 	a.rows = a.query.Dim(l.row)
@@ -216,7 +222,7 @@ func (a *inference) readKeys(c *Call) {
 				heads = t.Dim(1)
 			}
 			if size := t.Dim(-2); size != a.blockSize || heads != a.keyHeads || t.Dim(-1)%dim != 0 {
-				c.Invalid("%v must be [blocks, blockSize, numKeyValueHeads*D] or [blocks, numKeyValueHeads, blockSize, D] with blockSize %d and %d heads", t, a.blockSize, a.keyHeads)
+				c.Unfit("%v must be [blocks, blockSize, numKeyValueHeads*D] or [blocks, numKeyValueHeads, blockSize, D] with blockSize %d and %d heads", t, a.blockSize, a.keyHeads)
 			}
 			if p.dim != nil {
 				*p.dim = dim
@@ -227,7 +233,7 @@ func (a *inference) readKeys(c *Call) {
 		return
 	}
 	if n := int64(len(a.keys)); n != 1 && (l.packed() || n != a.batch) {
-		c.Invalid("key has %d tensors; it has one, or one for each of %d batch items", n, a.batch)
+		c.Unfit("key has %d tensors; it has one, or one for each of %d batch items", n, a.batch)
 		return
 	}
 	for i := range a.keys {
@@ -259,7 +265,7 @@ func (a *inference) readLengths(c *Call) {
 	if strings.HasPrefix(c.op.name, "Incre") {
 		queryLengths, keyLengths = nil, queryLengths
 		if a.rows != 1 && !a.layout.packed() {
-			c.Invalid("%v has %d tokens; this operator takes one new token", a.query, a.rows)
+			c.Unfit("%v has %d tokens; this operator takes one new token", a.query, a.rows)
 		}
 	} else if !c.Has("actualSeqLengthsKv") && !c.Has("actualSeqLengthsKvOptional") {
 		keyLengths = queryLengths
@@ -267,22 +273,22 @@ func (a *inference) readLengths(c *Call) {
 	if a.layout.packed() {
 		a.batch = int64(len(queryLengths))
 		if len(keyLengths) != len(queryLengths) || a.batch == 0 {
-			c.Invalid("with TND actualSeqLengths and actualSeqLengthsKv must have an entry for each sequence; they have %d and %d", len(queryLengths), len(keyLengths))
+			c.Unfit("with TND actualSeqLengths and actualSeqLengthsKv must have an entry for each sequence; they have %d and %d", len(queryLengths), len(keyLengths))
 			return
 		}
 	}
 	if a.blocks != nil {
 		a.cols = a.blocks.Dim(1) * a.blockSize
 		if a.blocks.Dim(0) < a.batch {
-			c.Invalid("%v must have a row for each of %d sequences", a.blocks, a.batch)
+			c.Unfit("%v must have a row for each of %d sequences", a.blocks, a.batch)
 		}
 		if len(keyLengths) == 0 {
-			c.Invalid("a block table needs actualSeqLengthsKv, the tokens of each sequence")
+			c.Unfit("a block table needs actualSeqLengthsKv, the tokens of each sequence")
 		}
 	}
 	for _, list := range [][]int64{queryLengths, keyLengths} {
 		if n := int64(len(list)); n > 1 && n != a.batch {
-			c.Invalid("%d actual lengths; there must be one for all of %d sequences or one for each", n, a.batch)
+			c.Unfit("%d actual lengths; there must be one for all of %d sequences or one for each", n, a.batch)
 		}
 	}
 	if c.Err() != nil {
@@ -306,7 +312,7 @@ func (a *inference) readLengths(c *Call) {
 			at.cols = lengthOf(keyLengths, b, whole)
 		}
 		if at.rows < 0 || at.cols < 0 || at.row+at.rows > a.rows || at.col+at.cols > a.cols {
-			c.Invalid("sequence %d has %d query tokens and %d key tokens from %d and %d on; the tensors hold %d and %d", b, at.rows, at.cols, at.row, at.col, a.rows, a.cols)
+			c.Unfit("sequence %d has %d query tokens and %d key tokens from %d and %d on; the tensors hold %d and %d", b, at.rows, at.cols, at.row, at.col, a.rows, a.cols)
 			return
 		}
 		a.items = append(a.items, at)
@@ -328,7 +334,7 @@ func lengthOf(list []int64, b, otherwise int64) int64 {
 func (a *inference) checkMask(c *Call) {
 	m := &a.mask
 	if m.mode < sparseDense || m.mode > sparseBand {
-		c.Invalid("sparseMode %d is not supported; use 0 (dense with a band), 1 (dense), 2 (causal from the upper left), 3 (from the lower right) or 4 (band)", m.mode)
+		c.Unfit("sparseMode %d is not supported; use 0 (dense with a band), 1 (dense), 2 (causal from the upper left), 3 (from the lower right) or 4 (band)", m.mode)
 		return
 	}
 	if m.tensor == nil {
@@ -344,7 +350,7 @@ func (a *inference) checkMask(c *Call) {
 	}
 	if m.compressed() {
 		if n := m.tensor.Rank(); n < 2 || !slices.Equal(m.tensor.Shape[n-2:], compressedMask) {
-			c.Invalid("%v must be the upper triangle of shape [2048,2048]: sparseMode %d stands for its rule at every length", m.tensor, m.mode)
+			c.Unfit("%v must be the upper triangle of shape [2048,2048]: sparseMode %d stands for its rule at every length", m.tensor, m.mode)
 		}
 		return
 	}
@@ -371,7 +377,7 @@ func (a *inference) spread(c *Call, t *Tensor) {
 		rows, cols = max(rows, it.rows), max(cols, it.cols)
 	}
 	if shape[0] != 1 && shape[0] != a.batch || shape[1] != 1 || shape[2] < rows || shape[3] < cols {
-		c.Invalid("%v must be [Sq,Skv], [B,Sq,Skv] or [B,1,Sq,Skv] with B of 1 or %d and at least %d rows and %d columns", t, a.batch, rows, cols)
+		c.Unfit("%v must be [Sq,Skv], [B,Sq,Skv] or [B,1,Sq,Skv] with B of 1 or %d and at least %d rows and %d columns", t, a.batch, rows, cols)
 		return
 	}
 	t.Shape, t.Strides = shape, strides
@@ -394,7 +400,7 @@ func (a *inference) checkOutputs(c *Call) {
 		c.SameDType(a.query, a.bias)
 		b := a.bias.Shape
 		if a.layout.packed() || len(b) != 4 || b[0] != 1 && b[0] != a.batch || b[1] != a.heads || b[2] < a.rows || b[3] < a.cols {
-			c.Invalid("%v must be [1 or B, N, Sq, Skv]: 1 or %d, %d, at least %d and %d", a.bias, a.batch, a.heads, a.rows, a.cols)
+			c.Unfit("%v must be [1 or B, N, Sq, Skv]: 1 or %d, %d, at least %d and %d", a.bias, a.batch, a.heads, a.rows, a.cols)
 		}
 	}
 	if a.queryRope != nil {

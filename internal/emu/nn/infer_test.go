@@ -298,24 +298,26 @@ func TestInferenceRefusals(t *testing.T) {
 		{nullPointer, args{"softmaxLseFlag": true}, "softmaxLse is null"},
 		{invalidParam, args{"inputLayout": "SBH"}, "SBH"},
 		{invalidParam, args{"inputLayout": "BNSD"}, "BNSD"},
-		{invalidParam, args{"numHeads": 3}, "numHeads 3"},
-		{invalidParam, args{"numKeyValueHeads": 3}, "no multiple"},
+		{invalidParam, args{"numHeads": 0}, "it must be positive"},
+		{tilingRefused, args{"numHeads": 3}, "numHeads 3"},
+		{tilingRefused, args{"attenMaskOptional": tensor(t, dtype.Bool, []int64{2, 2, 1, 3}, 0)}, "must be [Sq,Skv], [B,Sq,Skv] or [B,1,Sq,Skv]"},
+		{tilingRefused, args{"numKeyValueHeads": 3}, "no multiple"},
 		{invalidParam, args{"key": []*Tensor{f(2, 3, 8)}}, "[2,3,4]"},
 		{invalidParam, args{"attentionOut": f(2, 1, 4)}, "[2,1,8]"},
 		{invalidParam, args{"keyAntiquantScaleOptional": f(1)}, "quantisation"},
-		{invalidParam, args{"actualSeqLengthsKvOptional": []int64{4}}, "key tokens"},
-		{invalidParam, args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}}, "3 actual lengths"},
-		{invalidParam, args{"sparseMode": 5}, "sparseMode 5"},
-		{invalidParam, args{"sparseMode": 3, "attenMaskOptional": tensor(t, dtype.Bool, []int64{1, 3}, 0)}, "[2048,2048]"},
+		{tilingRefused, args{"actualSeqLengthsKvOptional": []int64{4}}, "key tokens"},
+		{tilingRefused, args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}}, "3 actual lengths"},
+		{tilingRefused, args{"sparseMode": 5}, "sparseMode 5"},
+		{tilingRefused, args{"sparseMode": 3, "attenMaskOptional": tensor(t, dtype.Bool, []int64{1, 3}, 0)}, "[2048,2048]"},
 		{invalidParam, args{"queryRopeOptional": f(2, 1, 4)}, "together"},
-		{invalidParam, args{"blockTableOptional": tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1, 1}}, "blockSize 16"},
-		{invalidParam, args{"blockTableOptional": tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 3}, "actualSeqLengthsKv"},
+		{tilingRefused, args{"blockTableOptional": tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1, 1}}, "blockSize 16"},
+		{tilingRefused, args{"blockTableOptional": tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 3}, "actualSeqLengthsKv"},
 	} {
 		refused(t, k.code, name, with(k.changes), k.text)
 	}
 	err := execute(t, name, with(args{"blockTableOptional": tensor(t, dtype.Int32, []int64{2, 1}, 0, 2), "blockSize": 3, "actualSeqLengthsKvOptional": []int64{1, 1}}))
 	require.ErrorContains(t, err, "block 0 of the sequence is 2; the cache has blocks 0 to 1")
-	refused(t, invalidParam, "IncreFlashAttention", args{"query": f(2, 2, 8), "key": []*Tensor{f(2, 3, 4)}, "value": []*Tensor{f(2, 3, 4)}, "numHeads": 2, "numKeyValueHeads": 1, "attentionOut": f(2, 2, 8)}, "one new token")
+	refused(t, tilingRefused, "IncreFlashAttention", args{"query": f(2, 2, 8), "key": []*Tensor{f(2, 3, 4)}, "value": []*Tensor{f(2, 3, 4)}, "numHeads": 2, "numKeyValueHeads": 1, "attentionOut": f(2, 2, 8)}, "one new token")
 }
 
 // Attention over two halves of the keys, joined, is attention over all of them.
