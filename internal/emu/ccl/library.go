@@ -15,8 +15,9 @@ import (
 type Library struct {
 	rt       *rt.Runtime
 	timeouts Timeouts
-	invalid  error // what is wrong with the environment; every communicator call repeats it
-	unique   string
+	invalid  error  // what is wrong with the environment; every communicator call repeats it
+	unique   string // this process
+	host     string
 
 	mu            sync.Mutex
 	names         map[place]*comm
@@ -84,7 +85,7 @@ func New(r *rt.Runtime) *Library {
 // NewWithTimeouts is New with given timeouts.
 func NewWithTimeouts(r *rt.Runtime, t Timeouts) *Library {
 	l := &Library{
-		rt: r, timeouts: t, unique: random(16),
+		rt: r, timeouts: t, unique: random(16), host: hostIdentity(),
 		names: make(map[place]*comm), fabrics: make(map[string]*fabric), roots: make(map[string]*root), groups: make(map[*rt.Thread]*group),
 	}
 	for i, s := range texts {

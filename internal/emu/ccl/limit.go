@@ -44,6 +44,20 @@ func (l *limit) wait(ch <-chan struct{}) error {
 	}
 }
 
+// passed says why a wait that sleeps by itself has to end, if it has to.
+func (l *limit) passed() error {
+	select {
+	case <-l.cancel:
+		return l.aborted()
+	case <-l.c.broken:
+		return l.c.reason()
+	case <-l.expiry:
+		return l.expired()
+	default:
+		return nil
+	}
+}
+
 func (l *limit) aborted() error {
 	return fault(faultAborted, "%s: the stream was aborted", l.what)
 }

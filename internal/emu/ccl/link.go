@@ -25,7 +25,24 @@ type incoming struct {
 	header header
 	size   uint64
 	next   func(n int) ([]byte, error) // the next n bytes, valid until the next call
+	fill   func(to []byte) error       // the next len(to) bytes, where there is a shorter way than next
 	end    func()                      // lets the sender go; once
+}
+
+// take puts the whole message into to.
+func (m *incoming) take(to []byte) error {
+	if m.fill != nil {
+		return m.fill(to)
+	}
+	b, err := m.next(len(to))
+	copy(to, b)
+	return err
+}
+
+// whole is next for a message that lies in memory.
+func whole(b []byte) func(n int) ([]byte, error) {
+	at := 0
+	return func(n int) ([]byte, error) { at += n; return b[at-n : at], nil }
 }
 
 // link carries the messages of a pair of ranks, in order in each direction.
@@ -34,6 +51,9 @@ type link interface {
 	send(m message)
 	// receive takes the next message.
 	receive(l *limit) (incoming, error)
+	// settle waits until the peer has read what was sent, where the peer does not say so by
+	// itself.
+	settle(l *limit) error
 	// recall takes back what was not received yet, at the end of a failed collective.
 	recall()
 	// abort tells the peer that this rank gives up, and why.
@@ -95,12 +115,7 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 	for {
 		m, ok, closed := p.in.take()
 		if ok {
-			at := 0
-			return incoming{
-				header: m.header, size: uint64(len(m.bytes)),
-				next: func(n int) ([]byte, error) { at += n; return m.bytes[at-n : at], nil },
-				end:  func() { m.done <- nil },
-			}, nil
+			return incoming{header: m.header, size: uint64(len(m.bytes)), next: whole(m.bytes), end: func() { m.done <- nil }}, nil
 		}
 		if closed {
 			return incoming{}, gone(p.peer)
@@ -110,6 +125,8 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 		}
 	}
 }
+
+func (p *pipe) settle(*limit) error { return nil }
 
 func (p *pipe) recall() {
 	p.out.mu.Lock()

@@ -49,6 +49,7 @@ type guest struct {
 type hello struct {
 	Rank, Size, Device int
 	Process            string // equal for ranks of one process
+	Host               string // equal for processes that can share memory
 	Address            string // where peers of other processes connect
 }
 
@@ -307,7 +308,7 @@ func (g *gathering) peers(c *comm, address string) (answer table, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(g.deadline.Add(2 * patience))
-	err = writeJSON(conn, hello{Rank: c.rank, Size: c.size, Device: c.device, Process: g.l.unique, Address: address})
+	err = writeJSON(conn, hello{Rank: c.rank, Size: c.size, Device: c.device, Process: g.l.unique, Host: g.l.host, Address: address})
 	if err == nil {
 		err = readJSON(conn, &answer)
 	}
@@ -358,12 +359,19 @@ func (g *gathering) dial(c *comm, peers []hello, here func(int) bool) error {
 		}
 		conn, err := g.connect(peers[r].Address)
 		if err == nil {
+			_ = conn.SetDeadline(g.deadline)
 			err = writeJSON(conn, hello{Rank: c.rank})
+		}
+		var shared *region
+		if err == nil && peers[r].Host == g.l.host {
+			shared, err = offer(conn)
 		}
 		if err != nil {
 			return refuse(timedOut, "EI0006: %v: no link to rank %d at %s: %v", c, r, peers[r].Address, err)
 		}
-		c.links[r] = newWire(conn, peers[r].Address).connect(c, 0, r)
+		if err := c.attach(r, conn, peers[r].Address, shared); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -391,11 +399,26 @@ func (g *gathering) accept(c *comm, listener net.Listener, peers []hello, here f
 			_ = conn.Close()
 			continue
 		}
-		_ = conn.SetDeadline(time.Time{})
-		c.links[h.Rank] = newWire(conn, peers[h.Rank].Address).connect(c, 0, h.Rank)
+		_ = conn.SetDeadline(g.deadline)
+		var shared *region
+		if peers[h.Rank].Host == g.l.host {
+			if shared, err = join(conn); err != nil {
+				return refuse(timedOut, "EI0006: %v: no link to rank %d: %v", c, h.Rank, err)
+			}
+		}
+		if err := c.attach(h.Rank, conn, peers[h.Rank].Address, shared); err != nil {
+			return err
+		}
 		missing--
 	}
 	return nil
+}
+
+// attach makes an authenticated connection the link to a peer.
+func (c *comm) attach(peer int, conn net.Conn, address string, shared *region) (err error) {
+	_ = conn.SetDeadline(time.Time{})
+	c.links[peer], err = newWire(conn, address, shared).connect(c, 0, peer)
+	return err
 }
 
 // derive makes a communicator of some members of this one, over the same connections.
@@ -422,9 +445,27 @@ func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error
 	number := fnv.New64a()
 	_, _ = number.Write([]byte(id)) // never fails
 	for r, m := range members {
-		if ch, ok := c.links[m].(*channel); ok {
-			sub.links[r] = ch.w.connect(sub, number.Sum64(), r)
+		w := wireOf(c.links[m])
+		if w == nil {
+			continue
 		}
+		peer, err := w.connect(sub, number.Sum64(), r)
+		if err != nil {
+			sub.close()
+			return nil, err
+		}
+		sub.links[r] = peer
 	}
 	return sub, nil
+}
+
+// wireOf is the connection of a link, nil for one within the process.
+func wireOf(l link) *wire {
+	switch l := l.(type) {
+	case *channel:
+		return l.w
+	case *lane:
+		return l.w
+	}
+	return nil
 }

@@ -122,6 +122,11 @@ func (x *exchange) run() error {
 	if err != nil {
 		return err
 	}
+	for _, s := range x.phase.sends {
+		if err := x.c.links[s.peer].settle(x.limit); err != nil {
+			return err
+		}
+	}
 	for ; x.sent > 0; x.sent-- {
 		if err := x.await(); err != nil {
 			return err
@@ -265,12 +270,8 @@ func (x *exchange) consume(arrived []incoming) error {
 		return x.combine(arrived)
 	}
 	for i, m := range arrived {
-		for to := x.in[i]; len(to) > 0; {
-			b, err := m.next(min(len(to), piece))
-			if err != nil {
-				return err
-			}
-			to = to[copy(to, b):]
+		if err := m.take(x.in[i]); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -51,8 +51,9 @@ type packet struct {
 // wire is an authenticated connection to a rank in another process. It carries the
 // messages of the world communicator and of all sub-communicators, each in a channel.
 type wire struct {
-	conn net.Conn
-	peer string // for error texts
+	conn   net.Conn
+	peer   string  // for error texts
+	shared *region // with the other process, nil when it is on another host
 
 	mu       sync.Mutex
 	out      []packet
@@ -65,8 +66,8 @@ type wire struct {
 	work sync.WaitGroup // reader and writer
 }
 
-func newWire(conn net.Conn, peer string) *wire {
-	w := &wire{conn: conn, peer: peer, channels: make(map[uint64]*channel)}
+func newWire(conn net.Conn, peer string, shared *region) *wire {
+	w := &wire{conn: conn, peer: peer, shared: shared, channels: make(map[uint64]*channel)}
 	w.ready = sync.NewCond(&w.mu)
 	w.work.Go(w.write)
 	w.work.Go(w.read)
@@ -82,17 +83,25 @@ type channel struct {
 	in   *queue
 }
 
-// connect gives a communicator its channel.
-func (w *wire) connect(c *comm, id uint64, peer int) *channel {
+// connect gives a communicator its link.
+func (w *wire) connect(c *comm, id uint64, peer int) (link, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	ch := w.channel(id)
 	ch.c, ch.peer = c, peer
 	w.open++
 	if w.lost != nil {
 		ch.shut()
 	}
-	return ch
+	w.mu.Unlock()
+	if w.shared == nil {
+		return ch, nil
+	}
+	n, err := newLane(ch, w.shared)
+	if err != nil {
+		ch.close()
+		return nil, err
+	}
+	return n, nil
 }
 
 // channel is the one with an id, made when either side first names it; w.mu is held.
@@ -250,12 +259,7 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 	for {
 		m, ok, closed := ch.in.take()
 		if ok {
-			at := 0
-			return incoming{
-				header: m.header, size: uint64(len(m.bytes)),
-				next: func(n int) ([]byte, error) { at += n; return m.bytes[at-n : at], nil },
-				end:  func() { release(m.bytes) },
-			}, nil
+			return incoming{header: m.header, size: uint64(len(m.bytes)), next: whole(m.bytes), end: func() { release(m.bytes) }}, nil
 		}
 		if closed {
 			if err := ch.c.reason(); err != nil {
@@ -268,6 +272,8 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 		}
 	}
 }
+
+func (ch *channel) settle(*limit) error { return nil }
 
 // patience is how long a peer that no longer reads can hold up the end of a communicator.
 const patience = time.Second
@@ -311,6 +317,9 @@ func (ch *channel) close() {
 		_ = w.conn.SetDeadline(time.Now().Add(patience))
 		w.work.Wait()
 		_ = w.conn.Close()
+		if w.shared != nil {
+			w.shared.unmap()
+		}
 	}
 }
 

@@ -1,0 +1,179 @@
+package ccl
+
+import (
+	"bytes"
+	"sync/atomic"
+)
+
+// lane is the link of a communicator between processes of one host. Headers and small
+// messages go through shared memory, and large ones are read from the sender's memory; the
+// channel of the connection tells of ends.
+type lane struct {
+	*channel
+	r       *region
+	pair    int
+	out, in *ring
+	at      uint64 // how far in was taken
+	sent    uint32 // records put
+	held    []promise
+	piece   []byte // what was read of the other process's memory
+}
+
+// promise is a message whose sender waits for its reader.
+type promise struct {
+	record uint32
+	done   chan<- error
+}
+
+func newLane(ch *channel, r *region) (*lane, error) {
+	pair, err := r.claim(ch.id)
+	if err != nil {
+		return nil, err
+	}
+	buffer, err := scratch(piece)
+	if err != nil {
+		return nil, refuse(internal, "EI0007: %v", err)
+	}
+	return &lane{channel: ch, r: r, pair: pair, out: r.ring(pair, r.side), in: r.ring(pair, 1-r.side), piece: buffer}, nil
+}
+
+func (n *lane) send(m message) {
+	inline, ok := n.out.put(m)
+	n.sent++
+	switch {
+	case !ok:
+		m.done <- fault(faultMismatch, "EI0007: more messages to rank %d at once than %d KiB of headers", n.peer, ringBytes>>10)
+	case inline:
+		m.done <- nil
+	default:
+		n.held = append(n.held, promise{n.sent, m.done})
+	}
+}
+
+// spins is how often a wait looks before it sleeps: long enough for a peer that is on its
+// way, and short enough not to hold up one that shares the core.
+const spins = 4000
+
+// watch waits until ready, looking at a word that the peer changes, and sleeping on it when
+// asleep tells the peer to wake it.
+func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func() error) error {
+	for {
+		for range spins {
+			if ready() {
+				return nil
+			}
+		}
+		if err := l.passed(); err != nil {
+			return err
+		}
+		if err := ended(); err != nil {
+			if ready() {
+				return nil
+			}
+			return err
+		}
+		asleep.Store(1)
+		old := word.Load()
+		if ready() {
+			asleep.Store(0)
+			return nil
+		}
+		sleep(word, old)
+		asleep.Store(0)
+	}
+}
+
+func (n *lane) receive(l *limit) (incoming, error) {
+	s := n.in.state()
+	for {
+		err := watch(l, &s.arrived, &s.idle, func() bool { return s.written.Load() != n.at }, n.ended)
+		if err != nil {
+			return incoming{}, err
+		}
+		x := *n.in.record(n.at)
+		if room := ringBytes - n.at%ringBytes; x.Length == 0 || x.Length%recordSize != 0 || uint64(x.Length) > room ||
+			x.Kind == recordInline && x.Size > uint64(x.Length-recordSize) {
+			return incoming{}, fault(faultLost, "EI0006: rank %d has written nonsense to the memory it shares", n.peer)
+		}
+		start := n.at % ringBytes
+		n.at += uint64(x.Length)
+		if x.Kind == recordSkip {
+			continue
+		}
+		name, _, _ := bytes.Cut(x.Call[:], []byte{0})
+		m := incoming{
+			header: header{Call: string(name), Phase: x.Phase, Type: x.Type, Op: x.Op, Root: x.Root, Count: x.Count},
+			size:   x.Size,
+		}
+		end := n.at
+		m.end = func() { n.in.release(end) }
+		if x.Kind == recordInline {
+			m.next = whole(n.in.data()[start+recordSize:][:x.Size])
+			return m, nil
+		}
+		at := x.Address
+		m.fill = func(to []byte) error {
+			at += uint64(len(to))
+			return n.fetch(to, at-uint64(len(to)))
+		}
+		m.next = func(size int) ([]byte, error) {
+			b := n.piece[:size]
+			return b, m.fill(b)
+		}
+		return m, nil
+	}
+}
+
+// fetch reads the sender's memory, which counts only while the sender has not withdrawn it.
+func (n *lane) fetch(to []byte, address uint64) error {
+	err := n.r.read(to, address)
+	if err == nil && n.in.state().revoked.Load() == 0 {
+		return nil
+	}
+	if why := n.c.reason(); why != nil {
+		return why
+	}
+	return fault(faultLost, "EI0006: rank %d withdrew what it was sending, or its process ended (%v)", n.peer, err)
+}
+
+// ended says why nothing will arrive any more.
+func (n *lane) ended() error {
+	n.channel.in.mu.Lock()
+	defer n.channel.in.mu.Unlock()
+	if n.channel.in.closed {
+		return gone(n.peer)
+	}
+	return nil
+}
+
+// settle waits until the peer has read what is in this rank's memory.
+func (n *lane) settle(l *limit) error {
+	s := n.out.state()
+	for len(n.held) > 0 {
+		p := n.held[0]
+		err := watch(l, &s.done, &s.held, func() bool { return int32(s.done.Load()-p.record) >= 0 }, n.ended)
+		if err != nil {
+			return err
+		}
+		p.done <- nil
+		n.held = n.held[1:]
+	}
+	return nil
+}
+
+func (n *lane) recall() {
+	if len(n.held) > 0 {
+		n.out.state().revoked.Store(1)
+	}
+	for _, p := range n.held {
+		p.done <- nil
+	}
+	n.held = nil
+	n.channel.recall()
+}
+
+func (n *lane) close() {
+	n.r.release(n.pair)
+	release(n.piece)
+	n.channel.close()
+}

@@ -1,0 +1,299 @@
+package ccl
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// region is memory that two processes of one host share: a pair of rings, one per direction,
+// for each communicator that both have. It is a file without a name, so that nothing is left
+// of it when processes are killed. Pages cost memory only once they were used.
+type region struct {
+	bytes []byte
+	side  int // 0 in the process that made it
+	pid   int // of the other process
+}
+
+const (
+	pairs      = 255 // communicators at the same time
+	ringBytes  = 256 << 10
+	ringHead   = 4096
+	pairBytes  = 2 * (ringHead + ringBytes)
+	tableBytes = 4096 // of pairs, and the lock behind them
+	regionSize = tableBytes + pairs*pairBytes
+	nonceAt    = regionSize // a nonce per side lies behind the rings
+)
+
+// pairState is an entry of the table: which communicator has the pair of rings.
+type pairState struct {
+	id   uint64 // 0 while free
+	left uint32 // sides that are done with it
+	_    uint32
+}
+
+// The table must hold all entries and the lock.
+const _ = uint(tableBytes - (pairs+1)*unsafe.Sizeof(pairState{}))
+
+func (r *region) pair(i int) *pairState {
+	return (*pairState)(unsafe.Pointer(&r.bytes[uintptr(i)*unsafe.Sizeof(pairState{})]))
+}
+
+// locked runs f while the other side does not change the table. A process that is killed
+// meanwhile must not hold this one up for ever.
+func (r *region) locked(f func() error) error {
+	lock := (*atomic.Uint32)(unsafe.Pointer(r.pair(pairs)))
+	for range 10 * time.Second / slice {
+		if lock.CompareAndSwap(0, 1) {
+			defer lock.Store(0)
+			return f()
+		}
+		sleep(lock, 1)
+	}
+	return refuse(internal, "EI0006: process %d holds the memory it shares; was it killed?", r.pid)
+}
+
+// claim finds the rings of a channel, which the side that comes first takes.
+func (r *region) claim(channel uint64) (pair int, err error) {
+	id := channel + 1 // the world's channel is 0
+	free := -1
+	err = r.locked(func() error {
+		for i := range pairs {
+			switch r.pair(i).id {
+			case id:
+				pair = i
+				return nil
+			case 0:
+				if free < 0 {
+					free = i
+				}
+			}
+		}
+		if free < 0 {
+			return refuse(internal, "EI0007: this pair of processes has %d communicators already; destroy some", pairs)
+		}
+		pair = free
+		r.pair(pair).id = id
+		return nil
+	})
+	return pair, err
+}
+
+// release gives rings up; the second side to do so empties them.
+func (r *region) release(pair int) {
+	_ = r.locked(func() error { // a dead process's rings need not be tidy
+		p := r.pair(pair)
+		if p.left++; p.left < 2 {
+			return nil
+		}
+		for d := range 2 {
+			clear(r.ring(pair, d).head())
+		}
+		*p = pairState{}
+		return nil
+	})
+}
+
+// ring is the one of a pair in which a side sends.
+func (r *region) ring(pair, side int) *ring {
+	at := tableBytes + pair*pairBytes + side*(ringHead+ringBytes)
+	return &ring{bytes: r.bytes[at : at+ringHead+ringBytes]}
+}
+
+func (r *region) nonce(side int) []byte { return r.bytes[nonceAt+side*nonceSize:][:nonceSize] }
+
+func (r *region) unmap() { _ = unix.Munmap(r.bytes) } // the range is our own
+
+// sharing is what one side says of its memory while two ranks agree to share it.
+type sharing struct {
+	Pid     int
+	File    uintptr // descriptor in that process
+	Address uint64  // where the other side finds this one's nonce
+	Agreed  bool
+}
+
+// hostIdentity is equal for processes that can see each other.
+func hostIdentity() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return random(16)
+	}
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return random(16)
+	}
+	return strings.TrimSpace(string(boot)) + space
+}
+
+var errApart = errors.New("the processes may not read each other's memory")
+
+// offer makes a region and shares it with the rank at the other end. A nil region without an
+// error means that they talk over the connection only.
+func offer(conn io.ReadWriter) (*region, error) {
+	fd, err := unix.MemfdCreate("cann-emu-link", unix.MFD_CLOEXEC)
+	if err != nil {
+		return agree(conn, nil, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // mappings stay
+	r, err := mapRegion(fd, true)
+	if err != nil {
+		return agree(conn, nil, err)
+	}
+	nonce := unnamed()
+	copy(r.nonce(0), nonce)
+	mine := sharing{Pid: os.Getpid(), File: uintptr(fd), Address: addressOf(nonce), Agreed: true}
+	var theirs sharing
+	if err = writeJSON(conn, mine); err == nil {
+		err = readJSON(conn, &theirs)
+	}
+	if err != nil {
+		r.unmap()
+		return nil, err
+	}
+	r.pid = theirs.Pid
+	if !theirs.Agreed {
+		err = errApart
+	} else {
+		err = r.probe(theirs.Address, 1)
+	}
+	r, err = agree(conn, r, err)
+	release(nonce)
+	return r, err
+}
+
+// join takes part in a region that the other end offers.
+func join(conn io.ReadWriter) (*region, error) {
+	var theirs sharing
+	if err := readJSON(conn, &theirs); err != nil || !theirs.Agreed {
+		return nil, err
+	}
+	r, err := openRegion(theirs)
+	nonce := unnamed()
+	defer release(nonce)
+	mine := sharing{Pid: os.Getpid(), Address: addressOf(nonce), Agreed: err == nil}
+	if err == nil {
+		copy(r.nonce(1), nonce)
+	}
+	if e := writeJSON(conn, mine); e != nil || err != nil {
+		if r != nil {
+			r.unmap()
+		}
+		return nil, e
+	}
+	var verdict sharing
+	if err := readJSON(conn, &verdict); err != nil || !verdict.Agreed {
+		r.unmap()
+		return nil, err
+	}
+	return r, nil
+}
+
+// agree tells the other side whether the region will be used.
+func agree(conn io.Writer, r *region, failure error) (*region, error) {
+	err := writeJSON(conn, sharing{Agreed: failure == nil})
+	if (err != nil || failure != nil) && r != nil {
+		r.unmap()
+		r = nil
+	}
+	return r, err
+}
+
+func openRegion(s sharing) (*region, error) {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", s.Pid, s.File), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	r, err := mapRegion(fd, false)
+	if err != nil {
+		return nil, err
+	}
+	r.side, r.pid = 1, s.Pid
+	if err := r.probe(s.Address, 0); err != nil {
+		r.unmap()
+		return nil, err
+	}
+	return r, nil
+}
+
+func mapRegion(fd int, fresh bool) (*region, error) {
+	const size = regionSize + 2*nonceSize
+	if fresh {
+		if err := unix.Ftruncate(fd, size); err != nil {
+			return nil, err
+		}
+	}
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil {
+		return nil, err
+	}
+	if s.Size != size {
+		return nil, fmt.Errorf("a region of %d bytes, not %d", s.Size, size)
+	}
+	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return &region{bytes: b}, err
+}
+
+// probe reads the other side's nonce from its own memory: it can be read, and the process id
+// means the same here and there.
+func (r *region) probe(address uint64, side int) error {
+	got := unnamed()
+	defer release(got)
+	clear(got)
+	if err := r.read(got, address); err != nil {
+		return err
+	}
+	if string(got) != string(r.nonce(side)) {
+		return errApart
+	}
+	return nil
+}
+
+// unnamed are random bytes outside Go's heap, where other processes can be pointed to.
+func unnamed() []byte {
+	b, err := scratch(nonceSize)
+	if err != nil {
+		b = make([]byte, nonceSize) // it cannot be read by others then, so they do not agree
+	}
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// read copies memory of the other process.
+func (r *region) read(to []byte, address uint64) error {
+	for len(to) > 0 {
+		local := []unix.Iovec{{Base: &to[0], Len: uint64(len(to))}}
+		remote := []unix.RemoteIovec{{Base: uintptr(address), Len: len(to)}}
+		n, err := unix.ProcessVMReadv(r.pid, local, remote, 0)
+		if err != nil {
+			return err
+		}
+		to, address = to[n:], address+uint64(n)
+	}
+	return nil
+}
+
+// slice is how long a wait sleeps before it looks whether it is still wanted.
+const slice = 2 * time.Millisecond
+
+const futexWait, futexWake = 0, 1
+
+// sleep waits until *word is no longer old, at most a slice.
+func sleep(word *atomic.Uint32, old uint32) {
+	limit := unix.NsecToTimespec(int64(slice))
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), uintptr(unsafe.Pointer(&limit)), 0, 0)
+}
+
+func wake(word *atomic.Uint32) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1, 0, 0, 0)
+}
