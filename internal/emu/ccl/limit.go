@@ -8,15 +8,15 @@ import (
 // limit is what ends the waits of one collective early.
 type limit struct {
 	c      *comm
-	what   string
+	header header
 	cancel <-chan struct{} // the stream is aborted
 	timer  *time.Timer     // HCCL_EXEC_TIMEOUT, nil for none
 	expiry <-chan time.Time
 	after  time.Duration
 }
 
-func newLimit(c *comm, what string, cancel <-chan struct{}) *limit {
-	l := &limit{c: c, what: what, cancel: cancel, after: c.library.timeouts.Execute}
+func newLimit(c *comm, h header, cancel <-chan struct{}) *limit {
+	l := &limit{c: c, header: h, cancel: cancel, after: c.library.timeouts.Execute}
 	if l.after > 0 {
 		l.timer = time.NewTimer(l.after)
 		l.expiry = l.timer.C
@@ -59,12 +59,14 @@ func (l *limit) passed() error {
 }
 
 func (l *limit) aborted() error {
-	return fault(faultAborted, "%s: the stream was aborted", l.what)
+	return fault(faultAborted, "%v: the stream was aborted", l)
 }
 
 func (l *limit) expired() error {
-	return fault(faultTimeout, "EI0002: %s: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l.what, l.after)
+	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, l.after)
 }
+
+func (l *limit) String() string { return fmt.Sprintf("%v on %v", l.header, l.c) }
 
 // String says which collective it is.
 func (h header) String() string {

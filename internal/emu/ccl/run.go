@@ -2,7 +2,6 @@ package ccl
 
 import (
 	"errors"
-	"fmt"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/rt"
@@ -38,7 +37,7 @@ func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
 // run does the phases one after the other. A failure ends the communicator on all ranks:
 // they cannot know what of the data has arrived.
 func (c *comm) run(p plan, m *rt.Memory, cancel <-chan struct{}) error {
-	l := newLimit(c, fmt.Sprintf("%v on rank %d of %d of %q", p.header, c.rank, c.size, c.name), cancel)
+	l := newLimit(c, p.header, cancel)
 	defer l.stop()
 	if err := l.wait(c.turn); err != nil {
 		return err
@@ -54,7 +53,7 @@ func (c *comm) run(p plan, m *rt.Memory, cancel <-chan struct{}) error {
 		}
 		var f *rt.Fault
 		if !errors.As(err, &f) {
-			f = fault(faultMismatch, "%s: %v", l.what, err)
+			f = fault(faultMismatch, "%v: %v", l, err)
 		}
 		c.fail(f)
 		for _, peer := range c.links {
