@@ -50,18 +50,12 @@ func (n *lane) send(m message) {
 	}
 }
 
-// spins is how often a wait looks before it sleeps: long enough for a peer that is on its
-// way, and short enough not to hold up one that shares the core.
-const spins = 4000
-
 // watch waits until ready, looking at a word that the peer changes, and sleeping on it when
 // asleep tells the peer to wake it.
 func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func() error) error {
 	for {
-		for range spins {
-			if ready() {
-				return nil
-			}
+		if linger(ready) {
+			return nil
 		}
 		if err := l.passed(); err != nil {
 			return err

@@ -2,6 +2,7 @@ package ccl
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -42,6 +43,24 @@ func (l *limit) wait(ch <-chan struct{}) error {
 	case <-l.expiry:
 		return l.expired()
 	}
+}
+
+// lingering is how long a wait looks before it sleeps: to be woken takes longer than most
+// peers need that are on their way, above all on a machine with other work.
+const lingering = 50 * time.Microsecond
+
+// linger looks until ready, for a while, and lets other goroutines run meanwhile.
+func linger(ready func() bool) bool {
+	const looks = 16 // at a time
+	for began := time.Now(); time.Since(began) < lingering; {
+		for range looks {
+			if ready() {
+				return true
+			}
+			runtime.Gosched()
+		}
+	}
+	return false
 }
 
 // passed says why a wait that sleeps by itself has to end, if it has to.

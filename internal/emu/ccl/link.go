@@ -86,6 +86,13 @@ func (q *queue) put(m message) {
 	q.wake()
 }
 
+// ready reports whether there is something to take.
+func (q *queue) ready() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.messages) > 0 || q.closed
+}
+
 func (q *queue) take() (m message, ok, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,6 +119,7 @@ type pipe struct {
 func (p *pipe) send(m message) { p.out.put(m) }
 
 func (p *pipe) receive(l *limit) (incoming, error) {
+	linger(p.in.ready)
 	for {
 		m, ok, closed := p.in.take()
 		if ok {

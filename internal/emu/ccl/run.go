@@ -146,6 +146,7 @@ func (x *exchange) unstage() {
 // await waits for one send to be done.
 func (x *exchange) await() error {
 	l := x.limit
+	linger(func() bool { return len(x.done) > 0 })
 	select {
 	case err := <-x.done:
 		return err
