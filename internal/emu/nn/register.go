@@ -61,6 +61,7 @@ var implementations = collect(
 	sequenceLosses,
 	slopes,
 	softmaxes,
+	sums,
 	triangularSystems,
 	unary,
 	uniques,
