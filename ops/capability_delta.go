@@ -93,7 +93,9 @@ var deltaCapabilities = []deltaCapability{
 		return s.megatron() && s.Experts && s.Parallel.Tensor > 1 && !s.SequenceSplit
 	}, "experts under tensor parallelism need the sequence split between layers, which Megatron switches on", "set sequence_parallel"},
 	{"D1", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
-		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "split the sequence with Ulysses: Parallel.Sequence, and DeltaExchange around the layer"},
+		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer"},
+	{"D2", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Tensor > 1 },
+		"the layer has no tensor parallelism", "use data, pipeline or expert parallelism, or Ulysses"},
 }
 
 func (s *DeltaSetup) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }
@@ -105,8 +107,8 @@ func (s *DeltaSetup) split() int { return max(s.Parallel.Sequence, 1) }
 func (s *DeltaSetup) headsDivide() bool {
 	ranks := s.split()
 	switch s.Stack {
-	case DeltaOps:
-		ranks *= max(s.Parallel.Tensor, 1)
+	case DeltaOps: // key heads that are fewer than the ranks go to several
+		return s.ValueHeads%ranks == 0 && (s.KeyHeads%ranks == 0 || s.KeyHeads > 0 && ranks%s.KeyHeads == 0)
 	case DeltaMegatron:
 		ranks = max(s.Parallel.Tensor, 1) * max(s.Parallel.Context, 1)
 	case DeltaWrapped:

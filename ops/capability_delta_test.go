@@ -45,7 +45,8 @@ func TestDeltaSetup(t *testing.T) {
 		{"C9", DeltaMegatron, func(s *DeltaSetup) { s.Inference = true }, "decode with transformers", false},
 		{"C10", DeltaMegatron, func(s *DeltaSetup) { s.Parallel.Context = 2 }, "MindSpeed", false},
 		{"C11", DeltaTransformers, func(s *DeltaSetup) { s.Parallel.Sequence = 3 }, "divides both", false},
-		{"C11", DeltaOps, func(s *DeltaSetup) { s.Parallel.Sequence, s.Parallel.Tensor = 8, 4 }, "divides both", false},
+		{"C11", DeltaOps, func(s *DeltaSetup) { s.Parallel.Sequence = 3 }, "divides both", false},
+		{"C11", DeltaOps, func(s *DeltaSetup) { s.Parallel.Sequence = 64 }, "divides both", false},
 		{"C11", DeltaMegatron, func(s *DeltaSetup) { s.Parallel.Tensor = 32 }, "divides both", false},
 		{"C12", DeltaTransformers, func(s *DeltaSetup) { s.RingRanks = 2 }, "divides key and value heads", false},
 		{"C13", DeltaTransformers, func(s *DeltaSetup) { s.Parallel.Sequence, s.Cache = 2, true }, "without sequence parallelism", false},
@@ -55,6 +56,7 @@ func TestDeltaSetup(t *testing.T) {
 		{"C20", DeltaOps, func(s *DeltaSetup) { s.ChunkOperator = true }, "custom package", false},
 		{"C23", DeltaMegatron, func(s *DeltaSetup) { s.Packed, s.SoC = true, "Ascend950PR" }, "one sequence after another", true},
 		{"C25", DeltaMegatron, func(s *DeltaSetup) { s.Experts, s.Parallel.Tensor, s.SequenceSplit = true, 2, false }, "sequence_parallel", true},
+		{"D2", DeltaOps, func(s *DeltaSetup) { s.Parallel.Tensor = 2 }, "Ulysses", false},
 		{"D1", DeltaOps, func(s *DeltaSetup) { s.Parallel.Context = 2 }, "Ulysses", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -82,10 +84,16 @@ func TestDeltaSetup(t *testing.T) {
 		require.True(t, tested[c.rule], "%s has no test", c.rule)
 	}
 
-	// Several faults are told at once.
-	s := workingSetups()[DeltaWrapped]
-	s.Packed, s.Parallel.Context = true, 4
+	// More ranks than key heads share them, where this package exchanges them.
+	s := workingSetups()[DeltaOps]
+	s.Parallel.Sequence = 32
 	_, err := s.Check()
+	require.NoError(t, err)
+
+	// Several faults are told at once.
+	s = workingSetups()[DeltaWrapped]
+	s.Packed, s.Parallel.Context = true, 4
+	_, err = s.Check()
 	require.ErrorContains(t, err, "C3: packed sequences")
 	require.ErrorContains(t, err, "C4: a rank's part")
 }

@@ -95,10 +95,6 @@ func (par *Parallel) check(c Config) error {
 		return fmt.Errorf("qwen: %d ranks of experts, and %s has none", ep, c.ModelType)
 	case c.family().sparse && tp > 1 && !par.Sequence:
 		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
-	case c.family().hybrid && tp > 1:
-		return errors.New("qwen: gated delta nets have no tensor parallelism; use data, pipeline or expert parallelism")
-	case c.family().hybrid && size(par.Context) > 1 && !par.Ulysses:
-		return errors.New("qwen: gated delta nets need whole sequences; use Ulysses, which exchanges positions for heads")
 	case stages > c.Layers:
 		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)
 	case stages > 1 && c.TieWordEmbeddings:
@@ -106,7 +102,25 @@ func (par *Parallel) check(c Config) error {
 	case stages > 1 && par.Shard:
 		return errors.New("qwen: a pipeline would gather the shards for each micro-batch; use one of the two")
 	}
+	if c.family().hybrid {
+		if err := par.checkDelta(c); err != nil {
+			return fmt.Errorf("qwen: gated delta nets of %s: %w", c.ModelType, err)
+		}
+	}
 	return par.checkHeads(c)
+}
+
+// checkDelta is what the operators say of delta nets: a *ops.Refusal.
+func (par *Parallel) checkDelta(c Config) error {
+	setup := ops.DeltaSetup{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
+	setup.Parallel.Tensor = int(size(par.Tensor))
+	if ranks := int(size(par.Context)); par.Ulysses {
+		setup.Parallel.Sequence = ranks
+	} else {
+		setup.Parallel.Context = ranks
+	}
+	_, err := setup.Check()
+	return err
 }
 
 // checkHeads refuses heads that the ranks of Ulysses cannot share out.
@@ -117,9 +131,6 @@ func (par *Parallel) checkHeads(c Config) error {
 	}
 	tp := int(size(par.Tensor))
 	heads := map[string]int{"num_attention_heads": c.Heads / tp, "num_key_value_heads": c.KVHeads / tp}
-	if c.family().hybrid {
-		heads["linear_num_value_heads"], heads["linear_num_key_heads"] = c.LinearValueHeads, c.LinearKeyHeads
-	}
 	for name, n := range heads {
 		shared := strings.Contains(name, "key") // such heads may go to several ranks
 		if n%ranks != 0 && !(shared && ranks%n == 0) {

@@ -455,7 +455,8 @@ func TestParallelRefusals(t *testing.T) {
 		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
 		"no tensor parallelism":                         {"qwen3_5", qwen.Parallel{Tensor: on(2)}},
 		"use Ulysses":                                   {"qwen3_next", qwen.Parallel{Context: on(2)}},
-		"3 ranks of Ulysses cannot share out":           {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
+		"C11: every rank needs as many key heads":       {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
+		"3 ranks of Ulysses cannot share out":           {"qwen3", qwen.Parallel{Context: on(3), Ulysses: true}},
 	} {
 		cfg, err := qwen.ParseConfig(golden.Model(t, c.model).Config.Raw)
 		require.NoError(t, err)
