@@ -147,6 +147,7 @@ func (a *GatedDeltaGradArgs) validate() error {
 
 func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs] {
 	return op(reg, "gated_delta", (*GatedDeltaArgs).validate, (*GatedDeltaArgs).signature,
+		Kernel[GatedDeltaArgs]{Name: "RecurrentGatedDeltaRule", Supports: nativeDecode, Run: runNativeDecode},
 		Kernel[GatedDeltaArgs]{Name: "ChunkGatedDeltaRule", Supports: nativeDelta, Run: runNativeDelta},
 		Kernel[GatedDeltaArgs]{
 			Name: "chunk",

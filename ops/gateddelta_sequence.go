@@ -13,11 +13,17 @@ var errSingleToken = errors.New("a single token needs no chunks")
 // steps of the state falls; implementations for the device agree on 64.
 const deltaChunk = 64
 
-// signature: the kernels look at dtypes, head dimensions, and whether there are tokens or one.
+// signature: the kernels look at dtypes, head dimensions, and whether there are tokens, few of
+// them, packed, or too many heads.
 func (a *GatedDeltaArgs) signature() Signature {
 	s := dtypeSignature(a.Query, a.Beta)
 	s[1] = uint64(a.Query.Dim(3))<<32 | uint64(a.Value.Dim(3))
-	s[2] = uint64(min(a.Query.Dim(0)*a.Query.Dim(1), 1))<<32 | uint64(min(a.Query.Dim(1), 2))
+	s[2] = uint64(min(a.Query.Dim(0)*a.Query.Dim(1), 1))<<32 | uint64(min(a.Query.Dim(1), decodeTokens+1))
+	for i, yes := range []bool{a.CuSeqLens != nil, a.Value.Dim(2) > decodeHeads} {
+		if yes {
+			s[2] |= 1 << (40 + i)
+		}
+	}
 	return s
 }
 
