@@ -1,5 +1,7 @@
 package ccl
 
+import "github.com/goascend/cann/internal/emu/rt"
+
 // part is a range of device memory: an address and a number of bytes.
 type part struct{ addr, size uint64 }
 
@@ -131,4 +133,32 @@ func (c *comm) gather(e element, send, recv uint64, b blocks) []phase {
 
 func (c *comm) allGather(e element, send, recv, count uint64, _ int) []phase {
 	return c.gather(e, send, recv, even(count, c.size))
+}
+
+// accesses is the device memory of this rank that the plan touches, phase by phase.
+func (p plan) accesses() []rt.Access {
+	var all []rt.Access
+	add := func(name string, touch rt.Touch, x part) {
+		if x.size > 0 {
+			all = append(all, rt.Bytes(name, touch, x.addr, x.size))
+		}
+	}
+	for _, f := range p.phases {
+		for _, s := range f.sends {
+			add("sendBuf", rt.Reads, s.part)
+		}
+		for _, m := range f.local {
+			add("sendBuf", rt.Reads, m.from)
+			add("recvBuf", rt.Writes, m.to)
+		}
+		if f.reduce {
+			add("sendBuf", rt.Reads, f.own)
+			add("recvBuf", rt.Writes, f.target)
+			continue
+		}
+		for _, r := range f.receives {
+			add("recvBuf", rt.Writes, r.part)
+		}
+	}
+	return all
 }

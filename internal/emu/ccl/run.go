@@ -20,8 +20,9 @@ func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
 		return refuse(timedOut, "%s: %v", p.header.Call, err)
 	}
 	c.pending.Add(1)
+	order := c.library.rt.Order(c.name) // ranks of one process wait for each other
 	task := rt.Task{
-		Name: p.header.Call, Repeatable: true, Drop: func() { c.pending.Add(-1) },
+		Name: p.header.Call, Repeatable: true, Drop: func() { c.pending.Add(-1) }, Accesses: p.accesses, Releases: order, Acquires: order,
 		Wait: func(cancel <-chan struct{}) error {
 			defer c.pending.Add(-1)
 			return c.run(p, s.Memory(), cancel)

@@ -104,7 +104,11 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 		return uint64(uint32(code))
 	}
 	memory := s.Memory()
-	return l.rt.Submit(t, s, rt.Task{Name: "aclnn" + name, Repeatable: true, Run: func() error { return e.execute(memory, workspace) }})
+	return l.rt.Submit(t, s, rt.Task{
+		Name: "aclnn" + name, Repeatable: true,
+		Run:      func() error { return e.execute(memory, workspace) },
+		Accesses: func() []rt.Access { return e.call.accesses(workspace) },
+	})
 }
 
 // execute runs on the stream: it resolves the memory of the call and computes.

@@ -145,7 +145,7 @@ func (r *Runtime) launchCallback(t *Thread, a []uint64) uint64 {
 		return t.Fail(streamNoCallback, "EE1016: aclrtLaunchCallback: no thread is subscribed to the stream; call aclrtSubscribeReport")
 	}
 	c := callback{function: function, argument: argument, done: make(chan struct{})}
-	return r.Submit(t, s, Task{Name: "aclrtLaunchCallback", Wait: func(cancel <-chan struct{}) error {
+	return r.Submit(t, s, Task{Name: "aclrtLaunchCallback", Host: true, Wait: func(cancel <-chan struct{}) error {
 		select {
 		case p.queue <- c:
 		case <-cancel:
@@ -178,7 +178,7 @@ func (r *Runtime) launchHostFunc(t *Thread, a []uint64) uint64 {
 		return t.Fail(streamSubscribe, "EE1016: aclrtLaunchHostFunc: the stream uses aclrtSubscribeReport; one style per stream")
 	}
 	function, argument := a[1], a[2] // the words are the caller's
-	return r.Submit(t, s, Task{Name: "aclrtLaunchHostFunc", Repeatable: true, Run: func() error {
+	return r.Submit(t, s, Task{Name: "aclrtLaunchHostFunc", Repeatable: true, Host: true, Run: func() error {
 		s.ctx.callback.Lock()
 		defer s.ctx.callback.Unlock()
 		call(function, argument)

@@ -10,15 +10,17 @@ import (
 
 // Config describes the emulated machine.
 type Config struct {
-	Devices int    // number of devices
-	Memory  int64  // device memory in bytes, per device
-	SoC     string // chip name, as aclrtGetSocName answers it
-	Faults  *Faults
-	Trace   string // file for the trace, "" for none; %p in it stands for the process id
+	Devices  int    // number of devices
+	Memory   int64  // device memory in bytes, per device
+	SoC      string // chip name, as aclrtGetSocName answers it
+	Faults   *Faults
+	Sanitize Sanitize
+	Trace    string // file for the trace, "" for none; %p in it stands for the process id
 }
 
 // ConfigFromEnv reads CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
-// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, and CANN_EMU_TRACE. Defaults: 8 devices of an Ascend910B1, each with the chip's memory, though
+// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and
+// CANN_EMU_TRACE. Defaults: 8 devices of an Ascend910B1, each with the chip's memory, though
 // not more than this machine has.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1"}
@@ -45,6 +47,9 @@ func ConfigFromEnv() (Config, error) {
 		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
 			return c, fmt.Errorf("CANN_EMU_FAULT_SEED=%q: must be a number", v)
 		}
+	}
+	if c.Sanitize, err = ParseSanitize(os.Getenv("CANN_EMU_SANITIZE")); err != nil {
+		return c, err
 	}
 	c.Faults, err = ParseFaults(os.Getenv("CANN_EMU_FAULTS"), seed)
 	c.Trace = os.Getenv("CANN_EMU_TRACE")

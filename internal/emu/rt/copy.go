@@ -114,6 +114,22 @@ func (x *transfer) run(r *Runtime, m *Memory) error {
 	return nil
 }
 
+// accesses are what the copy touches of device memory.
+func (x *transfer) accesses() []Access {
+	view := func(name string, touch Touch, addr, pitch uint64) Access {
+		return Access{Name: name, Touch: touch, Addr: addr, Item: 1, Shape: []int64{int64(x.height), int64(x.width)}, Strides: []int64{int64(pitch), 1}}
+	}
+	src, dst := view("src", Reads, x.src, x.srcPitch), view("dst", Writes, x.dst, x.dstPitch)
+	switch {
+	case x.srcPlace != device:
+		return []Access{dst}
+	case x.dstPlace != device:
+		return []Access{src}
+	}
+	src.Touch, dst.from, dst.fromPitch = Keeps, x.src, x.srcPitch
+	return []Access{src, dst}
+}
+
 // linear reads the arguments dst, destMax, src, count, kind. done says that there is
 // nothing to copy, or why it cannot be.
 func linear(t *Thread, function string, a []uint64) (x transfer, code uint64, done bool) {
@@ -162,7 +178,7 @@ func (r *Runtime) now(t *Thread, x *transfer) uint64 {
 	if err := x.run(r, m); err != nil {
 		return t.Fail(paramInvalid, "EE1003: %v", err)
 	}
-	return 0
+	return r.watch(t, x.function, x.accesses)
 }
 
 func (r *Runtime) memcpyAsync(t *Thread, a []uint64) uint64 {
@@ -199,11 +215,11 @@ func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
 		if err := x.run(r, s.Memory()); err != nil {
 			return t.Fail(paramInvalid, "EE1003: %v", err)
 		}
-		return 0
+		return r.watch(t, x.function, x.accesses)
 	}
 	m := s.Memory()
 	copied := *x
-	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Run: func() error { return copied.run(r, m) }})
+	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Accesses: copied.accesses, Run: func() error { return copied.run(r, m) }})
 }
 
 // The largest asynchronous 2-D copy.
@@ -262,6 +278,8 @@ func (f filling) run(r *Runtime, m *Memory) error {
 	return nil
 }
 
+func (f filling) accesses() []Access { return []Access{Bytes("devPtr", Writes, f.addr, f.n)} }
+
 // fill reads the arguments of a memset. Host memory must be of this runtime.
 func (r *Runtime) fill(t *Thread, a []uint64) (f filling, code uint64, done bool) {
 	f = filling{addr: a[0], n: a[3], value: byte(a[2])}
@@ -294,7 +312,7 @@ func (r *Runtime) memset(t *Thread, a []uint64) uint64 {
 	if err := f.run(r, c.device.memory); err != nil {
 		return t.Fail(paramInvalid, "EE1003: %v", err)
 	}
-	return 0
+	return r.watch(t, "aclrtMemset", f.accesses)
 }
 
 func (r *Runtime) memsetAsync(t *Thread, a []uint64) uint64 {
@@ -307,5 +325,5 @@ func (r *Runtime) memsetAsync(t *Thread, a []uint64) uint64 {
 		return fillCode
 	}
 	m := s.Memory()
-	return r.Submit(t, s, Task{Name: "aclrtMemsetAsync", Repeatable: true, Run: func() error { return f.run(r, m) }})
+	return r.Submit(t, s, Task{Name: "aclrtMemsetAsync", Repeatable: true, Accesses: f.accesses, Run: func() error { return f.run(r, m) }})
 }

@@ -29,6 +29,7 @@ type Event struct {
 	last   *record
 	mark   *mark // where a capture recorded it last
 	waited int   // device waits queued and not passed yet
+	order  Order // of an external event, whose waits in a graph find their record late
 }
 
 // record is one recording: done is closed when the stream has passed it.
@@ -36,6 +37,7 @@ type record struct {
 	done  chan struct{}
 	at    time.Time
 	fault *Fault // of the stream, as it passed
+	order Order
 }
 
 func (r *Runtime) eventFunctions() table {
@@ -160,6 +162,9 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 		return c.record(t, s, e)
 	}
 	rec := &record{done: make(chan struct{})}
+	if e.flags&eventExternal != 0 {
+		rec.order.also = &e.order
+	}
 	pass := func() {
 		rec.at = time.Now()
 		s.mu.Lock()
@@ -169,7 +174,7 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	code = r.Submit(t, s, Task{Name: "aclrtRecordEvent", Run: func() error { pass(); return nil }, Drop: pass})
+	code = r.Submit(t, s, Task{Name: "aclrtRecordEvent", Releases: &rec.order, Run: func() error { pass(); return nil }, Drop: pass})
 	if code == 0 {
 		e.last, e.mark = rec, nil
 	}
@@ -188,8 +193,8 @@ func (c *capture) record(t *Thread, s *Stream, e *Event) uint64 {
 		e.mark = c.mark(s)
 		return 0
 	}
-	return c.add(t, s, Task{Name: "aclrtRecordEvent", Repeatable: true, Run: func() error {
-		rec := &record{done: make(chan struct{}), at: time.Now()}
+	return c.add(t, s, Task{Name: "aclrtRecordEvent", Repeatable: true, Releases: &e.order, Run: func() error {
+		rec := &record{done: make(chan struct{}), at: time.Now(), order: Order{clock: e.device.rt.sanitizer.of(&e.order)}}
 		close(rec.done)
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -277,7 +282,7 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 		e.waited--
 		e.mu.Unlock()
 	}
-	code = r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Drop: passed, Wait: func(cancel <-chan struct{}) error {
+	code = r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Acquires: &rec.order, Drop: passed, Wait: func(cancel <-chan struct{}) error {
 		defer passed()
 		return rec.waitFor(cancel, limit)
 	}})
@@ -293,7 +298,7 @@ func (c *capture) wait(t *Thread, s *Stream, e *Event, limit time.Duration) uint
 	if e.flags&eventExternal == 0 {
 		return t.Fail(captureDependency, "EE1016: aclrtStreamWaitEvent: the event was recorded outside the capture")
 	}
-	return c.add(t, s, Task{Name: "aclrtStreamWaitEvent", Repeatable: true, Wait: func(cancel <-chan struct{}) error {
+	return c.add(t, s, Task{Name: "aclrtStreamWaitEvent", Repeatable: true, Acquires: &e.order, Wait: func(cancel <-chan struct{}) error {
 		if rec, _ := e.state(); rec != nil {
 			return rec.waitFor(cancel, limit)
 		}
@@ -326,6 +331,7 @@ func (e *Event) state() (rec *record, done bool) {
 	}
 	select {
 	case <-e.last.done:
+		e.device.rt.sanitizer.passed(&e.last.order)
 		return e.last, true
 	default:
 		return e.last, false
@@ -422,6 +428,7 @@ func (r *Runtime) syncEvent(t *Thread, h uint64, milliseconds int32) uint64 {
 	if !w.on(rec.done) {
 		return t.Fail(eventSyncTimeout, "EE1002: event synchronize timeout after %d ms", milliseconds)
 	}
+	r.sanitizer.passed(&rec.order)
 	if rec.fault != nil {
 		return rec.fault.report(t)
 	}

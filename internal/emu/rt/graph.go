@@ -66,8 +66,8 @@ func (r *Runtime) graph(t *Thread, function string, h uint64) (*Graph, uint64) {
 	return g, 0
 }
 
-// run replays the tasks; the first failure ends the replay.
-func (g *Graph) run(cancel <-chan struct{}) error {
+// run replays the tasks on a stream; the first failure ends the replay.
+func (g *Graph) run(s *Stream, cancel <-chan struct{}) error {
 	g.mu.Lock()
 	tasks := g.tasks
 	g.mu.Unlock()
@@ -78,7 +78,7 @@ func (g *Graph) run(cancel <-chan struct{}) error {
 			return nil
 		default:
 		}
-		if err := task.do(cancel); err != nil {
+		if err := s.perform(&task, cancel); err != nil {
 			return faultOf(task.Name, err)
 		}
 	}
@@ -99,7 +99,7 @@ func (r *Runtime) launch(t *Thread, g *Graph, s *Stream) uint64 {
 	g.mu.Lock()
 	g.running++
 	g.mu.Unlock()
-	code := r.Submit(t, s, Task{Name: "aclmdlRIExecuteAsync", Wait: g.run, Drop: g.passed})
+	code := r.Submit(t, s, Task{Name: "aclmdlRIExecuteAsync", Drop: g.passed, Wait: func(cancel <-chan struct{}) error { return g.run(s, cancel) }})
 	if code != 0 {
 		g.passed()
 	}

@@ -26,6 +26,8 @@ type Memory struct {
 	free spans // sorted, never adjacent
 	used uint64
 
+	shadow *shadow // which bytes were written, nil unless the sanitizer asks
+
 	shared map[uint64]sharedFile // allocations that other processes can open, by address
 }
 
@@ -47,6 +49,12 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 	m.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses))))
 	m.delta = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(backing)))) - m.base
 	m.free = spans{{start: m.base, end: m.base + m.size}}
+	if z := d.rt.sanitizer; z != nil && z.Memory {
+		if m.shadow, err = newShadow(m.size); err != nil {
+			m.close()
+			return nil, err
+		}
+	}
 	return m, nil
 }
 
@@ -60,6 +68,12 @@ func (m *Memory) close() {
 	m.shared = nil
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
+	}
+	for _, x := range m.live {
+		m.device.rt.sanitizer.forget(x.serial)
+	}
+	if m.shadow != nil {
+		m.shadow.close()
 	}
 	m.live, m.free, m.size = nil, nil, 0
 }
@@ -88,11 +102,37 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 				m.free.insert(rest)
 			}
 		}
-		m.live.insert(span{start: start, end: start + n, reserved: need})
+		m.live.insert(span{start: start, end: start + n, reserved: need, serial: m.device.rt.allocations.Add(1)})
 		m.used += need
+		m.taint(start, n)
 		return start, true
 	}
 	return 0, false
+}
+
+// taint makes fresh memory look like what it is, while writes are followed.
+func (m *Memory) taint(start, n uint64) {
+	if m.shadow == nil {
+		return
+	}
+	m.shadow.set(start-m.base, n, false)
+	b := m.maps[1][start-m.base:][:n]
+	for i := range b {
+		b[i] = poison
+	}
+}
+
+// private is the live allocation that holds the addresses lo to hi; false when there is
+// none, or when other processes can write it.
+func (m *Memory) private(lo, hi uint64) (span, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	i := m.live.find(lo)
+	if i < 0 || hi > m.live[i].end {
+		return span{}, false
+	}
+	_, shared := m.shared[m.live[i].start]
+	return m.live[i], !shared
 }
 
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
@@ -124,6 +164,7 @@ func (m *Memory) release(addr uint64) bool {
 	}
 	x := m.live.remove(i)
 	m.used -= x.reserved
+	m.device.rt.sanitizer.forget(x.serial)
 	m.unshare(x)
 	m.giveBack(x.start, x.start+x.reserved)
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})

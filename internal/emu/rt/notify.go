@@ -129,7 +129,7 @@ func (r *Runtime) recordNotify(t *Thread, a []uint64) uint64 {
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
-	return r.Submit(t, s, Task{Name: "aclrtRecordNotify", Repeatable: true, Run: func() error { n.set(); return nil }})
+	return r.Submit(t, s, Task{Name: "aclrtRecordNotify", Repeatable: true, Releases: &r.outside, Run: func() error { n.set(); return nil }})
 }
 
 func (r *Runtime) waitNotify(t *Thread, a []uint64) uint64 {
@@ -142,7 +142,7 @@ func (r *Runtime) waitNotify(t *Thread, a []uint64) uint64 {
 		return uint64(uint32(streamCode))
 	}
 	limit := time.Duration(uint32(a[2])) * time.Second
-	return r.Submit(t, s, Task{Name: "aclrtWaitAndResetNotify", Repeatable: true, Wait: func(cancel <-chan struct{}) error {
+	return r.Submit(t, s, Task{Name: "aclrtWaitAndResetNotify", Repeatable: true, Acquires: &r.outside, Wait: func(cancel <-chan struct{}) error {
 		return n.waitAndReset(cancel, limit)
 	}})
 }

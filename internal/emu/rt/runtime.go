@@ -30,6 +30,10 @@ type Runtime struct {
 	graphCount  atomic.Int32  // for graph ids
 	notifyCount atomic.Int32  // for notify ids
 	faults      *Faults
+	sanitizer   *sanitizer    // nil watches nothing
+	allocations atomic.Uint64 // allocations ever made
+	orders      sync.Map      // by name, see Order
+	outside     Order         // of streams that meet by way of other processes
 	socName     func() uint64
 }
 
@@ -52,6 +56,7 @@ func NewMachine(c Config) *Runtime {
 	for i := range c.Devices {
 		r.devices = append(r.devices, &Device{id: i, physical: i, rt: r, peers: make(map[int]bool)})
 	}
+	r.sanitizer = newSanitizer(r, c.Sanitize)
 	visible(r)
 	return r
 }
@@ -74,6 +79,12 @@ func (r *Runtime) Functions() map[string]Func {
 		}
 	}
 	return all
+}
+
+// Order is the order of a name, the same at each call.
+func (r *Runtime) Order(name string) *Order {
+	o, _ := r.orders.LoadOrStore(name, new(Order))
+	return o.(*Order)
 }
 
 // device returns a visible device by index.

@@ -41,7 +41,7 @@ func (r *Runtime) writeValue(t *Thread, a []uint64) uint64 {
 		return t.Fail(paramInvalid, "EE1003: %s: flag %d; it must be 0", function, uint32(a[2]))
 	}
 	value := a[1]
-	return r.Submit(t, s, Task{Name: function, Repeatable: true, Run: func() error { w.Store(value); return nil }})
+	return r.Submit(t, s, Task{Name: function, Repeatable: true, Releases: &r.outside, Run: func() error { w.Store(value); return nil }})
 }
 
 // comparisons are the conditions of aclrtValueWait by flag.
@@ -66,7 +66,7 @@ func (r *Runtime) waitValue(t *Thread, a []uint64) uint64 {
 		return t.Fail(paramInvalid, "EE1003: %s: flag %d; 0 (not less), 1 (equal), 2 (and) or 3 (nor) are possible", function, flag)
 	}
 	value, met := a[1], comparisons[flag]
-	return r.Submit(t, s, Task{Name: function, Repeatable: true, Wait: func(cancel <-chan struct{}) error {
+	return r.Submit(t, s, Task{Name: function, Repeatable: true, Acquires: &r.outside, Wait: func(cancel <-chan struct{}) error {
 		for !met(w.Load(), value) {
 			select {
 			case <-cancel:

@@ -1,11 +1,19 @@
 package rt
 
-import "sort"
+import (
+	"fmt"
+	"sort"
+)
 
 // span is a live range of addresses.
 type span struct {
 	start, end uint64 // end is exclusive
 	reserved   uint64 // what the range takes from its arena, at least end-start
+	serial     uint64 // the how-manieth allocation of the process it is
+}
+
+func (x *span) String() string {
+	return fmt.Sprintf("allocation %d of %d bytes at %#x", x.serial, x.end-x.start, x.start)
 }
 
 // spans are disjoint ranges sorted by address.

@@ -45,6 +45,8 @@ type Stream struct {
 	cores     coreLimits
 	overflow  uint32 // switch of overflow detection
 
+	clock vectorClock // what lies before its next task, for the sanitizer
+
 	capture atomic.Pointer[capture]     // the capture that gets the tasks, nil for none
 	update  atomic.Pointer[groupUpdate] // the group of a graph that gets them
 }
@@ -54,6 +56,7 @@ type waiter struct {
 	target uint64
 	done   chan struct{}
 	abort  int32
+	clock  vectorClock // of the stream when the tasks were done
 }
 
 // newStream makes a stream of the context, or says why there can be none.
@@ -155,6 +158,7 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 		u.tasks = append(u.tasks, task)
 		return 0
 	}
+	task.after = r.sanitizer.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue)-s.head >= queueDepth && !s.closed {
@@ -208,7 +212,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	if err != nil {
 		task.drop()
 	} else {
-		err = task.do(cancel)
+		err = s.perform(&task, cancel)
 	}
 	s.ctx.device.rt.Trace.task(s, task.Name, begin, err)
 	if err == nil {
@@ -217,6 +221,18 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	f := faultOf(task.Name, err)
 	s.ctx.device.rt.notifyException(s, f)
 	return f
+}
+
+// perform runs a task under the eyes of the sanitizer, which speaks first.
+func (s *Stream) perform(task *Task, cancel <-chan struct{}) error {
+	z := s.ctx.device.rt.sanitizer
+	seen := z.enter(s, task)
+	err := task.do(cancel)
+	z.leave(s, task)
+	if seen != nil {
+		return seen
+	}
+	return err
 }
 
 func (t Task) drop() {
@@ -248,7 +264,7 @@ func (s *Stream) wake(abort int32) {
 			kept = append(kept, w)
 			continue
 		}
-		w.abort = abort
+		w.abort, w.clock = abort, s.ctx.device.rt.sanitizer.reached(s)
 		close(w.done)
 	}
 	clear(s.waiters[len(kept):])
@@ -291,6 +307,7 @@ func (s *Stream) synchronize(w wait) *Fault {
 	if s.flags&(flagPersistent|flagCPUSchedule|flagDeviceOnly) != 0 {
 		return nil
 	}
+	z := s.ctx.device.rt.sanitizer
 	s.mu.Lock()
 	if s.completed < s.submitted {
 		me := &waiter{target: s.submitted, done: make(chan struct{})}
@@ -299,10 +316,13 @@ func (s *Stream) synchronize(w wait) *Fault {
 		if !w.on(me.done) {
 			return &Fault{Code: streamSyncTimeout, Text: "EE1002: stream synchronize timeout"}
 		}
+		z.returned(me.clock)
 		if me.abort != 0 {
 			return &Fault{Code: me.abort, Text: "EE1019: the stream was aborted while a call waited for it"}
 		}
 		s.mu.Lock()
+	} else {
+		z.returned(z.reached(s))
 	}
 	defer s.mu.Unlock()
 	if f := s.ctx.failure.Load(); f != nil {
@@ -323,6 +343,8 @@ func (s *Stream) idle() (bool, *Fault) {
 	if s.completed < s.submitted {
 		return false, nil
 	}
+	z := s.ctx.device.rt.sanitizer
+	z.returned(z.reached(s))
 	f := s.fault
 	s.fault = nil
 	return true, f
@@ -364,6 +386,7 @@ func (s *Stream) close(drain bool) {
 	s.mu.Unlock()
 	<-s.done
 	d := s.ctx.device
+	d.rt.sanitizer.returned(d.rt.sanitizer.reached(s))
 	d.rt.Handles.Delete(s.handle)
 	d.rt.abandon(s)
 	s.ctx.mu.Lock()

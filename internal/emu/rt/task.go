@@ -16,6 +16,13 @@ type Task struct {
 
 	// Repeatable says that the task can run again: it may be captured into a graph.
 	Repeatable bool
+
+	// What the sanitizers want to know.
+	Accesses func() []Access // the device memory it touches, in this order
+	Releases *Order          // whoever acquires it afterwards comes after this task
+	Acquires *Order          // it waits for those who released it
+	Host     bool            // it runs code of the program
+	after    vectorClock     // what the program had waited for when it queued the task
 }
 
 func (t Task) do(cancel <-chan struct{}) error {

@@ -21,7 +21,12 @@ type process struct {
 // newProcess is a machine of four devices with 16 MiB each; it is finalized when the test
 // ends, and no object may be left then.
 func newProcess(tb testing.TB) *process {
-	r := NewMachine(Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1"})
+	return newMachine(tb, Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1"})
+}
+
+// newMachine is newProcess for another machine.
+func newMachine(tb testing.TB, c Config) *process {
+	r := NewMachine(c)
 	p := &process{tb: tb, r: r, f: r.Functions()}
 	tb.Cleanup(func() {
 		t := new(Thread)

@@ -1,0 +1,95 @@
+package rt
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// poison fills fresh memory while its writes are followed: a NaN in every floating-point
+// type, and -1 as an integer.
+const poison = 0xff
+
+// shadow has a bit per byte of a device's memory: whether somebody wrote the byte since it
+// was allocated. Offsets are relative to the first address.
+type shadow struct {
+	mu      sync.Mutex
+	written []uint64
+	mapped  []byte
+}
+
+func newShadow(size uint64) (*shadow, error) {
+	n := roundUp(size/8+8, 8)
+	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("EL0003: reserving %d bytes for CANN_EMU_SANITIZE=memory: %w", n, err)
+	}
+	return &shadow{written: unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), n/8), mapped: b}, nil
+}
+
+func (s *shadow) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = unix.Munmap(s.mapped) // the range is our own
+	s.written, s.mapped = nil, nil
+}
+
+// words calls f with each word that holds bits of n bytes at offset lo, and the mask of
+// those bits; f returns false to stop. s.mu is held.
+func (s *shadow) words(lo, n uint64, f func(i, mask uint64) bool) {
+	for hi := lo + n; lo < hi; {
+		i, first := lo/64, lo%64
+		count := min(64-first, hi-lo)
+		if i >= uint64(len(s.written)) || !f(i, ^uint64(0)>>(64-count)<<first) {
+			return
+		}
+		lo += count
+	}
+}
+
+func (s *shadow) set(lo, n uint64, written bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.words(lo, n, func(i, mask uint64) bool {
+		if written {
+			s.written[i] |= mask
+		} else {
+			s.written[i] &^= mask
+		}
+		return true
+	})
+}
+
+// find is the offset of the first byte of the range that was written, or was not.
+func (s *shadow) find(lo, n uint64, written bool) (at uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.words(lo, n, func(i, mask uint64) bool {
+		w := s.written[i]
+		if !written {
+			w = ^w
+		}
+		if w &= mask; w != 0 {
+			at, ok = i*64+uint64(bits.TrailingZeros64(w)), true
+		}
+		return !ok
+	})
+	return at, ok
+}
+
+// move copies the state of n bytes, from another device's memory as well.
+func (s *shadow) move(lo uint64, from *shadow, src, n uint64) {
+	for i := uint64(0); i < n; {
+		// A stretch of bytes that are alike moves at once.
+		_, written := from.find(src+i, 1, true)
+		end := n
+		if at, ok := from.find(src+i, n-i, !written); ok {
+			end = at - src
+		}
+		s.set(lo+i, end-i, written)
+		i = end
+	}
+}
