@@ -59,3 +59,36 @@ func TestFailuresAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, acl.ErrKernel)
 	require.ErrorContains(t, err, "aclnnMul")
 }
+
+// TestSanitizers: CANN_EMU_SANITIZE finds what a program must not do with device memory, and
+// leaves the ordered program alone.
+func TestSanitizers(t *testing.T) {
+	const sanitize = "CANN_EMU_SANITIZE"
+	if os.Getenv(sanitize) == "" {
+		out := again(t, "^TestSanitizers$", sanitize+"=memory,race")
+		require.Contains(t, out, "--- PASS: TestSanitizers")
+		return
+	}
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	one, two := acltest.Stream(t, dev), acltest.Stream(t, dev)
+	x := tensors(t, one, 3, 4)
+	exp := func(st *acl.Stream, from, to *aclnn.Tensor) {
+		require.NoError(t, aclnn.Exp(st, aclnn.ExpParams{Self: from, Out: to}))
+	}
+	require.NoError(t, aclnn.InplaceZero(one, aclnn.InplaceZeroParams{SelfRef: x[0]}))
+	exp(one, x[0], x[1])
+	require.NoError(t, one.Synchronize(background))
+	exp(two, x[0], x[1])
+	require.NoError(t, two.Synchronize(background), "the program waited for the first stream")
+
+	exp(one, x[0], x[1])
+	exp(two, x[0], x[1])
+	first, second := one.Synchronize(background), two.Synchronize(background)
+	if first == nil {
+		first = second
+	}
+	require.ErrorIs(t, first, acl.ErrKernel)
+	for _, part := range []string{"race: aclnnExp on stream", "writes out", "nothing orders them", "aclrtStreamWaitEvent"} {
+		require.ErrorContains(t, first, part)
+	}
+}
