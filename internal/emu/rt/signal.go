@@ -40,8 +40,12 @@ func (r *Runtime) writeValue(t *Thread, a []uint64) uint64 {
 	if uint32(a[2]) != 0 {
 		return t.Fail(paramInvalid, "EE1003: %s: flag %d; it must be 0", function, uint32(a[2]))
 	}
-	value := a[1]
-	return r.Submit(t, s, Task{Name: function, Repeatable: true, Releases: &r.outside, Run: func() error { w.Store(value); return nil }})
+	addr, value := a[0], a[1]
+	return r.Submit(t, s, Task{
+		Name: function, Repeatable: true, Releases: &r.outside,
+		Accesses: func() []Access { return []Access{Bytes("devAddr", WritesSome, addr, 8)} }, // a word for agreements races with nothing of its kind
+		Run:      func() error { w.Store(value); return nil },
+	})
 }
 
 // comparisons are the conditions of aclrtValueWait by flag.
