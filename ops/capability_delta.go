@@ -93,7 +93,7 @@ var deltaCapabilities = []deltaCapability{
 		return s.megatron() && s.Experts && s.Parallel.Tensor > 1 && !s.SequenceSplit
 	}, "experts under tensor parallelism need the sequence split between layers, which Megatron switches on", "set sequence_parallel"},
 	{"D1", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
-		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer"},
+		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer and puts them in order"},
 	{"D2", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Tensor > 1 },
 		"the layer has no tensor parallelism", "use data, pipeline or expert parallelism, or Ulysses"},
 }

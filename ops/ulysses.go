@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/mask"
 )
 
 // Ulysses exchanges a split of the sequence for one of the heads: around a layer that needs
@@ -12,16 +13,21 @@ import (
 // every rank gets all positions of its share of the heads. Each element travels once there
 // and once back; the number of heads, of keys too, must be a multiple of the ranks.
 //
-// Rank r has the r-th block of positions, and the r-th block of heads. The gradient of
-// ToHeads is ToSequence, and the other way round.
-type Ulysses struct{ comm Communicator }
+// Rank r has the r-th block of heads, and the positions that the split gives it; whole sequences
+// are in their natural order, which a delta rule needs though other layers may run zig-zag. The
+// gradient of ToHeads is ToSequence, and the other way round.
+type Ulysses struct {
+	comm  Communicator
+	split mask.Split
+}
 
-// NewUlysses makes the exchange of a rank. comm may be nil for a group of one.
-func NewUlysses(comm Communicator) *Ulysses {
+// NewUlysses makes the exchange of a rank. comm may be nil for a group of one. split says which
+// positions a rank has, as in NewContextParallel.
+func NewUlysses(comm Communicator, split mask.Split) *Ulysses {
 	if comm != nil && comm.Size() == 1 {
 		comm = nil
 	}
-	return &Ulysses{comm: comm}
+	return &Ulysses{comm: comm, split: split}
 }
 
 // Size is the number of ranks.
@@ -80,14 +86,35 @@ func (u *Ulysses) exchange(st *acl.Stream, what string, x, out *aclnn.Tensor, sp
 		part[split] /= ranks
 		blocks := append([]int64{ranks}, part...)
 		send, recv := s.tensor(x.DType(), blocks...), s.tensor(x.DType(), blocks...)
-		for r := range ranks {
-			s.store(send.Select(0, r), x.Narrow(split, r*part[split], part[split]))
+		for r := range int(ranks) {
+			u.eachBlock(s, x, split, r, send, func(inWhole, inBlock *aclnn.Tensor) { s.store(inBlock, inWhole) })
 		}
 		if s.err == nil {
 			s.err = u.comm.AllToAll(st, send, recv)
 		}
-		for r := range ranks {
-			s.store(out.Narrow(join, r*part[join], part[join]), recv.Select(0, r))
+		for r := range int(ranks) {
+			u.eachBlock(s, out, join, r, recv, func(inWhole, inBlock *aclnn.Tensor) { s.store(inWhole, inBlock) })
 		}
 	})
 }
+
+// eachBlock pairs the places of block r of an axis in whole with those in blocks[r]: heads lie
+// together, positions as the split has them.
+func (u *Ulysses) eachBlock(s *steps, whole *aclnn.Tensor, axis, r int, blocks *aclnn.Tensor, f func(inWhole, inBlock *aclnn.Tensor)) {
+	split := mask.Contiguous
+	if axis == sequenceAxis {
+		split = u.split
+	}
+	chunks, err := split.Chunks(whole.Dim(axis), r, u.comm.Size())
+	if err != nil && s.err == nil {
+		s.err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	at := int64(0)
+	for _, c := range chunks {
+		f(whole.Narrow(axis, c.From, c.Len()), blocks.Select(0, int64(r)).Narrow(axis, at, c.Len()))
+		at += c.Len()
+	}
+}
+
+// sequenceAxis is that of positions in layout BSND.
+const sequenceAxis = 1

@@ -142,7 +142,9 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	k, s.kNorm = a.kNorm.forward(p, k)
 	s.q = m.rope.forward(p, q)
 	s.k, s.v = m.remember(p, m.rope.forward(p, k), s.v)
-	s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
+	if p.exchange {
+		s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
+	}
 	if p.err != nil {
 		return nothing, s
 	}
@@ -153,7 +155,10 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	if p.err == nil {
 		p.err = p.cp.Attention(p.ctx, p.st, &args)
 	}
-	s.local = p.toSequence(s.out, a.heads)
+	s.local = s.out
+	if p.exchange {
+		s.local = p.toSequence(s.out, a.heads)
+	}
 	s.mixed = s.local
 	if a.gated {
 		s.mixed = p.product(s.local, s.gate)
@@ -170,13 +175,17 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 		dGate = p.product(dOut, s.local)
 		dOut = p.product(dOut, s.gate)
 	}
-	dOut = p.toHeads(dOut)
+	if p.exchange {
+		dOut = p.toHeads(dOut)
+	}
 	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
 	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: m.tokens(dOut), DQuery: m.tokens(dq), DKey: m.tokens(dk), DValue: m.tokens(dv)}
 	if p.err == nil {
 		p.err = p.cp.AttentionGrad(p.ctx, p.st, &grad)
 	}
-	dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
+	if p.exchange {
+		dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
+	}
 	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
 	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
 	if a.gated {

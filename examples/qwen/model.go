@@ -10,7 +10,6 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
-	"github.com/goascend/cann/ops/mask"
 )
 
 // Model is a Qwen model on one stream: all of it, or a rank's part. It serves one goroutine at
@@ -23,7 +22,7 @@ type Model struct {
 	dt     aclnn.DType
 	par    Parallel
 	tp     *ops.TensorParallel
-	cp     *ops.ContextParallel // one of these two has several ranks at most
+	cp     *ops.ContextParallel // of attention, unless it exchanges positions for heads too
 	heads  *ops.Ulysses
 	ep     *ops.ExpertParallel
 	params parameters
@@ -58,13 +57,11 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par,
-		tp: ops.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: ops.NewContextParallel(reg, nil, mask.ZigZag), heads: ops.NewUlysses(nil),
-		ep: ops.NewExpertParallel(par.Experts),
+		tp: ops.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: ops.NewContextParallel(reg, nil, par.split()),
+		heads: ops.NewUlysses(par.Context, par.split()), ep: ops.NewExpertParallel(par.Experts),
 	}
-	if par.Ulysses {
-		m.heads = ops.NewUlysses(par.Context)
-	} else {
-		m.cp = ops.NewContextParallel(reg, par.Context, mask.ZigZag)
+	if !par.Ulysses {
+		m.cp = ops.NewContextParallel(reg, par.Context, par.split())
 	}
 	m.params.tensor, m.params.expert = par.spreads()
 	m.build()
@@ -123,7 +120,7 @@ func (m *Model) alone(what string) error {
 }
 
 func (m *Model) pass(ctx context.Context) *pass {
-	return &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, ep: m.ep, store: m.store}
+	return &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store}
 }
 
 // Close frees the weights; activations are gone already.

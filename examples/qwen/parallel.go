@@ -17,9 +17,9 @@ type Parallel struct {
 	// its ranks divide the rows between those layers too, which layers of experts need.
 	Tensor   ops.Communicator
 	Sequence bool
-	// Context divides the positions of each sequence: zig-zag, the ranks gathering keys and
-	// values, or with Ulysses in blocks that are exchanged for heads where a layer needs whole
-	// sequences. Gated delta nets need the latter.
+	// Context divides the positions of each sequence: zig-zag, attention gathering keys and
+	// values, or with Ulysses in blocks, attention exchanging positions for heads. Gated delta
+	// nets, which need whole sequences in order, exchange in either case.
 	Context ops.Communicator
 	Ulysses bool
 	// Pipeline divides the layers; each step has MicroBatches parts, 1 when 0.
@@ -114,11 +114,7 @@ func (par *Parallel) check(c Config) error {
 func (par *Parallel) checkDelta(c Config) error {
 	setup := ops.DeltaSetup{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
 	setup.Parallel.Tensor = int(size(par.Tensor))
-	if ranks := int(size(par.Context)); par.Ulysses {
-		setup.Parallel.Sequence = ranks
-	} else {
-		setup.Parallel.Context = ranks
-	}
+	setup.Parallel.Sequence = int(size(par.Context)) // whichever way attention takes
 	_, err := setup.Check()
 	return err
 }
@@ -157,9 +153,13 @@ func (par *Parallel) positions(length int) ([]mask.Range, error) {
 	if size(par.Context) == 1 {
 		return []mask.Range{{From: 0, To: int64(length)}}, nil
 	}
-	split := mask.ZigZag
+	return par.split().Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+}
+
+// split is how Context divides positions.
+func (par *Parallel) split() mask.Split {
 	if par.Ulysses {
-		split = mask.Contiguous
+		return mask.Contiguous
 	}
-	return split.Chunks(int64(length), par.Context.Rank(), par.Context.Size())
+	return mask.ZigZag
 }

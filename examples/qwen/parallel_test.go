@@ -75,6 +75,8 @@ var spreads = []spread{
 	{model: "qwen3_5", ranks: 2, layout: hccl.Layout{CP: 2}, ulysses: true, micros: 2},
 	{model: "qwen3_5", ranks: 4, layout: hccl.Layout{CP: 4}, ulysses: true, shard: true},
 	{model: "qwen3_5_padded", ranks: 4, layout: hccl.Layout{CP: 4}, ulysses: true},
+	{model: "qwen3_5", ranks: 4, layout: hccl.Layout{CP: 2}},
+	{model: "qwen3_next", ranks: 4, layout: hccl.Layout{CP: 4}},
 	{model: "qwen3", ranks: 2, layout: hccl.Layout{TP: 2}},
 	{model: "qwen3", ranks: 1, micros: 4},
 	{model: "qwen3", ranks: 1, shard: true, micros: 2},
@@ -454,7 +456,6 @@ func TestParallelRefusals(t *testing.T) {
 		"is no multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
 		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
 		"no tensor parallelism":                         {"qwen3_5", qwen.Parallel{Tensor: on(2)}},
-		"use Ulysses":                                   {"qwen3_next", qwen.Parallel{Context: on(2)}},
 		"C11: every rank needs as many key heads":       {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
 		"3 ranks of Ulysses cannot share out":           {"qwen3", qwen.Parallel{Context: on(3), Ulysses: true}},
 	} {

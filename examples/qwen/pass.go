@@ -23,7 +23,8 @@ type pass struct {
 	accumulate bool // gradients are added to those of earlier micro-batches
 	tp         *ops.TensorParallel
 	cp         *ops.ContextParallel
-	ulysses    *ops.Ulysses
+	ulysses    *ops.Ulysses // of layers that need whole sequences
+	exchange   bool         // attention is one of them
 	ep         *ops.ExpertParallel
 	store      storage
 	plans      []*ops.ExpertPlan

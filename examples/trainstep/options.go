@@ -64,7 +64,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.layout.PP, "pp", 1, "ranks that divide the layers (pipeline)")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.sequence, "sp", false, "divide the tokens between tensor-parallel layers too (sequence parallel)")
-	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, exchange positions for heads instead of gathering keys; delta nets need it")
+	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, let attention exchange positions for heads, as delta nets do, instead of gathering keys")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	if err := f.Parse(args); err != nil {
