@@ -58,6 +58,18 @@ func table(t *testing.T, arguments string) []string {
 	return lines[2:]
 }
 
+// lacking is the operation that CANN 8.1 has not.
+const lacking = "alltoallvc"
+
+// succeeded reports whether a row is of a collective with right results, or of one that this
+// CANN lacks.
+func succeeded(row string) bool {
+	if os.Getenv("CANN_EMU_API") != "" && strings.HasPrefix(row, lacking) {
+		return strings.HasSuffix(row, "unsupported")
+	}
+	return strings.HasSuffix(row, "success")
+}
+
 // Every collective gives the right results in every type, for sizes that do not divide.
 func TestAllCollectives(t *testing.T) {
 	needEmulator(t)
@@ -65,12 +77,12 @@ func TestAllCollectives(t *testing.T) {
 		rows := table(t, "-op all -d all -b 1 -e 5K -f 70 -w 1 -n 1 -r 0 -p "+ranks)
 		require.Len(t, rows, len(operations)*len(dtypes)*3)
 		for _, row := range rows {
-			require.True(t, strings.HasSuffix(row, "success"), row)
+			require.True(t, succeeded(row), row)
 		}
 	}
 	for _, reduce := range []string{"prod", "max", "min"} {
 		for _, row := range table(t, "-op all_reduce,reduce,reduce_scatter,reduce_scatterv -b 100 -w 0 -n 1 -p 4 -r 3 -o "+reduce) {
-			require.True(t, strings.HasSuffix(row, "success"), row)
+			require.True(t, succeeded(row), row)
 		}
 	}
 	rows := table(t, "-d bfloat16 -o prod -b 64 -w 0 -n 1 -p 2")
@@ -99,7 +111,11 @@ func TestProcesses(t *testing.T) {
 	for i, c := range ranks {
 		assert.NoError(t, c.Wait(), errs[i].String())
 	}
-	assert.Equal(t, len(operations), strings.Count(out[0].String(), "success"), out[0].String())
+	rows := strings.Split(strings.TrimSpace(out[0].String()), "\n")
+	require.Len(t, rows, 2+len(operations), out[0].String())
+	for _, row := range rows[2:] {
+		assert.True(t, succeeded(row), row)
+	}
 	assert.Empty(t, out[1].String())
 }
 
