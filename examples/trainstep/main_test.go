@@ -157,6 +157,7 @@ func TestTrainsExperts(t *testing.T) {
 
 // TestRanks: a run over ranks is that of one, and says what cannot be divided.
 func TestRanks(t *testing.T) {
+	acltest.Need(t)
 	for _, c := range []struct{ model, ranks string }{
 		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses"},
 	} {
