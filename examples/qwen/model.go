@@ -44,7 +44,8 @@ func New(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType) (*Model,
 }
 
 // NewParallel makes a rank's part of a model that is spread over several. All ranks make the
-// same calls of the model and its optimiser, in the same order.
+// same calls of the model and its optimiser, in the same order. reg chooses kernels for it from
+// then on.
 func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, par Parallel) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -63,6 +64,7 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	if !par.Ulysses {
 		m.cp = ops.NewContextParallel(reg, par.Context, par.split())
 	}
+	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()
 	m.build()
 	var err error

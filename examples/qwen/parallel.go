@@ -119,6 +119,18 @@ func (par *Parallel) checkDelta(c Config) error {
 	return err
 }
 
+// signature is what the choice of kernels may depend on.
+func (par *Parallel) signature() ops.Parallel {
+	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: 1, Sequence: 1}
+	_, p.Pipeline = par.stage()
+	if par.Ulysses {
+		p.Sequence = int(size(par.Context))
+	} else {
+		p.Context = int(size(par.Context))
+	}
+	return p
+}
+
 // checkHeads refuses heads that the ranks of Ulysses cannot share out.
 func (par *Parallel) checkHeads(c Config) error {
 	ranks := int(size(par.Context))
