@@ -2,6 +2,8 @@ package rt
 
 import (
 	"os"
+	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
@@ -95,9 +97,17 @@ func getTgid(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
+// texts are pinned for C as long as the process lives.
+var texts struct {
+	sync.Mutex
+	runtime.Pinner
+}
+
 // NewCString makes a C text that lives as long as the process.
 func NewCString(s string) uint64 {
-	p := Malloc(len(s) + 1)
-	copy(unsafe.Slice((*byte)(p), len(s)), s)
-	return uint64(uintptr(p))
+	b := append([]byte(s), 0)
+	texts.Lock()
+	defer texts.Unlock()
+	texts.Pin(&b[0])
+	return uint64(uintptr(unsafe.Pointer(&b[0])))
 }
