@@ -29,7 +29,11 @@ func Set(d dtype.Type, p unsafe.Pointer, x float64) {
 	case dtype.Int64:
 		*(*int64)(p) = int64(x)
 	case dtype.Uint64:
-		*(*uint64)(p) = uint64(x)
+		if x < 0 { // a conversion that Go leaves to the processor
+			*(*int64)(p) = int64(x)
+		} else {
+			*(*uint64)(p) = uint64(x)
+		}
 	case dtype.Bool:
 		*(*bool)(p) = x != 0
 	case dtype.Complex64:
