@@ -32,7 +32,7 @@ func (r *Runtime) onStream(stream uint64) func(*Thread, *transfer) uint64 {
 
 // memLocation is C's aclrtMemLocation.
 type memLocation struct {
-	id   uint32
+	_    uint32 // which device
 	side int32
 }
 
