@@ -16,12 +16,19 @@ var (
 	allToAllVC     = cshim.NewFunc(cshim.HCCL, "HcclAlltoAllVC")
 )
 
-// own refuses a tensor whose length is not that of this rank's block.
-func (p pass) own(name string, t *aclnn.Tensor, b Blocks) error {
-	if n := b.Counts[p.c.rank]; t.Len() != n {
-		return p.refuse(ErrArgument, "%s has %d elements, and this rank's block %d", name, t.Len(), n)
+// uneven is start for a collective between all blocks, which are written in one direction, and
+// this rank's own.
+func (p pass) uneven(all string, whole *aclnn.Tensor, own string, mine *aclnn.Tensor, b Blocks, written bool) (kind uint64, err error) {
+	if kind, err = p.start(); err == nil {
+		err = p.blocks(all, whole, b, written)
 	}
-	return nil
+	if err == nil && mine.Len() != b.Counts[p.c.rank] {
+		err = p.refuse(ErrArgument, "%s has %d elements, and this rank's block %d", own, mine.Len(), b.Counts[p.c.rank])
+	}
+	if err == nil {
+		err = p.apart(whole, mine)
+	}
+	return kind, err
 }
 
 // AllGatherV queues the joining of all ranks' send: that of rank r becomes block r of every
@@ -29,16 +36,7 @@ func (p pass) own(name string, t *aclnn.Tensor, b Blocks) error {
 // tensors share no memory (HcclAllGatherV).
 func (c *Comm) AllGatherV(st *acl.Stream, send, recv *aclnn.Tensor, blocks Blocks) error {
 	p := pass{c, st, allGatherV, send, recv}
-	kind, err := p.start()
-	if err == nil {
-		err = p.blocks("recv", recv, blocks, true)
-	}
-	if err == nil {
-		err = p.own("send", send, blocks)
-	}
-	if err == nil {
-		err = p.apart(send, recv)
-	}
+	kind, err := p.uneven("recv", recv, "send", send, blocks, true)
 	if err != nil {
 		return err
 	}
@@ -52,16 +50,7 @@ func (c *Comm) AllGatherV(st *acl.Stream, send, recv *aclnn.Tensor, blocks Block
 // recv. All ranks give the same blocks; the tensors share no memory (HcclReduceScatterV).
 func (c *Comm) ReduceScatterV(st *acl.Stream, send, recv *aclnn.Tensor, blocks Blocks, op ReduceOp) error {
 	p := pass{c, st, reduceScatterV, send, recv}
-	kind, err := p.start()
-	if err == nil {
-		err = p.blocks("send", send, blocks, false)
-	}
-	if err == nil {
-		err = p.own("recv", recv, blocks)
-	}
-	if err == nil {
-		err = p.apart(send, recv)
-	}
+	kind, err := p.uneven("send", send, "recv", recv, blocks, false)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,9 @@ func (p *ExpertParallel) Plan(ctx context.Context, st *acl.Stream, sums *aclnn.T
 	}
 	plan := planExperts(ends, p.Size(), rank)
 	plan.comm = p.comm
+	if p.comm == nil { // the rows are in order already
+		return plan, nil
+	}
 	if err := plan.upload(ctx, st, sourceOrder(ends, p.Size(), rank)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plan of experts: %w", err), plan.Close())
 	}
@@ -170,7 +173,7 @@ func (p *ExpertPlan) Dispatch(st *acl.Stream, rows, out *aclnn.Tensor) error {
 	return p.move(st, "dispatch to experts", rows, out, p.out, p.in, func(s *steps, rows, out *aclnn.Tensor) {
 		recv := s.tensor(rows.DType(), out.Shape()...)
 		p.exchange(s, rows, p.out, recv, p.in)
-		p.pick(s, recv, p.order, out)
+		pickRows(s, recv, p.order, out)
 	})
 }
 
@@ -179,7 +182,7 @@ func (p *ExpertPlan) Dispatch(st *acl.Stream, rows, out *aclnn.Tensor) error {
 func (p *ExpertPlan) Combine(st *acl.Stream, rows, out *aclnn.Tensor) error {
 	return p.move(st, "combination of experts", rows, out, p.in, p.out, func(s *steps, rows, out *aclnn.Tensor) {
 		send := s.tensor(rows.DType(), rows.Shape()...)
-		p.pick(s, rows, p.inverse, send)
+		pickRows(s, rows, p.inverse, send)
 		p.exchange(s, send, p.in, out, p.out)
 	})
 }
@@ -200,7 +203,14 @@ func (p *ExpertPlan) move(st *acl.Stream, what string, rows, out *aclnn.Tensor, 
 	if c.err != nil {
 		return fmt.Errorf("%s: %w", what, c.err)
 	}
-	return compose(st, func(s *steps) { body(s, s.dense(rows), out) })
+	return compose(st, func(s *steps) {
+		switch {
+		case p.comm != nil:
+			body(s, s.dense(rows), out)
+		case rows.Len() > 0:
+			s.store(out, rows)
+		}
+	})
 }
 
 func total(counts []int64) int64 {
@@ -216,12 +226,6 @@ func (p *ExpertPlan) exchange(s *steps, send *aclnn.Tensor, out []int64, recv *a
 	if s.err != nil {
 		return
 	}
-	if p.comm == nil {
-		if send.Len() > 0 {
-			s.store(recv, send)
-		}
-		return
-	}
 	width := send.Dim(1)
 	elements := func(rows []int64) hccl.Blocks {
 		counts := make([]int64, len(rows))
@@ -233,7 +237,8 @@ func (p *ExpertPlan) exchange(s *steps, send *aclnn.Tensor, out []int64, recv *a
 	s.err = p.comm.AllToAllV(s.st, send, elements(out), recv, elements(in))
 }
 
-func (p *ExpertPlan) pick(s *steps, rows, order, out *aclnn.Tensor) {
+// pickRows leaves out empty work, which CANN refuses.
+func pickRows(s *steps, rows, order, out *aclnn.Tensor) {
 	if rows.Len() > 0 {
 		s.pick(rows, order, out)
 	}

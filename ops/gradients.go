@@ -234,6 +234,14 @@ func (g *Gradients) Finish() error {
 		}
 		return nil
 	}
+	return g.join()
+}
+
+// join makes the stream of the backward pass wait for the exchanges.
+func (g *Gradients) join() error {
+	if g.comm == nil {
+		return nil
+	}
 	if err := g.done.Record(g.side); err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}
@@ -241,6 +249,14 @@ func (g *Gradients) Finish() error {
 		return fmt.Errorf("gradients: %w", err)
 	}
 	return nil
+}
+
+// Restart begins a new step after one that failed: what was ready is forgotten, and the stream
+// of the backward pass waits for exchanges under way. With several ranks all must have failed
+// at the same place; else close the communicator.
+func (g *Gradients) Restart() error {
+	g.rewind()
+	return g.join()
 }
 
 // Close waits for the exchanges that are queued and frees the gradients; no tensor of them may

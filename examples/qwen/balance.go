@@ -27,7 +27,10 @@ func (b *balance) add(p *pass, loss *aclnn.Tensor) {
 	}
 	own, dProbs := p.tensor(aclnn.Float32, 1), p.like(probs)
 	run(p, p.reg.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: chosen, Loss: own})
-	launch(p, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: loss, Other: own, Alpha: aclnn.Float(b.scale)})
+	// The total over ranks is divided by those of tensor parallelism, who have the same
+	// cross-entropy each, and here other tokens.
+	weight := b.scale * float64(p.tp.Size())
+	launch(p, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: loss, Other: own, Alpha: aclnn.Float(weight)})
 	run(p, p.reg.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: b.scale, Experts: chosen, DProbs: dProbs})
 	for i := range b.layers {
 		b.dProbs = append(b.dProbs, dProbs.Narrow(0, int64(i)*tokens, tokens))

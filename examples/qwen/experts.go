@@ -33,7 +33,7 @@ type expertsState struct {
 	x, weights, places *aclnn.Tensor
 	results            *aclnn.Tensor // of the experts, by row of this rank's tokens
 	unit               ops.MoEExpertsArgs
-	plan               *ops.ExpertPlan // nil when this rank has all experts
+	plan               *ops.ExpertPlan // nil when the rows stay and only the device counts them
 	read               *aclnn.Tensor   // the weight that unit.GateUp views
 	routed
 }
@@ -60,11 +60,10 @@ func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	s.unit = ops.MoEExpertsArgs{Rows: permuted, Groups: ops.Groups{Device: sums, Cumulative: true}}
 	s.results = p.tensor(p.dt, rows, h)
 	s.unit.Out = s.results
-	switch {
-	case p.ep.Size() > 1:
+	// CANN reads FRACTAL_NZ weights of float32 in plain products only: one per expert, for which
+	// the host must know its rows, as it must to send them to other ranks.
+	if p.ep.Size() > 1 || f.nz && p.dt == aclnn.Float32 {
 		s.dispatch(p, sums, permuted)
-	case f.nz && p.dt == aclnn.Float32:
-		s.countRows(p, sums)
 	}
 	s.compute(p)
 	y := p.like(x)
@@ -72,7 +71,7 @@ func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	return y, s
 }
 
-// dispatch brings the rows to this rank's experts.
+// dispatch brings the rows to this rank's experts, and their numbers to the host.
 func (s *expertsState) dispatch(p *pass, sums, permuted *aclnn.Tensor) {
 	if p.err != nil {
 		return
@@ -86,20 +85,6 @@ func (s *expertsState) dispatch(p *pass, sums, permuted *aclnn.Tensor) {
 	if p.err == nil {
 		p.err = s.plan.Dispatch(p.st, permuted, s.unit.Rows)
 	}
-}
-
-// countRows brings the groups to the host: CANN reads FRACTAL_NZ weights of float32 in plain
-// products only, of which there is then one per expert.
-func (s *expertsState) countRows(p *pass, sums *aclnn.Tensor) {
-	if p.err != nil {
-		return
-	}
-	var plan *ops.ExpertPlan
-	if plan, p.err = p.ep.Plan(p.ctx, p.st, sums); p.err != nil {
-		return
-	}
-	p.plans = append(p.plans, plan)
-	s.unit.Groups = plan.Groups()
 }
 
 // compute runs the experts on their rows, and brings the results back.

@@ -16,43 +16,54 @@ type state struct {
 	out    *aclnn.Tensor // for the next stage, or the logits
 }
 
+// reading runs a part of the model while its units of weights are open, and not at all when
+// they cannot be opened.
+func (p *pass) reading(part func(), units ...int) {
+	for _, u := range units {
+		p.store.open(p, u)
+	}
+	if p.err == nil {
+		part()
+	}
+	for _, u := range units {
+		p.store.close(p, u)
+	}
+}
+
 // forward runs the stage's layers; x is what the stage before has made, nil in the first.
 func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	s := &state{}
-	tied := m.Config.TieWordEmbeddings
 	if m.first() {
-		p.store.open(p, embeddingUnit)
-		x = m.embed(p, in)
-		if !tied {
-			p.store.close(p, embeddingUnit)
-		}
+		p.reading(func() { x = m.embed(p, in) }, embeddingUnit)
 	}
 	for i, l := range m.layers {
+		var ls layerState
+		p.reading(func() { x, ls = l.forward(p, x, in.layer(i)) }, i+1)
 		if p.err != nil {
 			return s
 		}
-		p.store.open(p, i+1)
-		var ls layerState
-		x, ls = l.forward(p, x, in.layer(i))
-		p.store.close(p, i+1)
 		s.layers = append(s.layers, ls)
 		if e, ok := ls.fed.(interface{ routing() routed }); ok {
 			p.balance.layers = append(p.balance.layers, e.routing())
 		}
 	}
 	s.out = x
-	if !m.last() || p.err != nil {
-		return s
-	}
-	p.store.open(p, m.headUnit())
-	x, s.final = m.finalNorm.forward(p, in.newest(p, x))
-	s.normed = p.enter(x)
-	s.out = m.head.forward(p, s.normed)
-	p.store.close(p, m.headUnit())
-	if tied {
-		p.store.close(p, embeddingUnit)
+	if m.last() {
+		p.reading(func() {
+			x, s.final = m.finalNorm.forward(p, in.newest(p, x))
+			s.normed = p.enter(x)
+			s.out = m.head.forward(p, s.normed)
+		}, m.headUnits()...)
 	}
 	return s
+}
+
+// headUnits are what the head reads: of a tied one the embedding, too.
+func (m *Model) headUnits() []int {
+	if m.Config.TieWordEmbeddings {
+		return []int{m.headUnit(), embeddingUnit}
+	}
+	return []int{m.headUnit()}
 }
 
 // embed looks the tokens up: [tokens, hidden], or with sequence parallelism this rank's rows.
@@ -72,31 +83,26 @@ func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
 // nil in the first stage, receives that of its input. In the last micro-batch the gradients
 // are then ready to be exchanged.
 func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
-	tied := m.Config.TieWordEmbeddings
-	done := func(u int) {
-		if lastMicro {
-			p.store.ready(p, u)
-		}
-		p.store.close(p, u)
+	// of runs the way back through a part that writes the gradients of its units. Those of the
+	// first are then complete.
+	of := func(part func(), units ...int) {
+		p.reading(func() {
+			for _, u := range units {
+				p.store.begin(p, u)
+			}
+			if p.err == nil {
+				part()
+			}
+			if lastMicro {
+				p.store.ready(p, units[0])
+			}
+		}, units...)
 	}
 	if m.last() {
-		if tied {
-			p.store.open(p, embeddingUnit)
-			p.store.begin(p, embeddingUnit)
-		}
-		p.store.open(p, m.headUnit())
-		p.store.begin(p, m.headUnit())
-		dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx)))
-		done(m.headUnit())
+		of(func() { dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx))) }, m.headUnits()...)
 	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
-		if p.err != nil {
-			return
-		}
-		p.store.open(p, i+1)
-		p.store.begin(p, i+1)
-		dx = m.layers[i].backward(p, s.layers[i], in, dx)
-		done(i + 1)
+		of(func() { dx = m.layers[i].backward(p, s.layers[i], in, dx) }, i+1)
 	}
 	if !m.first() {
 		p.copy(dIn, dx)
@@ -105,9 +111,12 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 	p.store.begin(p, embeddingUnit)
 	if p.err == nil {
 		// A tied head has written its share of the gradient already.
-		p.err = m.tp.EmbeddingGrad(p.ctx, p.st, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: tied || p.accumulate})
+		more := m.Config.TieWordEmbeddings || p.accumulate
+		p.err = m.tp.EmbeddingGrad(p.ctx, p.st, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
 	}
-	done(embeddingUnit)
+	if lastMicro {
+		p.store.ready(p, embeddingUnit)
+	}
 }
 
 // Gradients runs forward and backward on a batch, this rank's data: every parameter's gradient
@@ -128,7 +137,7 @@ func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error
 	}
 	pipeline := ops.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
 	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
-		return 0, err
+		return 0, errors.Join(err, m.store.restart())
 	}
 	if err := m.store.finish(); err != nil {
 		return 0, err

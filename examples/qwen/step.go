@@ -15,7 +15,7 @@ import (
 // all of the model.
 type step struct {
 	m       *Model
-	batches []Batch // micro-batches, this rank's positions
+	batches []Batch // micro-batches
 	targets int     // labels of the whole step, over all ranks
 	loss    *aclnn.Tensor
 	pass    *pass
@@ -47,7 +47,7 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	}
 	s.loss = s.pass.tensor(aclnn.Float32, 1)
 	launch(s.pass, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: s.loss})
-	return s, errors.Join(s.pass.err)
+	return s, s.pass.err
 }
 
 // close frees what an error has left, and the loss.
@@ -105,7 +105,7 @@ func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 // for: it is a mean over micro-batches, stages and ranks, as in other frameworks.
 func (s *step) share() float64 {
 	_, stages := s.m.par.stage()
-	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)))
+	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)*s.m.tp.Size()))
 }
 
 // crossEntropy adds the loss of a micro-batch to that of the step, and makes the gradient of

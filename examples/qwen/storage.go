@@ -17,6 +17,7 @@ type storage interface {
 	begin(p *pass, u int)
 	ready(p *pass, u int)
 	finish() error
+	restart() error // after a step that failed
 
 	slots() []slot
 	// read and write copy this rank's part of a parameter, or what the optimiser keeps of it,

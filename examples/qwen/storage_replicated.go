@@ -110,7 +110,8 @@ func (p *pass) sumParts(w *Parameter) {
 	}
 }
 
-func (r *replicated) finish() error { return errors.Join(r.dense.Finish(), r.experts.Finish()) }
+func (r *replicated) finish() error  { return errors.Join(r.dense.Finish(), r.experts.Finish()) }
+func (r *replicated) restart() error { return errors.Join(r.dense.Restart(), r.experts.Restart()) }
 
 // view is a parameter in a tensor of its weight's slot.
 func (r *replicated) view(q *Parameter, of func(slot int) *aclnn.Tensor) *aclnn.Tensor {

@@ -144,6 +144,17 @@ func (s *sharded) ready(p *pass, u int) {
 
 func (s *sharded) finish() error { return nil }
 
+func (s *sharded) restart() error {
+	var errs []error
+	for _, g := range s.all {
+		for _, w := range g.weights {
+			w.Grad = nil
+		}
+		errs = append(errs, g.grads.close())
+	}
+	return errors.Join(errs...)
+}
+
 func (s *sharded) slots() []slot {
 	list := make([]slot, len(s.all))
 	for i, g := range s.all {

@@ -104,11 +104,11 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 		return uint64(uint32(code))
 	}
 	memory := s.Memory()
-	return l.rt.Submit(t, s, rt.Task{
-		Name: "aclnn" + name, Repeatable: true,
-		Run:      func() error { return e.execute(memory, workspace) },
-		Accesses: func() []rt.Access { return e.call.accesses(workspace) },
-	})
+	task := rt.Task{Name: "aclnn" + name, Repeatable: true, Run: func() error { return e.execute(memory, workspace) }}
+	if l.rt.Sanitizes() {
+		task.Accesses = func() []rt.Access { return e.call.accesses(workspace) }
+	}
+	return l.rt.Submit(t, s, task)
 }
 
 // execute runs on the stream: it resolves the memory of the call and computes.

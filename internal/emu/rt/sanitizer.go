@@ -50,6 +50,9 @@ func newSanitizer(r *Runtime, s Sanitize) *sanitizer {
 	return &sanitizer{rt: r, Sanitize: s, histories: make(map[uint64]history)}
 }
 
+// Sanitizes reports whether tasks have to say what memory they touch.
+func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
+
 func (z *sanitizer) racing() bool { return z != nil && z.Race }
 
 // now is what lies before a task that is queued now.

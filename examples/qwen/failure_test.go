@@ -1,0 +1,170 @@
+package qwen_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/ops"
+)
+
+var errBroken = errors.New("the collective failed")
+
+// brittle is a communicator that refuses one of its collectives, the left-th from now.
+type brittle struct {
+	ops.Communicator
+	left atomic.Int32
+}
+
+func (b *brittle) fails() bool { return b.left.Add(-1) == 0 }
+
+func (b *brittle) AllReduce(st *acl.Stream, send, recv *aclnn.Tensor, op hccl.ReduceOp) error {
+	if b.fails() {
+		return errBroken
+	}
+	return b.Communicator.AllReduce(st, send, recv, op)
+}
+
+func (b *brittle) AllGather(st *acl.Stream, send, recv *aclnn.Tensor) error {
+	if b.fails() {
+		return errBroken
+	}
+	return b.Communicator.AllGather(st, send, recv)
+}
+
+func (b *brittle) ReduceScatter(st *acl.Stream, send, recv *aclnn.Tensor, op hccl.ReduceOp) error {
+	if b.fails() {
+		return errBroken
+	}
+	return b.Communicator.ReduceScatter(st, send, recv, op)
+}
+
+// TestFailedSteps: a step in which a collective fails, whichever, is an error of the step and
+// leaves nothing behind; repeated, it gives what it would have given.
+func TestFailedSteps(t *testing.T) {
+	for _, model := range []string{"qwen3", "qwen3_next"} {
+		run := golden.Model(t, model)
+		for _, shard := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/sharded %t", model, shard), func(t *testing.T) {
+				onRanks(t, 2, hccl.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+					cfg, err := qwen.ParseConfig(run.Config.Raw)
+					if err != nil {
+						return err
+					}
+					cfg.TieWordEmbeddings = true
+					data := &brittle{Communicator: ranks.Data}
+					par := ranks.Parallel
+					par.Shard, par.Data = shard, data
+					m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
+					if err != nil {
+						return err
+					}
+					defer closing(&err, m)
+					if err := m.Init(ctx, 5); err != nil {
+						return err
+					}
+					b := batch(run, 0)
+					b.Targets = 2 * (run.Seq - 1)
+					mine := b.Rows(ranks.Index, 1)
+					want, err := m.Gradients(ctx, mine)
+					if err != nil {
+						return err
+					}
+					failures := 0
+					for k := int32(1); ; k++ {
+						data.left.Store(k)
+						loss, err := m.Gradients(ctx, mine)
+						if err == nil { // there are fewer collectives
+							assert.Equal(t, want, loss)
+							break
+						}
+						assert.ErrorIs(t, err, errBroken, "collective %d", k)
+						failures++
+						data.left.Store(0)
+						loss, err = m.Gradients(ctx, mine)
+						if err != nil {
+							return fmt.Errorf("the step after collective %d failed: %w", k, err)
+						}
+						assert.Equal(t, want, loss, "the step after collective %d failed", k)
+					}
+					if shard {
+						assert.Greater(t, failures, 2*cfg.Layers)
+					} else {
+						assert.NotZero(t, failures)
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// TestBalanceOverRanks: the balance of experts has the same part in gradients however ranks and
+// micro-batches divide rows that are equal, for which the means of parts are those of the whole.
+func TestBalanceOverRanks(t *testing.T) {
+	run := golden.Model(t, "qwen3_moe")
+	train := func(s spread) (norms []float64) {
+		onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+			cfg, err := qwen.ParseConfig(run.Config.Raw)
+			if err != nil {
+				return err
+			}
+			cfg.RouterLoss, cfg.RouterLossScale = true, 10
+			par := ranks.Parallel
+			par.Sequence, par.MicroBatches = s.sequence, s.micros
+			m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8})
+			if err != nil {
+				return err
+			}
+			defer closing(&err, opt)
+			if err := m.Init(ctx, 5); err != nil {
+				return err
+			}
+			one := batch(run, 0).Rows(0, 1)
+			b := qwen.Batch{Size: 2, Length: one.Length, Inputs: append(one.Inputs[:one.Length:one.Length], one.Inputs...), Labels: append(one.Labels[:one.Length:one.Length], one.Labels...)}
+			b.Targets = 2 * (run.Seq - 1)
+			rows := b.Size / ranks.Parts
+			for range 3 {
+				loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
+				if err != nil {
+					return err
+				}
+				norm, err := opt.Step(ctx)
+				if err != nil {
+					return err
+				}
+				if ranks.World == nil || ranks.World.Rank() == 0 {
+					norms = append(norms, loss, norm)
+				}
+			}
+			return nil
+		})
+		return norms
+	}
+	want := train(spread{model: "qwen3_moe", ranks: 1})
+	for _, s := range []spread{
+		{model: "qwen3_moe", ranks: 1, micros: 2},
+		{model: "qwen3_moe", ranks: 2},
+		{model: "qwen3_moe", ranks: 2, layout: hccl.Layout{EP: 2}},
+		{model: "qwen3_moe", ranks: 2, layout: hccl.Layout{TP: 2}, sequence: true},
+	} {
+		t.Run(s.String(), func(t *testing.T) {
+			require.InEpsilonSlice(t, want, train(s), 1e-4)
+		})
+	}
+}
