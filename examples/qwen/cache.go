@@ -124,6 +124,8 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 	switch {
 	case c.m != m:
 		return nil, errors.New("qwen: the cache is of another model")
+	case c.layers == nil:
+		return nil, errors.New("qwen: the cache is closed")
 	case c.err != nil:
 		return nil, fmt.Errorf("qwen: the cache has to be Reset after: %w", c.err)
 	case n == 0 || int64(len(tokens))%c.batch != 0:

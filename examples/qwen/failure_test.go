@@ -109,6 +109,43 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
+// TestFailedForward: an operator that fails is an error of what asked for it; a cache says that
+// it is of no use until it is reset, and a closed one that it is closed.
+func TestFailedForward(t *testing.T) {
+	st, reg := setUp(t)
+	m, run := newModel(t, st, reg, "qwen3_next", aclnn.Float32)
+	cache, err := m.NewCache(1, 8)
+	require.NoError(t, err)
+	b := batch(run, 0)
+	want, err := m.Extend(t.Context(), cache, b.Inputs[:4])
+	require.NoError(t, err)
+	broken := true
+	require.NoError(t, reg.SwiGLU.Register(ops.Kernel[ops.SwiGLUArgs]{
+		Name:     "broken",
+		Supports: func(*ops.Env, *ops.SwiGLUArgs) error { return nil },
+		Run: func(ctx context.Context, st *acl.Stream, a *ops.SwiGLUArgs) error {
+			if broken {
+				return errBroken
+			}
+			return aclnn.SwiGlu(st, aclnn.SwiGluParams{X: a.X, Dim: -1, Out: a.Out})
+		},
+	}))
+	_, err = m.Logits(t.Context(), b)
+	require.ErrorIs(t, err, errBroken)
+	_, err = m.Extend(t.Context(), cache, b.Inputs[4:5])
+	require.ErrorIs(t, err, errBroken)
+	broken = false
+	_, err = m.Extend(t.Context(), cache, b.Inputs[4:5])
+	require.ErrorContains(t, err, "has to be Reset")
+	cache.Reset()
+	got, err := m.Extend(t.Context(), cache, b.Inputs[:4])
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.NoError(t, cache.Close())
+	_, err = m.Extend(t.Context(), cache, b.Inputs[:1])
+	require.ErrorContains(t, err, "closed")
+}
+
 // TestBalanceOverRanks: the balance of experts has the same part in gradients however ranks and
 // micro-batches divide rows that are equal, for which the means of parts are those of the whole.
 func TestBalanceOverRanks(t *testing.T) {

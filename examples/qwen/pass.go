@@ -125,6 +125,9 @@ func (p *pass) tokens(ids []int32) (*aclnn.Tensor, error) {
 
 // read waits for a result and converts it to float32.
 func (p *pass) read(t *aclnn.Tensor) ([]float32, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
 	wide := p.tensor(aclnn.Float32, t.Shape()...)
 	launch(p, aclnn.Cast, aclnn.CastParams{Self: t, Dtype: aclnn.Float32, Out: wide})
 	if p.err != nil {
