@@ -24,7 +24,9 @@ type comm struct {
 	meet func() error // links the ranks in the first call that needs them; nil when they are
 
 	turn    chan struct{} // has a value when no collective is under way
+	current exchange      // what the collective under way does
 	keep    []byte        // see fold
+	order   *rt.Order     // of all ranks in this process: they wait for each other
 	pending atomic.Int64  // collectives queued or under way
 	asleep  atomic.Bool   // suspended
 
@@ -42,7 +44,7 @@ func (l *Library) newComm(name string, device, rank, size int) (*comm, error) {
 	}
 	c := &comm{
 		library: l, name: name, device: device, rank: rank, size: size, keep: keep,
-		links: make([]link, size), turn: make(chan struct{}, 1), broken: make(chan struct{}),
+		links: make([]link, size), order: l.rt.Order(name), turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
 	l.mu.Lock()

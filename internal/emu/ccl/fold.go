@@ -12,19 +12,33 @@ import (
 // fold combines the elements of the ranks, piece by piece, in rank order. Half-precision
 // elements of more than two ranks are combined in float32 and rounded once.
 type fold struct {
-	op    kernel.Op
+	pair  *kernel.Pair
+	op    int32
 	dtype dtype.Type
 	ranks int
 	keep  []byte // 2*piece bytes outside Go's heap, for what is combined so far
 	at    int
-	sum   kernel.View
+	sum   kernel.Row
+}
+
+// prepare gets the fold ready for what a header says.
+func (f *fold) prepare(h header, ranks int, keep []byte) error {
+	d := elements[h.Type].dtype
+	if f.pair == nil || f.op != h.Op || f.dtype != d {
+		pair, err := kernel.NewPair(opKernels[h.Op], d)
+		if err != nil {
+			return err
+		}
+		f.pair, f.op, f.dtype = pair, h.Op, d
+	}
+	f.ranks, f.keep, f.at = ranks, keep, 0
+	return nil
 }
 
 // add takes the next rank's piece, which stays unchanged until the one after it was added;
 // with the last rank's, dst holds the result.
-func (f *fold) add(dst, b []byte) error {
-	n := int64(len(b) / f.dtype.Size())
-	x := view(b, f.dtype, n)
+func (f *fold) add(dst, b []byte) {
+	x := row(b, f.dtype)
 	f.at++
 	first, last := f.at == 1, f.at == f.ranks
 	if last {
@@ -33,26 +47,25 @@ func (f *fold) add(dst, b []byte) error {
 	switch {
 	case first && last:
 		copy(dst, b)
-		return nil
+		return
 	case first:
 		f.sum = x
-		return nil
+		return
 	}
-	out := view(dst, f.dtype, n)
+	out := row(dst, f.dtype)
 	if !last {
 		between := f.dtype
 		if between == dtype.Float16 || between == dtype.BFloat16 {
 			between = dtype.Float32
 		}
-		out = view(f.keep, between, n)
+		out = row(f.keep, between)
 	}
-	err := kernel.Map(f.op, f.dtype, out, []kernel.Input{kernel.Of(f.sum), kernel.Of(x)}, kernel.Whole(1))
+	f.pair.Run(out, f.sum, x, int64(len(b)/f.dtype.Size()))
 	f.sum = out
-	return err
 }
 
-func view(b []byte, d dtype.Type, n int64) kernel.View {
-	return kernel.View{Data: unsafe.Pointer(unsafe.SliceData(b)), DType: d, Shape: []int64{n}, Strides: []int64{1}}
+func row(b []byte, d dtype.Type) kernel.Row {
+	return kernel.Row{Data: unsafe.Pointer(unsafe.SliceData(b)), DType: d}
 }
 
 // scratch is memory outside Go's heap, which kernels require; release gives it back.

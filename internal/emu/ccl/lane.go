@@ -1,9 +1,6 @@
 package ccl
 
-import (
-	"bytes"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // lane is the link of a communicator between processes of one host. Headers and small
 // messages go through shared memory, and large ones are read from the sender's memory; the
@@ -38,7 +35,7 @@ func newLane(ch *channel, r *region) (*lane, error) {
 }
 
 func (n *lane) send(m message) {
-	inline, ok := n.out.put(m)
+	inline, ok := n.out.put(m, n.r.memory)
 	n.sent++
 	switch {
 	case !ok:
@@ -86,7 +83,8 @@ func (n *lane) receive(l *limit) (incoming, error) {
 		}
 		x := *n.in.record(n.at)
 		if room := ringBytes - n.at%ringBytes; x.Length == 0 || x.Length%recordSize != 0 || uint64(x.Length) > room ||
-			x.Kind == recordInline && x.Size > uint64(x.Length-recordSize) {
+			x.Kind == recordInline && x.Size > uint64(x.Length-recordSize) ||
+			x.Kind == recordWindow && (x.Address > uint64(len(n.r.window)) || x.Size > uint64(len(n.r.window))-x.Address) {
 			return incoming{}, fault(faultLost, "EI0006: rank %d has written nonsense to the memory it shares", n.peer)
 		}
 		start := n.at % ringBytes
@@ -94,36 +92,46 @@ func (n *lane) receive(l *limit) (incoming, error) {
 		if x.Kind == recordSkip {
 			continue
 		}
-		name, _, _ := bytes.Cut(x.Call[:], []byte{0})
 		m := incoming{
-			header: header{Call: string(name), Phase: x.Phase, Type: x.Type, Op: x.Op, Root: x.Root, Count: x.Count},
-			size:   x.Size,
+			header: x.Header, size: x.Size, link: n, place: n.at, lent: x.Kind != recordInline,
 		}
-		end := n.at
-		m.end = func() { n.in.release(end) }
-		if x.Kind == recordInline {
-			m.next = whole(n.in.data()[start+recordSize:][:x.Size])
-			return m, nil
-		}
-		at := x.Address
-		m.fill = func(to []byte) error {
-			at += uint64(len(to))
-			return n.fetch(to, at-uint64(len(to)))
-		}
-		m.next = func(size int) ([]byte, error) {
-			b := n.piece[:size]
-			return b, m.fill(b)
+		switch x.Kind {
+		case recordInline:
+			m.bytes = n.in.data()[start+recordSize:][:x.Size]
+		case recordWindow:
+			m.bytes = n.r.window[x.Address:][:x.Size]
+		default:
+			m.address, m.buffer = x.Address, n.piece
 		}
 		return m, nil
 	}
 }
 
+func (n *lane) finish(m *incoming) (err error) {
+	if m.lent {
+		err = n.kept()
+	}
+	n.in.release(m.place)
+	return err
+}
+
 // fetch reads the sender's memory, which counts only while the sender has not withdrawn it.
 func (n *lane) fetch(to []byte, address uint64) error {
-	err := n.r.read(to, address)
-	if err == nil && n.in.state().revoked.Load() == 0 {
+	if err := n.r.read(to, address); err != nil {
+		return n.withdrawn(err)
+	}
+	return n.kept()
+}
+
+// kept fails when the sender has withdrawn its memory: what was read of it does not count.
+func (n *lane) kept() error {
+	if n.in.state().revoked.Load() == 0 {
 		return nil
 	}
+	return n.withdrawn(nil)
+}
+
+func (n *lane) withdrawn(err error) error {
 	if why := n.c.reason(); why != nil {
 		return why
 	}

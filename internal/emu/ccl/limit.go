@@ -11,18 +11,12 @@ type limit struct {
 	c      *comm
 	header header
 	cancel <-chan struct{} // the stream is aborted
-	timer  *time.Timer     // HCCL_EXEC_TIMEOUT, nil for none
-	expiry <-chan time.Time
-	after  time.Duration
+	began  time.Time
+	timer  *time.Timer // nil until a wait sleeps
 }
 
 func newLimit(c *comm, h header, cancel <-chan struct{}) *limit {
-	l := &limit{c: c, header: h, cancel: cancel, after: c.library.timeouts.Execute}
-	if l.after > 0 {
-		l.timer = time.NewTimer(l.after)
-		l.expiry = l.timer.C
-	}
-	return l
+	return &limit{c: c, header: h, cancel: cancel, began: time.Now()}
 }
 
 func (l *limit) stop() {
@@ -31,8 +25,25 @@ func (l *limit) stop() {
 	}
 }
 
+// expiry has a value when HCCL_EXEC_TIMEOUT is over; nil without one.
+func (l *limit) expiry() <-chan time.Time {
+	after := l.c.library.timeouts.Execute
+	if after <= 0 {
+		return nil
+	}
+	if l.timer == nil {
+		l.timer = time.NewTimer(time.Until(l.began.Add(after)))
+	}
+	return l.timer.C
+}
+
 // wait waits for a value of ch.
 func (l *limit) wait(ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	default:
+	}
 	select {
 	case <-ch:
 		return nil
@@ -40,17 +51,26 @@ func (l *limit) wait(ch <-chan struct{}) error {
 		return l.aborted()
 	case <-l.c.broken:
 		return l.c.reason()
-	case <-l.expiry:
+	case <-l.expiry():
 		return l.expired()
 	}
 }
 
-// lingering is how long a wait looks before it sleeps: to be woken takes longer than most
-// peers need that are on their way, above all on a machine with other work.
-const lingering = 50 * time.Microsecond
+// A wait looks for a while before it sleeps: to be woken takes longer than most peers need
+// that are on their way, above all on a machine with other work. At first it keeps the
+// processor, which another goroutine would get for longer than these peers need.
+const (
+	staring   = 1000 // looks
+	lingering = 50 * time.Microsecond
+)
 
-// linger looks until ready, for a while, and lets other goroutines run meanwhile.
+// linger looks until ready, for a while.
 func linger(ready func() bool) bool {
+	for range staring {
+		if ready() {
+			return true
+		}
+	}
 	const looks = 16 // at a time
 	for began := time.Now(); time.Since(began) < lingering; {
 		for range looks {
@@ -70,7 +90,7 @@ func (l *limit) passed() error {
 		return l.aborted()
 	case <-l.c.broken:
 		return l.c.reason()
-	case <-l.expiry:
+	case <-l.expiry():
 		return l.expired()
 	default:
 		return nil
@@ -82,21 +102,21 @@ func (l *limit) aborted() error {
 }
 
 func (l *limit) expired() error {
-	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, l.after)
+	return fault(faultTimeout, "EI0002: %v: a peer did not take part in %v (HCCL_EXEC_TIMEOUT); a rank skipped the call, runs calls in another order, or hangs", l, l.c.library.timeouts.Execute)
 }
 
 func (l *limit) String() string { return fmt.Sprintf("%v on %v", l.header, l.c) }
 
 // String says which collective it is.
 func (h header) String() string {
-	s := h.Call
+	s := h.Call.String()
 	if h.Count > 0 {
 		s += fmt.Sprintf(" count %d", h.Count)
 	}
 	if e, ok := elements[h.Type]; ok {
 		s += " of " + e.name
 	}
-	if int(h.Op) < len(opNames) && reduces[h.Call] {
+	if int(h.Op) < len(opNames) && reduces[h.Call.String()] {
 		s += " " + opNames[h.Op]
 	}
 	return fmt.Sprintf("%s root %d phase %d", s, h.Root, h.Phase)

@@ -1,11 +1,30 @@
 package ccl
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// function is the name of a C function, of a fixed size for the way between processes.
+type function [24]byte
+
+func functionOf(name string) (f function) {
+	copy(f[:], name)
+	return f
+}
+
+func (f function) String() string {
+	name, _, _ := bytes.Cut(f[:], []byte{0})
+	return string(name)
+}
 
 // header is what a rank tells another about the message that follows: both ends must be
 // doing the same.
 type header struct {
-	Call  string // C function
+	Call  function
 	Phase int32
 	Type  int32 // HcclDataType
 	Op    int32 // HcclReduceOp, 0 where nothing is reduced
@@ -17,32 +36,45 @@ type header struct {
 type message struct {
 	header header
 	bytes  []byte
+	memory *rt.Memory   // that the bytes are of
 	done   chan<- error // gets one value
 }
 
-// incoming is a message at the receiver.
+// incoming is a message at the receiver: bytes in memory, or an address of the sender's from
+// which they are fetched by pieces.
 type incoming struct {
-	header header
-	size   uint64
-	next   func(n int) ([]byte, error) // the next n bytes, valid until the next call
-	fill   func(to []byte) error       // the next len(to) bytes, where there is a shorter way than next
-	end    func()                      // lets the sender go; once
+	header  header
+	size    uint64
+	bytes   []byte
+	address uint64
+	buffer  []byte // for what is fetched, nil when the bytes are in memory
+	body    []byte // memory of the receiver that holds them, to be released
+	link    link
+	lent    bool         // the bytes are in memory of a process that may take it back
+	place   uint64       // where a lane's ring ends behind it
+	done    chan<- error // of a sender in this process
 }
 
-// take puts the whole message into to.
-func (m *incoming) take(to []byte) error {
-	if m.fill != nil {
-		return m.fill(to)
+// next is the next n bytes, valid until the next call.
+func (m *incoming) next(n int) ([]byte, error) {
+	if m.buffer != nil {
+		b := m.buffer[:n]
+		return b, m.take(b)
 	}
-	b, err := m.next(len(to))
-	copy(to, b)
-	return err
+	b := m.bytes[:n]
+	m.bytes = m.bytes[n:]
+	return b, nil
 }
 
-// whole is next for a message that lies in memory.
-func whole(b []byte) func(n int) ([]byte, error) {
-	at := 0
-	return func(n int) ([]byte, error) { at += n; return b[at-n : at], nil }
+// take puts the next len(to) bytes into to.
+func (m *incoming) take(to []byte) error {
+	if m.buffer != nil {
+		m.address += uint64(len(to))
+		return m.link.fetch(to, m.address-uint64(len(to)))
+	}
+	copy(to, m.bytes)
+	m.bytes = m.bytes[len(to):]
+	return nil
 }
 
 // link carries the messages of a pair of ranks, in order in each direction.
@@ -51,6 +83,11 @@ type link interface {
 	send(m message)
 	// receive takes the next message.
 	receive(l *limit) (incoming, error)
+	// fetch reads the sender's memory, where messages do not come with their bytes.
+	fetch(to []byte, address uint64) error
+	// finish lets the sender of a message go, once; it fails when the sender took its bytes
+	// back before.
+	finish(m *incoming) error
 	// settle waits until the peer has read what was sent, where the peer does not say so by
 	// itself.
 	settle(l *limit) error
@@ -68,6 +105,7 @@ type queue struct {
 	messages []message
 	arrived  chan struct{} // has a value when messages or closed changed
 	closed   bool
+	events   atomic.Int32 // messages there are, and one for closed
 }
 
 func newQueue() *queue { return &queue{arrived: make(chan struct{}, 1)} }
@@ -83,14 +121,22 @@ func (q *queue) put(m message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.messages = append(q.messages, m)
+	q.events.Add(1)
 	q.wake()
 }
 
 // ready reports whether there is something to take.
-func (q *queue) ready() bool {
+func (q *queue) ready() bool { return q.events.Load() > 0 }
+
+// shut says that nothing follows.
+func (q *queue) shut() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.messages) > 0 || q.closed
+	if !q.closed {
+		q.closed = true
+		q.events.Add(1)
+	}
+	q.wake()
 }
 
 func (q *queue) take() (m message, ok, closed bool) {
@@ -100,8 +146,12 @@ func (q *queue) take() (m message, ok, closed bool) {
 		return m, false, q.closed
 	}
 	m = q.messages[0]
-	q.messages[0] = message{}
-	q.messages = q.messages[1:]
+	if len(q.messages) == 1 { // keeps the room
+		q.messages[0], q.messages = message{}, q.messages[:0]
+	} else {
+		q.messages[0], q.messages = message{}, q.messages[1:]
+	}
+	q.events.Add(-1)
 	if len(q.messages) > 0 || q.closed {
 		q.wake()
 	}
@@ -123,7 +173,7 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 	for {
 		m, ok, closed := p.in.take()
 		if ok {
-			return incoming{header: m.header, size: uint64(len(m.bytes)), next: whole(m.bytes), end: func() { m.done <- nil }}, nil
+			return incoming{header: m.header, size: uint64(len(m.bytes)), bytes: m.bytes, link: p, done: m.done}, nil
 		}
 		if closed {
 			return incoming{}, gone(p.peer)
@@ -134,6 +184,13 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 	}
 }
 
+func (p *pipe) fetch([]byte, uint64) error { return nil } // never asked for
+
+func (p *pipe) finish(m *incoming) error {
+	m.done <- nil
+	return nil
+}
+
 func (p *pipe) settle(*limit) error { return nil }
 
 func (p *pipe) recall() {
@@ -141,6 +198,7 @@ func (p *pipe) recall() {
 	defer p.out.mu.Unlock()
 	for _, m := range p.out.messages {
 		m.done <- nil
+		p.out.events.Add(-1)
 	}
 	p.out.messages = nil
 }
@@ -151,12 +209,7 @@ func (p *pipe) abort(reason string) {
 	}
 }
 
-func (p *pipe) close() {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	p.out.closed = true
-	p.out.wake()
-}
+func (p *pipe) close() { p.out.shut() }
 
 func gone(peer int) error {
 	return fault(faultLost, "EI0006: rank %d left the communicator: its process ended, or it destroyed the communicator before its peers were done", peer)

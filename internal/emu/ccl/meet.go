@@ -364,7 +364,7 @@ func (g *gathering) dial(c *comm, peers []hello, here func(int) bool) error {
 		}
 		var shared *region
 		if err == nil && peers[r].Host == g.l.host {
-			shared, err = offer(conn)
+			shared, err = offer(conn, g.l.rt.Memory(c.device))
 		}
 		if err != nil {
 			return refuse(timedOut, "EI0006: %v: no link to rank %d at %s: %v", c, r, peers[r].Address, err)
@@ -402,7 +402,7 @@ func (g *gathering) accept(c *comm, listener net.Listener, peers []hello, here f
 		_ = conn.SetDeadline(g.deadline)
 		var shared *region
 		if peers[h.Rank].Host == g.l.host {
-			if shared, err = join(conn); err != nil {
+			if shared, err = join(conn, g.l.rt.Memory(c.device)); err != nil {
 				return refuse(timedOut, "EI0006: %v: no link to rank %d: %v", c, h.Rank, err)
 			}
 		}

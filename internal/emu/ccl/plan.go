@@ -65,7 +65,7 @@ func (c *comm) exchange(out, in func(rank int) part) phase {
 	for r := range c.size {
 		from, to := out(r), in(r)
 		if r == c.rank {
-			if from.size > 0 && to.size > 0 {
+			if from.size > 0 && to.size > 0 && from != to {
 				p.local = append(p.local, move{to, from})
 			}
 			continue

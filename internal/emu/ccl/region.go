@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // region is memory that two processes of one host share: a pair of rings, one per direction,
@@ -21,6 +23,9 @@ type region struct {
 	bytes []byte
 	side  int // 0 in the process that made it
 	pid   int // of the other process
+
+	memory *rt.Memory // of this rank's device, which the other process has a window to
+	window []byte     // to the memory of the other rank's device, nil when there is none
 }
 
 const (
@@ -110,7 +115,10 @@ func (r *region) ring(pair, side int) *ring {
 
 func (r *region) nonce(side int) []byte { return r.bytes[nonceAt+side*nonceSize:][:nonceSize] }
 
-func (r *region) unmap() { _ = unix.Munmap(r.bytes) } // the range is our own
+func (r *region) unmap() {
+	release(r.window)
+	release(r.bytes)
+}
 
 // sharing is what one side says of its memory while two ranks agree to share it.
 type sharing struct {
@@ -118,6 +126,45 @@ type sharing struct {
 	File    uintptr // descriptor in that process
 	Address uint64  // where the other side finds this one's nonce
 	Agreed  bool
+
+	Device     uintptr // descriptor of its device's memory
+	DeviceSize int64   // 0 when others cannot map it
+}
+
+// share says where the other side finds a nonce and the memory of this rank's device.
+func share(nonce []byte, memory *rt.Memory) sharing {
+	s := sharing{Pid: os.Getpid(), Address: addressOf(nonce)}
+	if file, size := memory.File(); file != nil {
+		s.Device, s.DeviceSize = file.Fd(), size
+	}
+	return s
+}
+
+// open is one of the files that the other side names.
+func (s sharing) open(descriptor uintptr, mode int) (int, error) {
+	return unix.Open(fmt.Sprintf("/proc/%d/fd/%d", s.Pid, descriptor), mode|unix.O_CLOEXEC, 0)
+}
+
+// window maps the other side's device memory, only to be read. Without one, memory is read
+// by its address.
+func (s sharing) window() []byte {
+	if s.DeviceSize <= 0 {
+		return nil
+	}
+	fd, err := s.open(s.Device, unix.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	if unix.Fstat(fd, &stat) != nil || stat.Size != s.DeviceSize {
+		return nil
+	}
+	b, err := unix.Mmap(fd, 0, int(s.DeviceSize), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 // hostIdentity is equal for processes that can see each other.
@@ -137,7 +184,7 @@ var errApart = errors.New("the processes may not read each other's memory")
 
 // offer makes a region and shares it with the rank at the other end. A nil region without an
 // error means that they talk over the connection only.
-func offer(conn io.ReadWriter) (*region, error) {
+func offer(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 	fd, err := unix.MemfdCreate("cann-emu-link", unix.MFD_CLOEXEC)
 	if err != nil {
 		return agree(conn, nil, err)
@@ -149,7 +196,8 @@ func offer(conn io.ReadWriter) (*region, error) {
 	}
 	nonce := unnamed()
 	copy(r.nonce(0), nonce)
-	mine := sharing{Pid: os.Getpid(), File: uintptr(fd), Address: addressOf(nonce), Agreed: true}
+	mine := share(nonce, memory)
+	mine.File, mine.Agreed = uintptr(fd), true
 	var theirs sharing
 	if err = writeJSON(conn, mine); err == nil {
 		err = readJSON(conn, &theirs)
@@ -158,11 +206,12 @@ func offer(conn io.ReadWriter) (*region, error) {
 		r.unmap()
 		return nil, err
 	}
-	r.pid = theirs.Pid
+	r.pid, r.memory = theirs.Pid, memory
 	if !theirs.Agreed {
 		err = errApart
 	} else {
 		err = r.probe(theirs.Address, 1)
+		r.window = theirs.window()
 	}
 	r, err = agree(conn, r, err)
 	release(nonce)
@@ -170,7 +219,7 @@ func offer(conn io.ReadWriter) (*region, error) {
 }
 
 // join takes part in a region that the other end offers.
-func join(conn io.ReadWriter) (*region, error) {
+func join(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 	var theirs sharing
 	if err := readJSON(conn, &theirs); err != nil || !theirs.Agreed {
 		return nil, err
@@ -178,8 +227,10 @@ func join(conn io.ReadWriter) (*region, error) {
 	r, err := openRegion(theirs)
 	nonce := unnamed()
 	defer release(nonce)
-	mine := sharing{Pid: os.Getpid(), Address: addressOf(nonce), Agreed: err == nil}
+	mine := share(nonce, memory)
+	mine.Agreed = err == nil
 	if err == nil {
+		r.memory = memory
 		copy(r.nonce(1), nonce)
 	}
 	if e := writeJSON(conn, mine); e != nil || err != nil {
@@ -207,7 +258,7 @@ func agree(conn io.Writer, r *region, failure error) (*region, error) {
 }
 
 func openRegion(s sharing) (*region, error) {
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", s.Pid, s.File), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	fd, err := s.open(s.File, unix.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +272,7 @@ func openRegion(s sharing) (*region, error) {
 		r.unmap()
 		return nil, err
 	}
+	r.window = s.window()
 	return r, nil
 }
 

@@ -3,6 +3,8 @@ package ccl
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // ring carries records from one process to another: a header each, and small messages' bytes.
@@ -31,14 +33,9 @@ func (r *ring) data() []byte      { return r.bytes[ringHead:] }
 type record struct {
 	Length  uint32 // of the record, with what follows the header
 	Kind    uint32
-	Phase   int32
-	Type    int32
-	Op      int32
-	Root    uint32
-	Count   uint64
+	Header  header
 	Size    uint64 // bytes of the message
-	Address uint64 // of the bytes in the sender's memory, when they do not follow
-	Call    [24]byte
+	Address uint64 // of the bytes in the sender's memory, or in that of its device, when they do not follow
 }
 
 // Kinds of records.
@@ -46,14 +43,18 @@ const (
 	recordSkip   = iota + 1 // nothing more before the end of the ring
 	recordInline            // the bytes follow
 	recordRemote            // the bytes are in the sender's memory
+	recordWindow            // the bytes are in the memory of the sender's device, which the receiver has mapped
 )
 
 // recordSize is the room of a header; records are a multiple of it.
 const recordSize = 128
 
-// inlineLimit is the longest message that goes through the ring; longer ones are read where
-// they are.
-const inlineLimit = 32 << 10
+// The longest messages that go through the ring, so that the sender need not wait until they
+// are read: of memory that the receiver has mapped, and of other memory.
+const (
+	inlineWindow = 4 << 10
+	inlineRemote = 32 << 10
+)
 
 func (r *ring) record(at uint64) *record {
 	return (*record)(unsafe.Pointer(&r.data()[at%ringBytes]))
@@ -61,12 +62,18 @@ func (r *ring) record(at uint64) *record {
 
 // put writes a message; it reports false when there is no room for even a header. Small
 // messages stop going through the ring when it is half full, and then wait for their reader.
-func (r *ring) put(m message) (inline, ok bool) {
+func (r *ring) put(m message, memory *rt.Memory) (inline, ok bool) {
+	kind, address, longest := uint32(recordRemote), addressOf(m.bytes), inlineRemote
+	if m.memory == memory {
+		if offset, ok := memory.Offset(m.bytes); ok {
+			kind, address, longest = recordWindow, offset, inlineWindow
+		}
+	}
 	s := r.state()
 	at := s.written.Load()
 	room := ringBytes - (at - s.read.Load())
 	length := recordSize * (1 + (uint64(len(m.bytes))+recordSize-1)/recordSize)
-	inline = len(m.bytes) <= inlineLimit && room >= length+ringBytes/2
+	inline = len(m.bytes) <= longest && room >= length+ringBytes/2
 	if !inline {
 		length = recordSize
 	}
@@ -81,9 +88,7 @@ func (r *ring) put(m message) (inline, ok bool) {
 	if room < length {
 		return false, false
 	}
-	h := m.header
-	x := record{Length: uint32(length), Kind: recordRemote, Phase: h.Phase, Type: h.Type, Op: h.Op, Root: h.Root, Count: h.Count, Size: uint64(len(m.bytes)), Address: addressOf(m.bytes)}
-	copy(x.Call[:], h.Call)
+	x := record{Length: uint32(length), Kind: kind, Header: m.header, Size: uint64(len(m.bytes)), Address: address}
 	if inline {
 		x.Kind = recordInline
 		copy(r.data()[at%ringBytes+recordSize:], m.bytes)

@@ -2,51 +2,72 @@ package ccl
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
+// work is a plan that a stream carries out, perhaps several times: a graph repeats it.
+type work struct {
+	c        *comm
+	plan     plan
+	memory   *rt.Memory
+	captured bool // into a graph: nothing is pending before it runs
+}
+
 // launch queues a plan on a stream.
 func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
+	call := p.header.Call.String()
 	s, code := c.library.rt.Stream(t, stream)
 	if code != 0 {
-		return refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", p.header.Call, code)
+		return refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, code)
 	}
 	if s.Device() != c.device {
-		return refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", p.header.Call, s.Device(), c.device)
+		return refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", call, s.Device(), c.device)
 	}
 	if err := c.linked(); err != nil {
-		return refuse(timedOut, "%s: %v", p.header.Call, err)
+		return refuse(timedOut, "%s: %v", call, err)
 	}
-	c.pending.Add(1)
-	order := c.library.rt.Order(c.name) // ranks of one process wait for each other
-	task := rt.Task{
-		Name: p.header.Call, Repeatable: true, Drop: func() { c.pending.Add(-1) }, Accesses: p.accesses, Releases: order, Acquires: order,
-		Wait: func(cancel <-chan struct{}) error {
-			defer c.pending.Add(-1)
-			return c.run(p, s.Memory(), cancel)
-		},
+	w := &work{c: c, plan: p, memory: s.Memory(), captured: s.Capturing()}
+	task := rt.Task{Name: call, Repeatable: true, Wait: w.run, Drop: w.drop, Releases: c.order, Acquires: c.order}
+	if c.library.rt.Sanitizes() {
+		task.Accesses = p.accesses
+	}
+	if !w.captured {
+		c.pending.Add(1)
 	}
 	if code := c.library.rt.Submit(t, s, task); code != 0 {
-		c.pending.Add(-1)
-		return refuse(runtimeError, "EI0003: %s: the stream refuses work (%d)", p.header.Call, int32(code))
+		w.drop()
+		return refuse(runtimeError, "EI0003: %s: the stream refuses work (%d)", call, int32(code))
 	}
 	return nil
 }
 
+func (w *work) drop() {
+	if !w.captured {
+		w.c.pending.Add(-1)
+	}
+}
+
 // run does the phases one after the other. A failure ends the communicator on all ranks:
 // they cannot know what of the data has arrived.
-func (c *comm) run(p plan, m *rt.Memory, cancel <-chan struct{}) error {
-	l := newLimit(c, p.header, cancel)
+func (w *work) run(cancel <-chan struct{}) error {
+	c := w.c
+	if w.captured {
+		c.pending.Add(1)
+	}
+	defer c.pending.Add(-1)
+	x := &c.current
+	l := newLimit(c, w.plan.header, cancel)
 	defer l.stop()
 	if err := l.wait(c.turn); err != nil {
 		return err
 	}
 	defer func() { c.turn <- struct{}{} }()
-	for i := range p.phases {
-		p.header.Phase = int32(i)
-		x := exchange{c: c, limit: l, header: p.header, phase: &p.phases[i], memory: m}
+	for i := range w.plan.phases {
+		l.header.Phase = int32(i)
+		x.begin(c, l, &w.plan.phases[i], w.memory)
 		err := x.run()
 		x.unstage()
 		if err == nil {
@@ -68,20 +89,33 @@ func (c *comm) run(p plan, m *rt.Memory, cancel <-chan struct{}) error {
 	return nil
 }
 
-// exchange is a phase under way.
+// exchange is the phase under way. A communicator has one, whose memory the next phase uses
+// again: most are over in microseconds.
 type exchange struct {
 	c      *comm
 	limit  *limit
-	header header
 	phase  *phase
 	memory *rt.Memory
 
-	done  chan error
-	sent  int
-	own   []byte
-	dst   []byte   // target of a reduction
-	in    [][]byte // where each receive goes
-	stage []stage
+	done    chan error
+	sent    int
+	sends   [][]byte
+	own     []byte
+	dst     []byte   // target of a reduction
+	in      [][]byte // where each receive goes
+	arrived []incoming
+	stage   []stage
+	fold    fold
+}
+
+// begin gets the exchange ready for a phase; nothing of the last one is under way.
+func (x *exchange) begin(c *comm, l *limit, p *phase, m *rt.Memory) {
+	x.c, x.limit, x.phase, x.memory = c, l, p, m
+	x.sends, x.in, x.arrived, x.stage = x.sends[:0], x.in[:0], x.arrived[:0], x.stage[:0]
+	x.own, x.dst = nil, nil
+	if cap(x.done) < len(p.sends) {
+		x.done = make(chan error, len(p.sends)) // so that peers never wait to say so
+	}
 }
 
 // stage is a copy that has to wait until the sends are done, which read its target.
@@ -99,25 +133,26 @@ func (x *exchange) bytes(p part) ([]byte, error) {
 }
 
 func (x *exchange) run() error {
-	sends, err := x.resolve()
-	if err != nil {
+	if err := x.resolve(); err != nil {
 		return err
 	}
-	x.done = make(chan error, len(sends)+1)
-	for i, b := range sends {
-		h := x.header
+	for i, b := range x.sends {
+		h := x.limit.header
 		if x.phase.pairs {
 			h.Count = x.phase.sends[i].part.size
 		}
-		x.c.links[x.phase.sends[i].peer].send(message{header: h, bytes: b, done: x.done})
+		x.c.links[x.phase.sends[i].peer].send(message{header: h, bytes: b, memory: x.memory, done: x.done})
 		x.sent++
 	}
-	arrived, err := x.receive()
+	err := x.receive()
 	if err == nil {
-		err = x.consume(arrived)
+		err = x.consume()
 	}
-	for _, m := range arrived {
-		m.end()
+	for i := range x.arrived {
+		m := &x.arrived[i]
+		if e := m.link.finish(m); err == nil {
+			err = e
+		}
 	}
 	if err != nil {
 		return err
@@ -147,7 +182,9 @@ func (x *exchange) unstage() {
 // await waits for one send to be done.
 func (x *exchange) await() error {
 	l := x.limit
-	linger(func() bool { return len(x.done) > 0 })
+	if linger(func() bool { return len(x.done) > 0 }) {
+		return <-x.done
+	}
 	select {
 	case err := <-x.done:
 		return err
@@ -155,7 +192,7 @@ func (x *exchange) await() error {
 		return l.aborted()
 	case <-x.c.broken:
 		return x.c.reason()
-	case <-l.expiry:
+	case <-l.expiry():
 		return l.expired()
 	}
 }
@@ -174,65 +211,62 @@ func (x *exchange) withdraw() {
 
 // resolve finds the memory of the phase, and stages what would overwrite bytes that a peer
 // has yet to read.
-func (x *exchange) resolve() (sends [][]byte, err error) {
+func (x *exchange) resolve() error {
 	p := x.phase
 	for _, s := range p.sends {
 		b, err := x.bytes(s.part)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		sends = append(sends, b)
-	}
-	staged := func(target []byte, others ...[]byte) []byte {
-		for _, b := range others {
-			if overlap(target, b) {
-				from, e := scratch(len(target))
-				if e != nil {
-					err = e
-					return target
-				}
-				x.stage = append(x.stage, stage{to: target, from: from})
-				return from
-			}
-		}
-		return target
+		x.sends = append(x.sends, b)
 	}
 	for _, m := range p.local {
 		from, err := x.bytes(m.from)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		to, err := x.bytes(m.to)
+		to, err := x.target(m.to)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		copy(staged(to, sends...), from)
-		if err != nil {
-			return nil, err
-		}
+		copy(to, from)
 	}
 	if p.reduce {
+		var err error
 		if x.own, err = x.bytes(p.own); err != nil {
-			return nil, err
+			return err
 		}
-		if x.dst, err = x.bytes(p.target); err != nil {
-			return nil, err
-		}
-		others := sends
-		if len(x.dst) > 0 && unsafe.SliceData(x.dst) != unsafe.SliceData(x.own) {
-			others = append(others[:len(others):len(others)], x.own)
-		}
-		x.dst = staged(x.dst, others...)
-		return sends, err
+		x.dst, err = x.target(p.target, x.own)
+		return err
 	}
 	for _, r := range p.receives {
-		b, err := x.bytes(r.part)
+		b, err := x.target(r.part)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		x.in = append(x.in, staged(b, sends...))
+		x.in = append(x.in, b)
 	}
-	return sends, err
+	return nil
+}
+
+// target is the memory of a part that is written, or memory instead of it while peers have
+// yet to read it, or while it is one of sources but does not start there.
+func (x *exchange) target(p part, sources ...[]byte) ([]byte, error) {
+	to, err := x.bytes(p)
+	if err != nil {
+		return nil, err
+	}
+	read := slices.ContainsFunc(x.sends, func(b []byte) bool { return overlap(to, b) }) ||
+		slices.ContainsFunc(sources, func(b []byte) bool { return overlap(to, b) && unsafe.SliceData(to) != unsafe.SliceData(b) })
+	if !read {
+		return to, nil
+	}
+	from, err := scratch(len(to))
+	if err != nil {
+		return nil, err
+	}
+	x.stage = append(x.stage, stage{to: to, from: from})
+	return from, nil
 }
 
 func overlap(a, b []byte) bool {
@@ -244,34 +278,34 @@ func overlap(a, b []byte) bool {
 }
 
 // receive takes one message per receive and checks that the peers do the same.
-func (x *exchange) receive() (arrived []incoming, err error) {
+func (x *exchange) receive() error {
 	for _, r := range x.phase.receives {
 		m, err := x.c.links[r.peer].receive(x.limit)
 		if err != nil {
-			return arrived, err
+			return err
 		}
-		arrived = append(arrived, m)
-		want := x.header
+		x.arrived = append(x.arrived, m)
+		want := x.limit.header
 		if x.phase.pairs {
 			want.Count = r.part.size
 		}
 		if m.header != want || m.size != r.part.size {
-			return arrived, fault(faultMismatch, "EI0005: rank %d of %q does %v (%d bytes) while rank %d does %v (%d bytes); all ranks must make the same calls in the same order with the same arguments",
+			return fault(faultMismatch, "EI0005: rank %d of %q does %v (%d bytes) while rank %d does %v (%d bytes); all ranks must make the same calls in the same order with the same arguments",
 				x.c.rank, x.c.name, want, r.part.size, r.peer, m.header, m.size)
 		}
 	}
-	return arrived, nil
+	return nil
 }
 
 // piece is the number of bytes that are moved or combined at once: they stay in the cache.
 const piece = 64 << 10
 
-func (x *exchange) consume(arrived []incoming) error {
+func (x *exchange) consume() error {
 	if x.phase.reduce {
-		return x.combine(arrived)
+		return x.combine()
 	}
-	for i, m := range arrived {
-		if err := m.take(x.in[i]); err != nil {
+	for i := range x.arrived {
+		if err := x.arrived[i].take(x.in[i]); err != nil {
 			return err
 		}
 	}
@@ -280,25 +314,24 @@ func (x *exchange) consume(arrived []incoming) error {
 
 // combine folds the ranks' elements in rank order. Half-precision sums of more than two
 // ranks are kept in float32 between.
-func (x *exchange) combine(arrived []incoming) error {
-	e := elements[x.header.Type]
-	f := fold{op: opKernels[x.header.Op], dtype: e.dtype, ranks: len(arrived) + 1, keep: x.c.keep}
+func (x *exchange) combine() error {
+	if err := x.fold.prepare(x.limit.header, x.c.size, x.c.keep); err != nil {
+		return err
+	}
 	for lo := 0; lo < len(x.dst); lo += piece {
 		n := min(piece, len(x.dst)-lo)
 		dst, own := x.dst[lo:lo+n], x.own[lo:lo+n]
 		next := 0
-		for r := range len(arrived) + 1 {
+		for r := range x.c.size {
 			b := own
 			if r != x.c.rank {
 				var err error
-				if b, err = arrived[next].next(n); err != nil {
+				if b, err = x.arrived[next].next(n); err != nil {
 					return err
 				}
 				next++
 			}
-			if err := f.add(dst, b); err != nil {
-				return err
-			}
+			x.fold.add(dst, b)
 		}
 	}
 	return nil

@@ -19,27 +19,16 @@ const (
 
 // frame precedes what travels over a wire; its size is fixed.
 type frame struct {
-	Kind    uint32
-	Phase   int32
-	Type    int32
-	Op      int32
-	Root    uint32
-	_       uint32
-	Count   uint64
+	Kind    uint64
 	Size    uint64 // bytes behind the frame
 	Channel uint64
-	Call    [24]byte
+	Header  header
 }
 
 var frameSize = binary.Size(frame{})
 
 // largest is the longest body a peer may announce.
 const largest = 1 << 40
-
-func (f *frame) header() header {
-	name, _, _ := bytes.Cut(f.Call[:], []byte{0})
-	return header{Call: string(name), Phase: f.Phase, Type: f.Type, Op: f.Op, Root: f.Root, Count: f.Count}
-}
 
 // packet is a frame with its body, on its way out.
 type packet struct {
@@ -90,7 +79,7 @@ func (w *wire) connect(c *comm, id uint64, peer int) (link, error) {
 	ch.c, ch.peer = c, peer
 	w.open++
 	if w.lost != nil {
-		ch.shut()
+		ch.in.shut()
 	}
 	w.mu.Unlock()
 	if w.shared == nil {
@@ -112,13 +101,6 @@ func (w *wire) channel(id uint64) *channel {
 		w.channels[id] = ch
 	}
 	return ch
-}
-
-func (ch *channel) shut() {
-	ch.in.mu.Lock()
-	defer ch.in.mu.Unlock()
-	ch.in.closed = true
-	ch.in.wake()
 }
 
 func (w *wire) put(p packet) {
@@ -208,15 +190,15 @@ func (w *wire) deliver(f *frame, body []byte) {
 	w.mu.Unlock()
 	switch f.Kind {
 	case frameMessage:
-		ch.in.put(message{header: f.header(), bytes: body})
+		ch.in.put(message{header: f.Header, bytes: body})
 		return
 	case frameClose:
-		ch.shut()
+		ch.in.shut()
 	case frameAbort:
 		if c != nil {
 			c.fail(fault(faultLost, "%s", body))
 		}
-		ch.shut()
+		ch.in.shut()
 	}
 	release(body)
 }
@@ -244,14 +226,12 @@ func (w *wire) lose(err error) {
 		if !left && ch.c != nil && !w.closing {
 			ch.c.fail(fault(faultLost, "EI0006: the connection to rank %d (%s) of %q broke: %v; did its process end?", ch.peer, w.peer, ch.c.name, err))
 		}
-		ch.shut()
+		ch.in.shut()
 	}
 }
 
 func (ch *channel) send(m message) {
-	h := m.header
-	f := frame{Kind: frameMessage, Phase: h.Phase, Type: h.Type, Op: h.Op, Root: h.Root, Count: h.Count, Size: uint64(len(m.bytes)), Channel: ch.id}
-	copy(f.Call[:], h.Call)
+	f := frame{Kind: frameMessage, Size: uint64(len(m.bytes)), Channel: ch.id, Header: m.header}
 	ch.w.put(packet{frame: f, body: m.bytes, done: m.done})
 }
 
@@ -259,7 +239,7 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 	for {
 		m, ok, closed := ch.in.take()
 		if ok {
-			return incoming{header: m.header, size: uint64(len(m.bytes)), next: whole(m.bytes), end: func() { release(m.bytes) }}, nil
+			return incoming{header: m.header, size: uint64(len(m.bytes)), bytes: m.bytes, body: m.bytes, link: ch}, nil
 		}
 		if closed {
 			if err := ch.c.reason(); err != nil {
@@ -271,6 +251,13 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 			return incoming{}, err
 		}
 	}
+}
+
+func (ch *channel) fetch([]byte, uint64) error { return nil } // never asked for
+
+func (ch *channel) finish(m *incoming) error {
+	release(m.body)
+	return nil
 }
 
 func (ch *channel) settle(*limit) error { return nil }

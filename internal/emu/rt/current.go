@@ -13,5 +13,13 @@ func (r *Runtime) CurrentDevice(t *Thread) (device int, code int32) {
 // DeviceCount is the number of devices that this process sees.
 func (r *Runtime) DeviceCount() int { return len(r.devices) }
 
+// Memory is the memory of a device, nil while the device is not in use.
+func (r *Runtime) Memory(device int) *Memory {
+	d := r.devices[device]
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.memory
+}
+
 // PhysicalDevice is the machine's number of a device that this process sees.
 func (r *Runtime) PhysicalDevice(device int) int { return r.devices[device].physical }

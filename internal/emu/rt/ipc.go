@@ -54,7 +54,7 @@ func (m *Memory) moveToFile(x span) (sharedFile, error) {
 		return f, err
 	}
 	if _, err = f.WriteAt(bytes(Pointer(x.start+m.delta), int64(x.reserved)), 0); err == nil {
-		err = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(f.Fd()))
+		err = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(f.Fd()), 0)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -67,14 +67,18 @@ func (m *Memory) moveToFile(x span) (sharedFile, error) {
 	return f, nil
 }
 
-// unshare puts memory of the process alone behind a freed allocation. m.mu is held.
+// unshare puts the device's own memory back behind a freed allocation. m.mu is held.
 func (m *Memory) unshare(x span) {
 	f, ok := m.shared[x.start]
 	if !ok {
 		return
 	}
 	delete(m.shared, x.start)
-	_ = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, anonymous, -1) // over pages that are mapped
+	kind, fd := anonymous, -1
+	if m.file != nil {
+		kind, fd = unix.MAP_SHARED, int(m.file.Fd())
+	}
+	_ = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, kind, fd, x.start-m.base) // over pages that are mapped
 	_ = f.Close()
 }
 
@@ -211,7 +215,7 @@ func (r *Runtime) closeKey(t *Thread, a []uint64) uint64 {
 
 // mapWhole makes a range of one mapping.
 func (v *virtual) mapWhole(s *space, p *physical) error {
-	if err := remap(s.start+s.delta, s.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd())); err != nil {
+	if err := remap(s.start+s.delta, s.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd()), 0); err != nil {
 		s.unmap()
 		return err
 	}

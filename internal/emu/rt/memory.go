@@ -2,6 +2,7 @@ package rt
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"unsafe"
 
@@ -13,13 +14,14 @@ const allocationUnit = 512
 
 // Memory is the memory of one device. Its addresses lie in a range without access rights,
 // so that host code that touches device memory faults as it does on hardware; the bytes lie
-// elsewhere, at a fixed distance.
+// elsewhere, at a fixed distance, in a file without a name that peers can map.
 type Memory struct {
 	device *Device
 	base   uint64 // first address
 	size   uint64
 	delta  uint64 // host address = device address + delta, modulo 2^64
 	maps   [2][]byte
+	file   *os.File // nil where the machine has no such files
 
 	mu   sync.RWMutex
 	live spans
@@ -35,17 +37,19 @@ type Memory struct {
 // touched.
 func newMemory(d *Device, size int64) (*Memory, error) {
 	size = size / allocationUnit * allocationUnit
-	const private = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
-	addresses, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, private)
+	addresses, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, anonymous)
 	if err != nil {
 		return nil, fmt.Errorf("EL0003: reserving %d bytes of addresses for device %d: %w", size, d.id, err)
 	}
-	backing, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, private)
+	file, backing, err := mapFile(size)
+	if err != nil {
+		backing, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, anonymous)
+	}
 	if err != nil {
 		_ = unix.Munmap(addresses)
 		return nil, fmt.Errorf("EL0003: reserving %d bytes of memory for device %d (CANN_EMU_MEMORY sets the size): %w", size, d.id, err)
 	}
-	m := &Memory{device: d, size: uint64(size), maps: [2][]byte{addresses, backing}}
+	m := &Memory{device: d, size: uint64(size), maps: [2][]byte{addresses, backing}, file: file}
 	m.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses))))
 	m.delta = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(backing)))) - m.base
 	m.free = spans{{start: m.base, end: m.base + m.size}}
@@ -58,6 +62,23 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 	return m, nil
 }
 
+// mapFile maps a new file of zeros.
+func mapFile(size int64) (*os.File, []byte, error) {
+	fd, err := unix.MemfdCreate("cann-emu-device", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	file := os.NewFile(uintptr(fd), "device memory")
+	if err = file.Truncate(size); err == nil {
+		var b []byte
+		if b, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err == nil {
+			return file, b, nil
+		}
+	}
+	_ = file.Close()
+	return nil, nil, err
+}
+
 // close gives everything back; addresses handed out are invalid from then on.
 func (m *Memory) close() {
 	m.mu.Lock()
@@ -68,6 +89,9 @@ func (m *Memory) close() {
 	m.shared = nil
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
+	}
+	if m.file != nil {
+		_ = m.file.Close() // a peer's mapping keeps what it shows
 	}
 	for _, x := range m.live {
 		m.device.rt.sanitizer.forget(x.serial)
@@ -185,11 +209,40 @@ func (m *Memory) merge(addr uint64) {
 
 // giveBack returns whole pages of a large range to the machine.
 func (m *Memory) giveBack(start, end uint64) {
-	const page = 1 << 21
-	lo, hi := (start-m.base+page-1)/page*page, (end-m.base)/page*page
-	if hi > lo {
-		_ = unix.Madvise(m.maps[1][lo:hi], unix.MADV_DONTNEED) // advice only
+	lo, hi := roundUp(start-m.base, pageUnit), (end-m.base)/pageUnit*pageUnit
+	if hi <= lo {
+		return
 	}
+	advice := unix.MADV_DONTNEED
+	if m.file != nil {
+		advice = unix.MADV_REMOVE
+	}
+	_ = unix.Madvise(m.maps[1][lo:hi], advice) // advice only
+}
+
+// File is the file behind the memory, for another process of this host to map, and its size;
+// nil when there is none.
+func (m *Memory) File() (*os.File, int64) { return m.file, int64(m.size) }
+
+// Offset is where in the file bytes lie that Resolve found; false when they lie elsewhere:
+// they are of another device, exported by key, or mapped from physical memory.
+func (m *Memory) Offset(b []byte) (uint64, bool) {
+	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) - m.delta
+	if m.file == nil || !m.contains(addr) {
+		return 0, false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if len(m.shared) > 0 {
+		i := m.live.find(addr)
+		if i < 0 {
+			return 0, false
+		}
+		if _, moved := m.shared[m.live[i].start]; moved {
+			return 0, false
+		}
+	}
+	return addr - m.base, true
 }
 
 // info is the free and total number of bytes.

@@ -144,6 +144,9 @@ func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 // Device is the index of the stream's device.
 func (s *Stream) Device() int { return s.ctx.device.id }
 
+// Capturing reports whether what is submitted now becomes part of a graph.
+func (s *Stream) Capturing() bool { return s.capture.Load() != nil || s.update.Load() != nil }
+
 // Submit queues a task, or gives it to the capture that the stream is part of. It blocks
 // while the queue is full, and refuses with the sticky code of a context that a failure
 // stopped.

@@ -187,7 +187,7 @@ func (r *Runtime) mapMemory(t *Thread, a []uint64) uint64 {
 	if at < len(s.segments) && s.segments[at].start < end {
 		return t.Fail(paramInvalid, "EE1003: %s: memory is mapped at %#x already", function, s.segments[at].start)
 	}
-	if err := remap(addr+s.delta, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd())); err != nil {
+	if err := remap(addr+s.delta, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd()), 0); err != nil {
 		return t.Fail(memoryAllocation, "EL0003: %s: %v", function, err)
 	}
 	p.maps++
@@ -196,8 +196,8 @@ func (r *Runtime) mapMemory(t *Thread, a []uint64) uint64 {
 }
 
 // remap replaces what is mapped at host addresses of a space.
-func remap(addr, size uint64, protection, kind, fd int) error {
-	_, err := unix.MmapPtr(fd, 0, Pointer(addr), uintptr(size), protection, kind|unix.MAP_FIXED)
+func remap(addr, size uint64, protection, kind, fd int, offset uint64) error {
+	_, err := unix.MmapPtr(fd, int64(offset), Pointer(addr), uintptr(size), protection, kind|unix.MAP_FIXED)
 	return err
 }
 
@@ -215,7 +215,7 @@ func (r *Runtime) unmapMemory(t *Thread, a []uint64) uint64 {
 		return t.Fail(paramInvalid, "EE1003: %s: no mapping starts at %#x", function, a[0])
 	}
 	g := s.segments[i]
-	if err := remap(g.start+s.delta, g.reserved, unix.PROT_NONE, anonymous, -1); err != nil {
+	if err := remap(g.start+s.delta, g.reserved, unix.PROT_NONE, anonymous, -1, 0); err != nil {
 		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
 	}
 	s.segments = slices.Delete(s.segments, i, i+1)

@@ -1,0 +1,36 @@
+package kernel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// TestPair: the same as Map, for each type and in place, and no memory of its own.
+func TestPair(t *testing.T) {
+	ops := map[string]kernel.Op{"add": kernel.Add, "mul": kernel.Mul, "max": kernel.Max, "min": kernel.Min}
+	for name, op := range ops {
+		for _, d := range append(floats, integers...) {
+			p, err := kernel.NewPair(op, d)
+			require.NoError(t, err)
+			for _, n := range []int{1, 7, 3000} {
+				vector := func(seed int) kernel.View {
+					return kerneltest.New(t, d, kerneltest.Contiguous, []int64{int64(n)}, sample(d, seed, n, 0, 10))
+				}
+				x, y, want, got := vector(1), vector(2), vector(3), vector(4)
+				row := func(v kernel.View) kernel.Row { return kernel.Row{Data: v.Data, DType: d} }
+				require.NoError(t, kernel.Map(op, d, want, []kernel.Input{kernel.Of(x), kernel.Of(y)}, kernel.Whole(1)))
+				require.Zero(t, testing.AllocsPerRun(10, func() { p.Run(row(got), row(x), row(y), int64(n)) }))
+				within(t, d, 0, kerneltest.Values(want), kerneltest.Values(got), name)
+				p.Run(row(x), row(x), row(y), int64(n))
+				within(t, d, 0, kerneltest.Values(want), kerneltest.Values(x), name+" in place")
+			}
+		}
+	}
+	_, err := kernel.NewPair(kernel.Erfinv, dtype.Int32)
+	require.ErrorContains(t, err, "not defined")
+}
