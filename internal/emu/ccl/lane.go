@@ -34,17 +34,16 @@ func newLane(ch *channel, r *region) (*lane, error) {
 	return &lane{channel: ch, r: r, pair: pair, out: r.ring(pair, r.side), in: r.ring(pair, 1-r.side), piece: buffer}, nil
 }
 
-func (n *lane) send(m message) {
+func (n *lane) send(m message) bool {
 	inline, ok := n.out.put(m, n.r.memory)
 	n.sent++
 	switch {
 	case !ok:
 		m.done <- fault(faultMismatch, "EI0007: more messages to rank %d at once than %d KiB of headers", n.peer, ringBytes>>10)
-	case inline:
-		m.done <- nil
-	default:
+	case !inline:
 		n.held = append(n.held, promise{n.sent, m.done})
 	}
+	return !ok || !inline
 }
 
 // watch waits until ready, looking at a word that the peer changes, and sleeping on it when
@@ -158,7 +157,7 @@ func (n *lane) settle(l *limit) error {
 			return err
 		}
 		p.done <- nil
-		n.held = n.held[1:]
+		n.held = append(n.held[:0], n.held[1:]...)
 	}
 	return nil
 }
@@ -170,7 +169,7 @@ func (n *lane) recall() {
 	for _, p := range n.held {
 		p.done <- nil
 	}
-	n.held = nil
+	n.held = n.held[:0]
 	n.channel.recall()
 }
 

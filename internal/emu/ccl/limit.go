@@ -11,12 +11,7 @@ type limit struct {
 	c      *comm
 	header header
 	cancel <-chan struct{} // the stream is aborted
-	began  time.Time
-	timer  *time.Timer // nil until a wait sleeps
-}
-
-func newLimit(c *comm, h header, cancel <-chan struct{}) *limit {
-	return &limit{c: c, header: h, cancel: cancel, began: time.Now()}
+	timer  *time.Timer     // nil until a wait has looked in vain
 }
 
 func (l *limit) stop() {
@@ -25,14 +20,15 @@ func (l *limit) stop() {
 	}
 }
 
-// expiry has a value when HCCL_EXEC_TIMEOUT is over; nil without one.
+// expiry has a value when HCCL_EXEC_TIMEOUT is over since the first wait that looked in vain;
+// nil without one.
 func (l *limit) expiry() <-chan time.Time {
 	after := l.c.library.timeouts.Execute
 	if after <= 0 {
 		return nil
 	}
 	if l.timer == nil {
-		l.timer = time.NewTimer(time.Until(l.began.Add(after)))
+		l.timer = time.NewTimer(after)
 	}
 	return l.timer.C
 }

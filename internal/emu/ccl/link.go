@@ -37,7 +37,7 @@ type message struct {
 	header header
 	bytes  []byte
 	memory *rt.Memory   // that the bytes are of
-	done   chan<- error // gets one value
+	done   chan<- error // gets one value, if send says so
 }
 
 // incoming is a message at the receiver: bytes in memory, or an address of the sender's from
@@ -79,8 +79,8 @@ func (m *incoming) take(to []byte) error {
 
 // link carries the messages of a pair of ranks, in order in each direction.
 type link interface {
-	// send hands a message over without waiting.
-	send(m message)
+	// send hands a message over without waiting; it reports whether done will get a value.
+	send(m message) bool
 	// receive takes the next message.
 	receive(l *limit) (incoming, error)
 	// fetch reads the sender's memory, where messages do not come with their bytes.
@@ -166,7 +166,10 @@ type pipe struct {
 	theirs  func() *comm // the peer's communicator, nil before it exists
 }
 
-func (p *pipe) send(m message) { p.out.put(m) }
+func (p *pipe) send(m message) bool {
+	p.out.put(m)
+	return true
+}
 
 func (p *pipe) receive(l *limit) (incoming, error) {
 	linger(p.in.ready)

@@ -58,16 +58,24 @@ func (w *work) run(cancel <-chan struct{}) error {
 		c.pending.Add(1)
 	}
 	defer c.pending.Add(-1)
-	x := &c.current
-	l := newLimit(c, w.plan.header, cancel)
-	defer l.stop()
-	if err := l.wait(c.turn); err != nil {
-		return err
+	select {
+	case <-c.turn:
+	default:
+		l := &limit{c: c, header: w.plan.header, cancel: cancel}
+		err := l.wait(c.turn)
+		l.stop()
+		if err != nil {
+			return err
+		}
 	}
 	defer func() { c.turn <- struct{}{} }()
+	x := &c.current
+	x.limit = limit{c: c, header: w.plan.header, cancel: cancel}
+	l := &x.limit
+	defer l.stop()
 	for i := range w.plan.phases {
 		l.header.Phase = int32(i)
-		x.begin(c, l, &w.plan.phases[i], w.memory)
+		x.begin(c, &w.plan.phases[i], w.memory)
 		err := x.run()
 		x.unstage()
 		if err == nil {
@@ -93,7 +101,7 @@ func (w *work) run(cancel <-chan struct{}) error {
 // again: most are over in microseconds.
 type exchange struct {
 	c      *comm
-	limit  *limit
+	limit  limit
 	phase  *phase
 	memory *rt.Memory
 
@@ -109,8 +117,8 @@ type exchange struct {
 }
 
 // begin gets the exchange ready for a phase; nothing of the last one is under way.
-func (x *exchange) begin(c *comm, l *limit, p *phase, m *rt.Memory) {
-	x.c, x.limit, x.phase, x.memory = c, l, p, m
+func (x *exchange) begin(c *comm, p *phase, m *rt.Memory) {
+	x.c, x.phase, x.memory = c, p, m
 	x.sends, x.in, x.arrived, x.stage = x.sends[:0], x.in[:0], x.arrived[:0], x.stage[:0]
 	x.own, x.dst = nil, nil
 	if cap(x.done) < len(p.sends) {
@@ -141,8 +149,9 @@ func (x *exchange) run() error {
 		if x.phase.pairs {
 			h.Count = x.phase.sends[i].part.size
 		}
-		x.c.links[x.phase.sends[i].peer].send(message{header: h, bytes: b, memory: x.memory, done: x.done})
-		x.sent++
+		if x.c.links[x.phase.sends[i].peer].send(message{header: h, bytes: b, memory: x.memory, done: x.done}) {
+			x.sent++
+		}
 	}
 	err := x.receive()
 	if err == nil {
@@ -158,7 +167,7 @@ func (x *exchange) run() error {
 		return err
 	}
 	for _, s := range x.phase.sends {
-		if err := x.c.links[s.peer].settle(x.limit); err != nil {
+		if err := x.c.links[s.peer].settle(&x.limit); err != nil {
 			return err
 		}
 	}
@@ -181,7 +190,7 @@ func (x *exchange) unstage() {
 
 // await waits for one send to be done.
 func (x *exchange) await() error {
-	l := x.limit
+	l := &x.limit
 	if linger(func() bool { return len(x.done) > 0 }) {
 		return <-x.done
 	}
@@ -280,7 +289,7 @@ func overlap(a, b []byte) bool {
 // receive takes one message per receive and checks that the peers do the same.
 func (x *exchange) receive() error {
 	for _, r := range x.phase.receives {
-		m, err := x.c.links[r.peer].receive(x.limit)
+		m, err := x.c.links[r.peer].receive(&x.limit)
 		if err != nil {
 			return err
 		}

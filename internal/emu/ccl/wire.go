@@ -230,9 +230,10 @@ func (w *wire) lose(err error) {
 	}
 }
 
-func (ch *channel) send(m message) {
+func (ch *channel) send(m message) bool {
 	f := frame{Kind: frameMessage, Size: uint64(len(m.bytes)), Channel: ch.id, Header: m.header}
 	ch.w.put(packet{frame: f, body: m.bytes, done: m.done})
+	return true
 }
 
 func (ch *channel) receive(l *limit) (incoming, error) {

@@ -210,14 +210,15 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 		task.drop()
 		return nil
 	}
-	begin := time.Now()
+	trace := s.ctx.device.rt.Trace
+	begin := trace.now()
 	err := s.injectRun(task.Name)
 	if err != nil {
 		task.drop()
 	} else {
 		err = s.perform(&task, cancel)
 	}
-	s.ctx.device.rt.Trace.task(s, task.Name, begin, err)
+	trace.task(s, task.Name, begin, err)
 	if err == nil {
 		return nil
 	}
