@@ -129,23 +129,6 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// Somebody else listens where the ranks of a table meet.
-func TestPortInUse(t *testing.T) {
-	port := usePort(t)
-	other, err := net.Listen("tcp", "127.0.0.1:"+port)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, other.Close()) }()
-	r := newRank(t, newNode(t, ccl.Timeouts{Connect: time.Second}), 0)
-	comm := new(uint64)
-	r.must("HcclCommInitClusterInfo", save(t, tableOf(1)), 0, address(comm))
-	r.comm = *comm
-	require.NotZero(t, r.barrier())
-	text := r.text()
-	require.Contains(t, text, "EI0019")
-	require.Contains(t, text, port)
-	r.close()
-}
-
 // Sub-communicators of the same ranks can be made again, also while a peer still has the one
 // before.
 func TestPartsAgain(t *testing.T) {

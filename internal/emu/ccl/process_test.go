@@ -1,14 +1,12 @@
 package ccl_test
 
 import (
-	"bufio"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,14 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/internal/emu/ccl"
+	"github.com/goascend/cann/internal/puppet"
 )
 
-// envRank makes the test's program be a rank that does what its standard input says.
-const envRank = "CCL_TEST_RANK"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(envRank) != "" {
-		serveRank(os.Stdin, os.Stdout)
+	if puppet.Plays(newServant) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -34,23 +29,23 @@ func TestMain(m *testing.M) {
 // servant is a rank in a process of its own.
 type servant struct {
 	*rank
-	memory   uint64
-	files    int
-	routines int
+	memory uint64
+	before puppet.Footprint
 }
 
-// serveRank answers each line of commands with a line: a code and a text.
-func serveRank(in io.Reader, out io.Writer) {
-	limits := ccl.Timeouts{Connect: 3 * time.Second, Execute: 2 * time.Second}
-	s := &servant{}
-	n := newNode(&processTB{}, limits)
-	s.rank = newRank(&processTB{}, n, 0)
-	s.memory, s.files, s.routines = s.free(), openFiles(), runtime.NumGoroutine()
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		code, text := s.do(strings.Fields(lines.Text()))
-		_, _ = fmt.Fprintf(out, "%d %s\n", code, strings.ReplaceAll(text, "\n", " "))
+// envApart gives a servant a host of its own, so that it talks over TCP.
+const envApart = "CCL_TEST_APART"
+
+func newServant() puppet.Do {
+	n := newNode(&processTB{}, ccl.Timeouts{Connect: 3 * time.Second, Execute: 2 * time.Second})
+	if os.Getenv(envApart) != "" {
+		ccl.MoveToOwnHost(n.l)
+	}
+	s := &servant{rank: newRank(&processTB{}, n, 0)}
+	s.memory, s.before = s.available(), puppet.Measure()
+	return func(words []string) (int, string) {
+		code, text := s.do(words)
+		return int(code), text
 	}
 }
 
@@ -90,229 +85,210 @@ func (s *servant) do(words []string) (int32, string) {
 		if code == 0 {
 			text = fmt.Sprint(s.download(p, 4)[0])
 		}
-		if free := s.call("aclrtFree", p); free != 0 {
-			return free, "aclrtFree: " + s.text()
-		}
+		s.free(p)
 		return code, text
+	case "repeat": // queues collectives; with true it kills itself in the midst of them
+		var times int
+		var killed bool
+		_, _ = fmt.Sscan(strings.Join(words[1:], " "), &times, &n, &killed)
+		return s.repeat(times, n, killed)
 	case "destroy":
 		return s.call("HcclCommDestroy", s.comm), s.text()
+	case "shared": // whether memory is shared with other ranks
+		return 0, fmt.Sprint(puppet.Measure().Shared > s.before.Shared)
 	case "check":
 		return 0, s.leaks()
 	}
 	return -1, "unknown command"
 }
 
-func ones(n int) []byte { return words(n, func(int) int32 { return 1 }) }
-
-func (s *servant) free() uint64 {
-	free, total := new(uint64), new(uint64)
-	s.must("aclrtGetMemInfo", 1, address(free), address(total))
-	return *free
-}
-
-func openFiles() int {
-	list, _ := os.ReadDir("/proc/self/fd")
-	return len(list)
-}
-
-// leaks waits a moment for what ends by itself and describes what is left.
-func (s *servant) leaks() string {
-	var left []string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
-		left = nil
-		if comms, roots := s.n.l.Live(); comms+roots > 0 {
-			left = append(left, fmt.Sprintf("%d communicators and %d roots", comms, roots))
-		}
-		if free := s.free(); free != s.memory {
-			left = append(left, fmt.Sprintf("%d bytes of device memory", s.memory-free))
-		}
-		if n := openFiles(); n > s.files {
-			left = append(left, fmt.Sprintf("%d files", n-s.files))
-		}
-		if n := runtime.NumGoroutine(); n > s.routines {
-			left = append(left, fmt.Sprintf("%d goroutines", n-s.routines))
-		}
-		if len(left) == 0 {
-			return ""
+func (s *servant) repeat(times int, n uint64, killed bool) (int32, string) {
+	p, event := s.upload(ones(int(n))), new(uint64)
+	s.must("aclrtCreateEvent", address(event))
+	code := int32(0)
+	for i := 0; i < times && code == 0; i++ {
+		code = s.call("HcclAllReduce", p, p, n, int32Type, sum, s.comm, s.stream)
+		if i == 0 {
+			s.must("aclrtRecordEvent", *event, s.stream)
 		}
 	}
-	return strings.Join(left, ", ")
-}
-
-// puppet is a servant as the test sees it.
-type puppet struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func startPuppets(t *testing.T, n int) []*puppet {
-	all := make([]*puppet, n)
-	for i := range all {
-		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), envRank+"=1")
-		c.Stderr = os.Stderr
-		in, err := c.StdinPipe()
-		require.NoError(t, err)
-		out, err := c.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, c.Start())
-		p := &puppet{t, c, in, bufio.NewReaderSize(out, 1<<20)}
-		t.Cleanup(func() {
-			_ = in.Close()
-			_ = p.cmd.Process.Kill()
-			_ = p.cmd.Wait()
-		})
-		all[i] = p
+	if killed {
+		s.must("aclrtSynchronizeEvent", *event)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	return all
-}
-
-func (p *puppet) tell(format string, a ...any) {
-	_, err := fmt.Fprintf(p.in, format+"\n", a...)
-	require.NoError(p.t, err)
-}
-
-func (p *puppet) hear() (code int, text string) {
-	line, err := p.out.ReadString('\n')
-	require.NoError(p.t, err)
-	number, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-	_, err = fmt.Sscan(number, &code)
-	require.NoError(p.t, err)
+	if synced := s.sync(); code == 0 {
+		code = synced
+	}
+	text := s.text()
+	s.must("aclrtDestroyEvent", *event)
+	s.free(p)
 	return code, text
 }
 
-func (p *puppet) signal(s syscall.Signal) { require.NoError(p.t, p.cmd.Process.Signal(s)) }
+func ones(n int) []byte { return words(n, func(int) int32 { return 1 }) }
+
+// leaks waits a moment for what ends by itself and describes what is left.
+func (s *servant) leaks() string {
+	return s.before.Settle(10*time.Second, func() (left []string) {
+		if comms, roots := s.n.l.Live(); comms+roots > 0 {
+			left = append(left, fmt.Sprintf("%d communicators and %d roots", comms, roots))
+		}
+		if free := s.available(); free != s.memory {
+			left = append(left, fmt.Sprintf("%d bytes of device memory", s.memory-free))
+		}
+		return left
+	})
+}
 
 // meet lets puppets join a communicator of their number.
-func meet(t *testing.T, all []*puppet) {
-	info := root(all[0])
+func meet(t *testing.T, all []*puppet.Puppet) {
+	info := all[0].Must("root")
 	for i, p := range all {
-		p.tell("join %d %d %s", len(all), i, info)
+		p.Tell("join %d %d %s", len(all), i, info)
 	}
 	for _, p := range all {
-		code, text := p.hear()
+		code, text := p.Hear()
 		require.Zero(t, code, text)
 	}
 }
 
-func root(p *puppet) string {
-	p.tell("root")
-	code, info := p.hear()
-	require.Zero(p.t, code, info)
-	return info
-}
-
-func reduce(t *testing.T, all []*puppet, count int) {
-	for _, p := range all {
-		p.tell("reduce %d", count)
-	}
-	for _, p := range all {
-		code, text := p.hear()
-		require.Zero(t, code, text)
+func reduce(t *testing.T, all []*puppet.Puppet, count int) {
+	for _, text := range puppet.All(all, "reduce %d", count) {
 		require.Equal(t, fmt.Sprint(len(all)), text)
 	}
 }
 
+// fault is something that happens to the last of three ranks, and what the others are told.
+type fault struct {
+	name    string
+	happens func(t *testing.T, all []*puppet.Puppet) // tells the survivors something that fails
+	codes   []int
+	texts   []string // one of them
+}
+
+const large = 4 << 20 // elements
+
+// Codes of collectives that fail: at the stream, or at the call when another rank's failure
+// came first.
+const (
+	lostHeartbeat = 507010
+	outOfTime     = 507048
+	exception     = 507049
+	remote        = 21
+)
+
+var faults = []fault{
+	{"killed before joining", func(t *testing.T, all []*puppet.Puppet) {
+		info := all[0].Must("root")
+		all[2].Kill()
+		for i, p := range all[:2] {
+			p.Tell("join 3 %d %s", i, info)
+		}
+	}, []int{9, 4}, []string{"EI0015"}},
+	{"killed after joining the root", func(t *testing.T, all []*puppet.Puppet) {
+		info := all[0].Must("root")
+		all[2].Tell("join 3 2 %s", info)
+		all[2].Kill() // wherever it is
+		for i, p := range all[:2] {
+			p.Tell("join 3 %d %s", i, info)
+		}
+	}, []int{9, 4}, []string{"EI0015", "EI0006"}},
+	{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
+		meet(t, all)
+		for _, p := range all[:2] {
+			p.Tell("reduce %d", large)
+		}
+		all[2].Kill()
+	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	{"killed in a collective", func(t *testing.T, all []*puppet.Puppet) {
+		meet(t, all)
+		for i, p := range all {
+			p.Tell("repeat 50 %d %v", large, i == 2)
+		}
+	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
+		meet(t, all)
+		reduce(t, all, 1000)
+		all[2].Kill()
+		for _, p := range all[:2] {
+			p.Tell("reduce 1000")
+		}
+	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	{"stalled", func(t *testing.T, all []*puppet.Puppet) {
+		meet(t, all)
+		all[2].Signal(syscall.SIGSTOP)
+		for _, p := range all[:2] {
+			p.Tell("reduce %d", large)
+		}
+	}, []int{outOfTime, lostHeartbeat, remote}, []string{"EI0002"}},
+	{"stalled while joining", func(t *testing.T, all []*puppet.Puppet) {
+		info := all[0].Must("root")
+		all[2].Signal(syscall.SIGSTOP)
+		for i, p := range all {
+			p.Tell("join 3 %d %s", i, info)
+		}
+	}, []int{9, 4}, []string{"EI0015"}}, // 4 when the root's answer comes late on a busy machine
+	{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
+		info := all[0].Must("root")
+		for i, p := range all {
+			p.Tell("join %d %d %s", 3+i/2, i, info)
+		}
+	}, []int{4}, []string{"EI0014", "EI0015"}},
+	{"rank twice", func(t *testing.T, all []*puppet.Puppet) {
+		info := all[0].Must("root")
+		for i, p := range all {
+			p.Tell("join 3 %d %s", i/2, info)
+		}
+	}, []int{4}, []string{"EI0014", "EI0015"}},
+}
+
 // TestFaults: whatever happens to one of three ranks, each survivor gets an error that says so
-// within the deadline, leaks nothing, and can work in a new communicator.
+// within the deadline, leaks nothing, and can work in a new communicator. Ranks are processes,
+// of one host and of several.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and timeouts of seconds")
 	}
-	const large = 16 << 20
-	failing := func(parts ...string) func(t *testing.T, survivors []*puppet) {
-		return func(t *testing.T, survivors []*puppet) {
-			for i, p := range survivors {
-				code, text := p.hear()
-				require.NotZero(t, code, "rank %d", i)
-				found := false
-				for _, part := range parts {
-					found = found || strings.Contains(text, part)
+	for connection, environment := range map[string][]string{"one host": nil, "several hosts": {envApart + "=1"}} {
+		for _, f := range faults {
+			t.Run(connection+"/"+f.name, func(t *testing.T) {
+				t.Parallel()
+				all := puppet.Start(t, 3, environment...)
+				survivors := all[:2]
+				f.happens(t, all)
+				began := time.Now()
+				for i, p := range survivors {
+					code, text := p.Hear()
+					require.Contains(t, f.codes, code, "rank %d: %s", i, text)
+					require.True(t, slices.ContainsFunc(f.texts, func(s string) bool { return strings.Contains(text, s) }), "rank %d: %d %s", i, code, text)
 				}
-				require.True(t, found, "rank %d: %d %s", i, code, text)
-			}
+				require.Less(t, time.Since(began), 10*time.Second)
+				for range 2 { // after the fault, and in a new communicator
+					requireNothingLeft(t, survivors)
+					meet(t, survivors)
+					reduce(t, survivors, 100000)
+				}
+				requireNothingLeft(t, survivors)
+			})
 		}
-	}
-	for _, c := range []struct {
-		name    string
-		happens func(t *testing.T, all []*puppet) // survivors have been told something that fails
-		answers func(t *testing.T, survivors []*puppet)
-	}{
-		{"killed before joining", func(t *testing.T, all []*puppet) {
-			info := root(all[0])
-			all[2].signal(syscall.SIGKILL)
-			for i, p := range all[:2] {
-				p.tell("join 3 %d %s", i, info)
-			}
-		}, failing("ranks 2 of 3")},
-		{"killed while others wait", func(t *testing.T, all []*puppet) {
-			meet(t, all)
-			for _, p := range all[:2] {
-				p.tell("reduce %d", large)
-			}
-			all[2].signal(syscall.SIGKILL)
-		}, failing("EI0006")},
-		{"killed in a collective", func(t *testing.T, all []*puppet) {
-			meet(t, all)
-			for _, p := range all {
-				p.tell("reduce %d", large)
-			}
-			all[2].signal(syscall.SIGKILL)
-		}, failing("EI0006")},
-		{"killed between collectives", func(t *testing.T, all []*puppet) {
-			meet(t, all)
-			reduce(t, all, 1000)
-			all[2].signal(syscall.SIGKILL)
-			_ = all[2].cmd.Wait()
-			for _, p := range all[:2] {
-				p.tell("reduce 1000")
-			}
-		}, failing("EI0006")},
-		{"stalled", func(t *testing.T, all []*puppet) {
-			meet(t, all)
-			all[2].signal(syscall.SIGSTOP)
-			for _, p := range all[:2] {
-				p.tell("reduce %d", large)
-			}
-		}, failing("EI0002")},
-		{"wrong world size", func(t *testing.T, all []*puppet) {
-			info := root(all[0])
-			for i, p := range all {
-				p.tell("join %d %d %s", 3+i/2, i, info)
-			}
-		}, failing("EI0014", "EI0015")},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			all := startPuppets(t, 3)
-			survivors := all[:2]
-			c.happens(t, all)
-			began := time.Now()
-			c.answers(t, survivors)
-			require.Less(t, time.Since(began), 10*time.Second)
-			for range 2 { // after the fault, and in a new communicator
-				for _, p := range survivors {
-					p.tell("destroy")
-					_, _ = p.hear() // there is none when joining failed
-					p.tell("check")
-					_, left := p.hear()
-					require.Empty(t, left)
-				}
-				meet(t, survivors)
-				reduce(t, survivors, 100000)
-			}
-		})
 	}
 }
 
-// A stranger at the root's port is not heard, and holds nobody up.
+func requireNothingLeft(t *testing.T, all []*puppet.Puppet) {
+	for _, p := range all {
+		p.Tell("destroy")
+		_, _ = p.Hear() // there is none when joining failed
+		require.Empty(t, p.Must("check"))
+	}
+}
+
+// A stranger at the root's port is not heard, holds nobody up, and is not kept for long.
 func TestStranger(t *testing.T) {
 	if testing.Short() {
-		t.Skip("processes")
+		t.Skip("processes, and the time that a stranger has to introduce itself")
 	}
-	all := startPuppets(t, 2)
-	info := root(all[0])
+	all := puppet.Start(t, 2)
+	info := all[0].Must("root")
 	b, err := hex.DecodeString(info)
 	require.NoError(t, err)
 	address, _, _ := strings.Cut(string(b[72:]), "\x00")
@@ -323,11 +299,25 @@ func TestStranger(t *testing.T) {
 		_, _ = io.WriteString(conn, noise) // the root may have closed already
 	}
 	for i, p := range all {
-		p.tell("join 2 %d %s", i, info)
+		p.Tell("join 2 %d %s", i, info)
 	}
 	for _, p := range all {
-		code, text := p.hear()
+		code, text := p.Hear()
 		require.Zero(t, code, text)
 	}
 	reduce(t, all, 1000)
+	requireNothingLeft(t, all)
+}
+
+// Processes of one host share memory, those of several do not; results are the same.
+func TestSharing(t *testing.T) {
+	for shared, environment := range map[string][]string{"true": nil, "false": {envApart + "=1"}} {
+		all := puppet.Start(t, 2, environment...)
+		meet(t, all)
+		for _, count := range []int{1, 1000, large} {
+			reduce(t, all, count)
+		}
+		require.Equal(t, []string{shared, shared}, puppet.All(all, "shared"))
+		requireNothingLeft(t, all)
+	}
 }

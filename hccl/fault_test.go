@@ -1,0 +1,209 @@
+package hccl_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/internal/puppet"
+)
+
+// freePort is an address of the loopback where nobody listens.
+func freePort(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	return ln.Addr().String()
+}
+
+// meet tells puppets to make a world of their number.
+func meet(all []*puppet.Puppet, address string) {
+	for i, p := range all {
+		p.Tell("meet %s %d %d", address, i, len(all))
+	}
+}
+
+// requireMet requires that they did, and that a collective gives its result.
+func requireMet(t *testing.T, all []*puppet.Puppet) {
+	for _, p := range all {
+		code, text := p.Hear()
+		require.Zero(t, code, text)
+	}
+	for _, text := range puppet.All(all, "reduce") {
+		require.Equal(t, fmt.Sprint(len(all)), text)
+	}
+}
+
+// requireFailed requires of each survivor one of the errors and all of the words.
+func requireFailed(t *testing.T, survivors []*puppet.Puppet, errors string, words ...string) {
+	began := time.Now()
+	for i, p := range survivors {
+		code, text := p.Hear()
+		require.Equal(t, 1, code, "rank %d: %s", i, text)
+		names, message, _ := strings.Cut(text, ": ")
+		found := false
+		for name := range strings.FieldsSeq(errors) {
+			found = found || strings.Contains(names, name)
+		}
+		require.True(t, found, "rank %d: %s", i, text)
+		for _, w := range words {
+			require.Contains(t, message, w, "rank %d", i)
+		}
+	}
+	require.Less(t, time.Since(began), answer/2)
+}
+
+// requireFresh requires that survivors have given everything back, and can work in a new world.
+func requireFresh(t *testing.T, survivors []*puppet.Puppet, address string) {
+	for range 2 {
+		puppet.All(survivors, "leave")
+		for i, left := range puppet.All(survivors, "check") {
+			require.Empty(t, left, "rank %d", i)
+		}
+		meet(survivors, address)
+		requireMet(t, survivors)
+	}
+}
+
+// TestFaults: whatever happens to the last of three processes, the others get a typed error
+// before their deadline, leak nothing, and go on in a new world.
+func TestFaults(t *testing.T) {
+	acltest.Need(t)
+	if testing.Short() {
+		t.Skip("processes, and timeouts of seconds")
+	}
+	for _, c := range []struct {
+		name    string
+		happens func(t *testing.T, all []*puppet.Puppet)
+		errors  string
+		words   []string
+	}{
+		{"killed before joining", func(t *testing.T, all []*puppet.Puppet) {
+			all[2].Kill()
+			address := freePort(t)
+			for i, p := range all[:2] {
+				p.Tell("meet %s %d 3", address, i)
+			}
+		}, "hccl.ErrRanksMissing", []string{"rank 2"}},
+		{"stalled before joining", func(t *testing.T, all []*puppet.Puppet) {
+			all[2].Signal(syscall.SIGSTOP)
+			meet(all, freePort(t))
+		}, "hccl.ErrRanksMissing", []string{"rank 2"}},
+		{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
+			address := freePort(t)
+			for i, p := range all {
+				p.Tell("meet %s %d %d", address, i, 3+i/2)
+			}
+		}, "hccl.ErrWorldMismatch", []string{"rank 2 of 4"}},
+		{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
+			meet(all, freePort(t))
+			requireMet(t, all)
+			for _, p := range all[:2] {
+				p.Tell("reduce")
+			}
+			all[2].Kill()
+		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006"}},
+		{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
+			meet(all, freePort(t))
+			requireMet(t, all)
+			all[2].Kill()
+			for _, p := range all[:2] {
+				p.Tell("reduce")
+			}
+		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006"}},
+		{"stalled", func(t *testing.T, all []*puppet.Puppet) {
+			meet(all, freePort(t))
+			requireMet(t, all)
+			all[2].Signal(syscall.SIGSTOP)
+			for _, p := range all[:2] {
+				p.Tell("reduce")
+			}
+		}, "acl.ErrTimeout acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0002"}},
+		{"left", func(t *testing.T, all []*puppet.Puppet) {
+			meet(all, freePort(t))
+			requireMet(t, all)
+			all[2].Must("leave")
+			for _, p := range all[:2] {
+				p.Tell("reduce")
+			}
+		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006", "rank 2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			all := servants(t, 3)
+			c.happens(t, all)
+			requireFailed(t, all[:2], c.errors, c.words...)
+			requireFresh(t, all[:2], freePort(t))
+		})
+	}
+}
+
+// TestRendezvousPortTaken: when somebody else listens at the rendezvous' port, rank 0 says so
+// and the others that it is a stranger; strangers who only connect change nothing.
+func TestRendezvousPortTaken(t *testing.T) {
+	acltest.Need(t)
+	if testing.Short() {
+		t.Skip("processes, and timeouts of seconds")
+	}
+	all := servants(t, 3)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := ln.Addr().String()
+	meet(all, address)
+	requireFailed(t, all[:1], "hccl.ErrPortInUse", address)
+	requireFailed(t, all[1:], "hccl.ErrRanksMissing hccl.ErrStranger", address)
+	require.NoError(t, ln.Close())
+	puppet.All(all, "leave")
+
+	all[0].Tell("meet %s 0 3", address)
+	stranger := dialed(t, address)
+	_, err = fmt.Fprintf(stranger, "GET / HTTP/1.0\r\n\r\n")
+	require.NoError(t, err)
+	for i, p := range all[1:] {
+		p.Tell("meet %s %d 3", address, i+1)
+	}
+	requireMet(t, all)
+	require.NoError(t, stranger.Close())
+	requireFresh(t, all, freePort(t))
+}
+
+// dialed connects to somebody who may not listen yet.
+func dialed(t *testing.T, address string) (conn net.Conn) {
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		conn, err = net.Dial("tcp", address)
+		return err == nil
+	}, answer, time.Millisecond)
+	return conn
+}
+
+// TestGatherWhileStuck: objects are gathered over the host group while the streams wait for a
+// collective that a rank does not make, and when that has failed.
+func TestGatherWhileStuck(t *testing.T) {
+	acltest.Need(t)
+	if testing.Short() {
+		t.Skip("processes, and timeouts of seconds")
+	}
+	all := servants(t, 3)
+	meet(all, freePort(t))
+	requireMet(t, all)
+	gathered := func() {
+		for _, text := range puppet.All(all, "gather") {
+			require.Equal(t, "[0 1 2]", text)
+		}
+	}
+	puppet.All(all[:2], "queue")
+	gathered()
+	for _, p := range all[:2] {
+		p.Tell("wait")
+	}
+	requireFailed(t, all[:2], "acl.ErrTimeout acl.ErrDeviceLost", "EI0002")
+	gathered()
+	requireFresh(t, all, freePort(t))
+}

@@ -1,0 +1,54 @@
+package hccl_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/internal/puppet"
+)
+
+// TestHosts: ranks on hosts of their own, which share nothing but a network, meet and work
+// together; when a host is lost, or its cable pulled, the others hear of it and go on.
+func TestHosts(t *testing.T) {
+	acltest.Need(t)
+	if testing.Short() {
+		t.Skip("processes, and timeouts of seconds")
+	}
+	puppet.OnNetwork(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name   string
+			lose   func(h *puppet.Host)
+			errors string
+			word   string
+		}{
+			{"lost", func(h *puppet.Host) { h.Kill() }, "acl.ErrDeviceLost hccl.ErrRemote", "EI0006"},
+			{"unplugged", func(h *puppet.Host) { h.Unplug() }, "acl.ErrTimeout acl.ErrDeviceLost hccl.ErrRemote", "EI0002"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				hosts := puppet.Hosts(t, 3, func(address string) []string { return append(quick, "HCCL_IF_IP="+address) })
+				all := make([]*puppet.Puppet, len(hosts))
+				for i, h := range hosts {
+					all[i] = h.Puppet
+				}
+				address := hosts[0].Address + ":29500"
+				meet(all, address)
+				requireMet(t, all)
+				for _, text := range puppet.All(all, "gather") {
+					require.Equal(t, "[0 1 2]", text)
+				}
+				for _, text := range puppet.All(all, "shared") {
+					require.Equal(t, "false", text, "ranks of different hosts share memory")
+				}
+				c.lose(hosts[2])
+				survivors := all[:2]
+				for _, p := range survivors {
+					p.Tell("reduce")
+				}
+				requireFailed(t, survivors, c.errors, c.word)
+				requireFresh(t, survivors, address)
+			})
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package hccl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/puppet"
+)
+
+func TestMain(m *testing.M) {
+	if puppet.Plays(newServant) {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// servant is a rank in a process of its own: a device, a stream, and when it has met the
+// others a host group and a communicator.
+type servant struct {
+	st     *acl.Stream
+	world  *hccl.Group
+	comm   *hccl.Comm
+	queued *aclnn.Tensor
+	live   map[acl.Kind]int
+	before puppet.Footprint
+}
+
+// How long servants wait for each other, and how long an answer may take then.
+const (
+	meeting = 8 * time.Second
+	answer  = 20 * time.Second
+)
+
+// servants are n processes whose collectives wait two seconds for each other.
+func servants(t *testing.T, n int) []*puppet.Puppet { return puppet.Start(t, n, quick...) }
+
+var quick = []string{"HCCL_EXEC_TIMEOUT=2", "CANN_EMU_CONNECT_TIMEOUT=3s"}
+
+func newServant() puppet.Do {
+	s := &servant{}
+	if err := s.open(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return func(words []string) (int, string) {
+		text, err := s.do(words)
+		if err != nil {
+			return 1, described(err)
+		}
+		return 0, text
+	}
+}
+
+func (s *servant) open() error {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	dev, err := rt.Device(0)
+	if err != nil {
+		return err
+	}
+	if s.st, err = dev.NewStream(); err != nil {
+		return err
+	}
+	// The first use of a device opens what stays open.
+	if err := s.st.Synchronize(context.Background()); err != nil {
+		return err
+	}
+	s.live, s.before = acl.Live(), puppet.Measure()
+	return nil
+}
+
+func (s *servant) do(words []string) (string, error) {
+	patience := answer
+	if words[0] == "meet" {
+		patience = meeting
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	switch words[0] {
+	case "meet": // address, rank, size
+		w := hccl.World{Address: words[1], Secret: "test"}
+		_, _ = fmt.Sscan(strings.Join(words[2:], " "), &w.Rank, &w.Size)
+		return "", s.meet(ctx, w)
+	case "reduce": // a tensor of ones; the answer is its sum over the ranks
+		if err := s.queue(1 << 20); err != nil {
+			return "", err
+		}
+		return s.wait(ctx)
+	case "queue": // a reduction, without waiting for it
+		return "", s.queue(1 << 20)
+	case "wait": // for what was queued
+		return s.wait(ctx)
+	case "gather": // over the host group
+		all, err := hccl.AllGatherObject(ctx, s.world, s.world.Rank())
+		return fmt.Sprint(all), err
+	case "shared": // whether memory is shared with other ranks
+		return fmt.Sprint(puppet.Measure().Shared > s.before.Shared), nil
+	case "leave":
+		return "", s.leave(ctx)
+	case "check":
+		return s.before.Settle(10*time.Second, func() (left []string) {
+			if now := acl.Live(); !maps.Equal(now, s.live) {
+				left = append(left, fmt.Sprintf("%v, not %v", now, s.live))
+			}
+			return left
+		}), nil
+	}
+	return "", fmt.Errorf("unknown command %q", words)
+}
+
+func (s *servant) meet(ctx context.Context, w hccl.World) (err error) {
+	if s.world, err = hccl.Rendezvous(ctx, w, hccl.GroupConfig{}); err != nil {
+		return err
+	}
+	s.comm, err = hccl.JoinGroup(ctx, s.st, s.world, hccl.Config{})
+	return err
+}
+
+func (s *servant) queue(n int64) (err error) {
+	if s.queued, err = aclnn.New(s.st, aclnn.Float32, n); err != nil {
+		return err
+	}
+	if err := aclnn.InplaceFillScalar(s.st, aclnn.InplaceFillScalarParams{SelfRef: s.queued, Value: aclnn.Float(1)}); err != nil {
+		return err
+	}
+	return s.comm.AllReduce(s.st, s.queued, s.queued, hccl.Sum)
+}
+
+// wait gives the first element of what was queued.
+func (s *servant) wait(ctx context.Context) (string, error) {
+	if err := s.st.Synchronize(ctx); err != nil {
+		return "", err
+	}
+	sum := make([]float32, 1)
+	if err := aclnn.CopyFromDevice(ctx, s.st, sum, s.queued.Narrow(0, 0, 1)); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(sum[0]), s.free()
+}
+
+func (s *servant) free() error {
+	x := s.queued
+	s.queued = nil
+	if x == nil {
+		return nil
+	}
+	return x.Close()
+}
+
+// leave gives up what meet and queue made, whatever has failed.
+func (s *servant) leave(ctx context.Context) error {
+	_ = s.st.Synchronize(ctx) // it fails when a collective has
+	err := s.free()
+	if s.comm != nil {
+		err = errors.Join(err, s.comm.Close())
+	}
+	if s.world != nil {
+		err = errors.Join(err, s.world.Close())
+	}
+	s.comm, s.world = nil, nil
+	return err
+}
+
+// sentinels are the errors that answers are told by.
+var sentinels = map[string]error{
+	"hccl.ErrArgument": hccl.ErrArgument, "hccl.ErrJoin": hccl.ErrJoin, "hccl.ErrRemote": hccl.ErrRemote, "hccl.ErrBusy": hccl.ErrBusy,
+	"hccl.ErrPortInUse": hccl.ErrPortInUse, "hccl.ErrRanksMissing": hccl.ErrRanksMissing, "hccl.ErrRankLost": hccl.ErrRankLost,
+	"hccl.ErrWorldMismatch": hccl.ErrWorldMismatch, "hccl.ErrStranger": hccl.ErrStranger, "hccl.ErrRankFailed": hccl.ErrRankFailed,
+	"acl.ErrDeviceLost": acl.ErrDeviceLost, "acl.ErrTimeout": acl.ErrTimeout, "acl.ErrAborted": acl.ErrAborted, "acl.ErrKernel": acl.ErrKernel,
+}
+
+// described is an error's text behind what errors.Is finds in it.
+func described(err error) string {
+	var names []string
+	for name, sentinel := range sentinels {
+		if errors.Is(err, sentinel) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%v: %v", names, err)
+}

@@ -1,0 +1,204 @@
+package ccl_test
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/ccl"
+)
+
+var hasty = ccl.Timeouts{Connect: 500 * time.Millisecond, Execute: 500 * time.Millisecond}
+
+// requireNews requires that ranks whose communicator failed have given everything back, and
+// can work in a new one.
+func requireNews(all []*rank, memory []uint64) {
+	for i, r := range all {
+		r.close()
+		require.Equal(r.tb, memory[i], r.available(), "device memory of rank %d", i)
+	}
+	joinAll(all)
+	each(all, func(r *rank) {
+		p := r.upload(ones(1000))
+		r.must("HcclAllReduce", p, p, 1000, int32Type, sum, r.comm, r.stream)
+		require.Zero(r.tb, r.sync(), r.text())
+		require.EqualValues(r.tb, len(all), r.download(p, 4)[0])
+		r.free(p)
+	})
+	each(all, (*rank).close)
+}
+
+func memoryOf(all []*rank) (free []uint64) {
+	for _, r := range all {
+		free = append(free, r.available())
+	}
+	return free
+}
+
+// TestRankDrops: the last of three ranks drops out of a communicator in a way that does not
+// need a process to end; the others hear of it, and can go on in another one.
+func TestRankDrops(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		drops func(r *rank)
+		text  string // a regular expression
+		codes []int32
+	}{
+		{"does not come", func(*rank) {}, "EI0002", []int32{outOfTime, lostHeartbeat, remote}},
+		{"leaves", (*rank).close, "EI0006: rank 2 left", []int32{lostHeartbeat, remote}},
+		{"gives up", func(r *rank) {
+			r.must("HcclBarrier", r.comm, r.stream)
+			r.must("aclrtStreamAbort", r.stream)
+			r.sync()
+			_ = r.text()
+		}, "aborted|EI0002", []int32{outOfTime, lostHeartbeat, remote}}, // EI0002 when it had not begun
+		{"gives memory that is not there", func(r *rank) {
+			p := r.upload(ones(8))
+			r.free(p)
+			if r.call("HcclAllReduce", p, p, 8, int32Type, sum, r.comm, r.stream) == 0 {
+				require.NotZero(r.tb, r.sync())
+			}
+			_ = r.text()
+		}, "rank 2 of 3", []int32{lostHeartbeat, remote}},
+		{"makes another call", func(r *rank) {
+			p := r.upload(ones(8))
+			if r.call("HcclBroadcast", p, 8, int32Type, 0, r.comm, r.stream) == 0 {
+				require.NotZero(r.tb, r.sync())
+			}
+			_ = r.text()
+			r.free(p)
+		}, "EI0005", []int32{lostHeartbeat, exception, remote}},
+	} {
+		for connection := range worlds {
+			t.Run(c.name+"/"+connection, func(t *testing.T) {
+				all := unjoined(t, 3, hasty, connection)
+				survivors, memory := all[:2], memoryOf(all)
+				joinAll(all)
+				each(all, func(r *rank) {
+					if r.id == 2 {
+						c.drops(r)
+						return
+					}
+					p := r.upload(ones(8))
+					code := r.call("HcclAllReduce", p, p, 8, int32Type, sum, r.comm, r.stream)
+					if code == 0 {
+						code = r.sync()
+					}
+					text := r.text()
+					require.Contains(r.tb, c.codes, code, text)
+					require.Regexp(r.tb, c.text, text)
+					failure := new(int32)
+					r.must("HcclGetCommAsyncError", r.comm, address(failure))
+					require.EqualValues(r.tb, remote, *failure)
+					r.free(p)
+				})
+				all[2].close()
+				requireNews(survivors, memory)
+			})
+		}
+	}
+}
+
+// TestJoiningFails: ranks that do not come, or contradict each other, fail on all that came;
+// strangers at the root's port change nothing, and wrong root infos are none.
+func TestJoiningFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		joins func(r *rank, info *[4108]byte) int32 // of the last rank
+		codes []int32
+		text  string
+	}{
+		{"does not come", func(*rank, *[4108]byte) int32 { return 9 }, []int32{9}, "ranks 2 of 3"},
+		{"another size", func(r *rank, info *[4108]byte) int32 { return r.join(info, 2, 4) }, []int32{4, 9}, "EI001[45]"}, // 9 who comes when the root has gone
+		{"a rank twice", func(r *rank, info *[4108]byte) int32 { return r.join(info, 0, 3) }, []int32{4, 9}, "EI001[45]"}, // 9 who comes when the root has gone
+		{"a forged root info", func(r *rank, info *[4108]byte) int32 {
+			forged := *info
+			forged[9] ^= 1
+			require.NotZero(r.tb, r.join(&forged, 2, 3))
+			require.Contains(r.tb, r.text(), "does not know the root info")
+			return 9
+		}, []int32{9, 4}, "EI0015"}, // the root of a process gives up with its ranks
+	} {
+		for connection := range worlds {
+			t.Run(c.name+"/"+connection, func(t *testing.T) {
+				all := unjoined(t, 3, hasty, connection)
+				memory := memoryOf(all)
+				info := all[0].rootInfo()
+				each(all, func(r *rank) {
+					if r.id == 2 {
+						require.Contains(r.tb, c.codes, c.joins(r, info))
+						_ = r.text()
+						return
+					}
+					require.Contains(r.tb, c.codes, r.join(info, r.id, 3), r.id)
+					require.Regexp(r.tb, c.text, r.text())
+				})
+				for _, r := range all {
+					require.Eventually(t, func() bool { _, roots := r.n.l.Live(); return roots == 0 }, 10*time.Second, time.Millisecond)
+				}
+				requireNews(all, memory)
+			})
+		}
+	}
+}
+
+// TestNoPort: nobody can be a root where all ports that HCCL may take are taken.
+func TestNoPort(t *testing.T) {
+	const first = 65520 // the highest that is allowed, so there are 16
+	t.Setenv("HCCL_IF_BASE_PORT", fmt.Sprint(first))
+	r := newRank(t, newNode(t, patient), 0)
+	var taken []net.Listener
+	for port := first; port < 1<<16; port++ {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { // else it is taken already
+			taken = append(taken, l)
+		}
+	}
+	info := new([4108]byte)
+	require.EqualValues(t, 7, r.call("HcclGetRootInfo", address(info)))
+	text := r.text()
+	require.Contains(t, text, "EI0019: ports 65520 to 65535")
+	require.Contains(t, text, "HCCL_IF_BASE_PORT")
+	for _, l := range taken {
+		require.NoError(t, l.Close())
+	}
+	requireNews([]*rank{r}, memoryOf([]*rank{r}))
+}
+
+// TestTablePortInUse: where somebody else listens at the port of a rank table's first rank, it
+// says so, and the others that they found a stranger; when the port is free all meet.
+func TestTablePortInUse(t *testing.T) {
+	for connection := range worlds {
+		t.Run(connection, func(t *testing.T) {
+			port := usePort(t)
+			other, err := net.Listen("tcp", "127.0.0.1:"+port)
+			require.NoError(t, err)
+			path := save(t, tableOf(3))
+			all := unjoined(t, 3, hasty, connection)
+			memory := memoryOf(all)
+			join := func(r *rank) {
+				comm := new(uint64)
+				r.must("HcclCommInitClusterInfo", path, uint64(r.id), address(comm))
+				r.comm = *comm
+			}
+			each(all, join)
+			each(all, func(r *rank) {
+				require.EqualValues(r.tb, 9, r.barrier())
+				text := r.text()
+				if r.id == 0 {
+					require.Contains(r.tb, text, "EI0019")
+				} else {
+					require.Contains(r.tb, text, "EI0015")
+				}
+				require.Contains(r.tb, text, port)
+			})
+			each(all, (*rank).close)
+			require.NoError(t, other.Close())
+			each(all, join)
+			each(all, func(r *rank) { require.Zero(r.tb, r.barrier(), r.text()) })
+			requireNews(all, memory)
+		})
+	}
+}
