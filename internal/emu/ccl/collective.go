@@ -125,8 +125,8 @@ func (l *Library) uniform(t *rt.Thread, u uniform, a []uint64) error {
 	if err != nil {
 		return err
 	}
-	h := header{Call: functionOf(u.call), Type: dtype, Op: op, Root: root, Count: count}
-	return c.launch(t, a[u.comm+1], plan{h, u.phases(c, e, send, recv, count, int(root))})
+	h := header{Type: dtype, Op: op, Root: root, Count: count}
+	return c.launch(t, a[u.comm+1], plan{u.call, h, u.phases(c, e, send, recv, count, int(root))})
 }
 
 func (l *Library) barrier(t *rt.Thread, a []uint64) error {
@@ -136,7 +136,7 @@ func (l *Library) barrier(t *rt.Thread, a []uint64) error {
 		return err
 	}
 	nothing := func(int) part { return part{} }
-	return c.launch(t, a[1], plan{header{Call: functionOf(call), Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}})
+	return c.launch(t, a[1], plan{call, header{Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}})
 }
 
 // twice reports whether a number occurs more than once.

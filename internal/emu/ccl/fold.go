@@ -12,10 +12,10 @@ import (
 // fold combines the elements of the ranks, piece by piece, in rank order. Half-precision
 // elements of more than two ranks are combined in float32 and rounded once.
 type fold struct {
-	pair  *kernel.Pair
+	pair  kernel.Pair
 	op    int32
 	dtype dtype.Type
-	ranks int
+	ranks int    // 0 until it was prepared
 	keep  []byte // 2*piece bytes outside Go's heap, for what is combined so far
 	at    int
 	sum   kernel.Row
@@ -24,7 +24,7 @@ type fold struct {
 // prepare gets the fold ready for what a header says.
 func (f *fold) prepare(h header, ranks int, keep []byte) error {
 	d := elements[h.Type].dtype
-	if f.pair == nil || f.op != h.Op || f.dtype != d {
+	if f.ranks == 0 || f.op != h.Op || f.dtype != d {
 		pair, err := kernel.NewPair(opKernels[h.Op], d)
 		if err != nil {
 			return err

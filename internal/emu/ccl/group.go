@@ -45,7 +45,7 @@ func (l *Library) groupEnd(t *rt.Thread, _ []uint64) uint64 {
 	delete(l.groups, t)
 	l.mu.Unlock()
 	for _, b := range g.pending {
-		if err := b.c.launch(t, b.stream, plan{header{Call: functionOf(pointCall)}, []phase{b.phase}}); err != nil {
+		if err := b.c.launch(t, b.stream, plan{pointCall, header{}, []phase{b.phase}}); err != nil {
 			return answer(t, err)
 		}
 	}

@@ -27,6 +27,7 @@ type move struct{ to, from part }
 
 // plan is a collective as one rank sees it.
 type plan struct {
+	call   string // C function
 	header header
 	phases []phase
 }
@@ -49,7 +50,10 @@ func (e element) slice(addr, count uint64, i, n int) part {
 // combine is the phase that leaves the combination of all ranks' blocks in target: block i
 // of this rank goes to rank i.
 func (c *comm) combine(block func(rank int) part, target part) phase {
-	p := phase{reduce: true, own: block(c.rank), target: target}
+	p := phase{
+		reduce: true, own: block(c.rank), target: target,
+		sends: make([]transfer, 0, c.size), receives: make([]transfer, 0, c.size),
+	}
 	for r := range c.size {
 		if r != c.rank {
 			p.sends = append(p.sends, transfer{r, block(r)})

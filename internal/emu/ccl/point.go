@@ -41,7 +41,7 @@ func (l *Library) point(t *rt.Thread, call, buffer, rank string, a []uint64, mak
 	if l.grouped(t, c, a[5], p) {
 		return nil
 	}
-	return c.launch(t, a[5], plan{header{Call: functionOf(pointCall)}, []phase{p}})
+	return c.launch(t, a[5], plan{pointCall, header{}, []phase{p}})
 }
 
 func (l *Library) batchSendRecv(t *rt.Thread, a []uint64) error {
@@ -60,7 +60,7 @@ func (l *Library) batchSendRecv(t *rt.Thread, a []uint64) error {
 	if err != nil {
 		return err
 	}
-	return c.launch(t, a[3], plan{header{Call: functionOf(pointCall)}, []phase{p}})
+	return c.launch(t, a[3], plan{pointCall, header{}, []phase{p}})
 }
 
 // item is one HcclSendRecvItem.

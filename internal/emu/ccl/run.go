@@ -18,7 +18,8 @@ type work struct {
 
 // launch queues a plan on a stream.
 func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
-	call := p.header.Call.String()
+	call := p.call
+	p.header.Call = functionOf(call)
 	s, code := c.library.rt.Stream(t, stream)
 	if code != 0 {
 		return refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, code)

@@ -99,7 +99,7 @@ func (l *Library) reduceScatterV(t *rt.Thread, a []uint64) error {
 		return err
 	}
 	p := c.combine(func(r int) part { return b.of(e, d.whole, r) }, e.at(d.own, 0, d.count))
-	return c.launch(t, a[8], plan{header{Call: functionOf(d.call), Type: d.dtype, Op: d.op, Count: b.total()}, []phase{p}})
+	return c.launch(t, a[8], plan{d.call, header{Type: d.dtype, Op: d.op, Count: b.total()}, []phase{p}})
 }
 
 func (l *Library) allGatherV(t *rt.Thread, a []uint64) error {
@@ -111,7 +111,7 @@ func (l *Library) allGatherV(t *rt.Thread, a []uint64) error {
 	if c == nil || err != nil {
 		return err
 	}
-	return c.launch(t, a[7], plan{header{Call: functionOf(d.call), Type: d.dtype, Count: b.total()}, c.gather(e, d.own, d.whole, b)})
+	return c.launch(t, a[7], plan{d.call, header{Type: d.dtype, Count: b.total()}, c.gather(e, d.own, d.whole, b)})
 }
 
 func (l *Library) allToAll(t *rt.Thread, a []uint64) error {
@@ -134,7 +134,7 @@ func (l *Library) allToAll(t *rt.Thread, a []uint64) error {
 		return err
 	}
 	b := even(count, c.size)
-	return c.trade(t, a[7], header{Call: functionOf(call), Type: dtype, Count: count}, recvType, send, recv, b, b)
+	return c.trade(t, a[7], call, header{Type: dtype, Count: count}, recvType, send, recv, b, b)
 }
 
 func (l *Library) allToAllV(t *rt.Thread, a []uint64) error {
@@ -154,7 +154,7 @@ func (l *Library) allToAllV(t *rt.Thread, a []uint64) error {
 	if err != nil {
 		return err
 	}
-	return c.trade(t, a[9], header{Call: functionOf(call), Type: int32(a[3])}, int32(a[7]), a[0], a[4], out, in)
+	return c.trade(t, a[9], call, header{Type: int32(a[3])}, int32(a[7]), a[0], a[4], out, in)
 }
 
 // allToAllVC is allToAllV for blocks behind each other whose sizes all ranks know.
@@ -176,7 +176,7 @@ func (l *Library) allToAllVC(t *rt.Thread, a []uint64) error {
 		in[r] = matrix[r*c.size+c.rank]
 	}
 	out := matrix[c.rank*c.size:][:c.size]
-	return c.trade(t, a[6], header{Call: functionOf(call), Type: int32(a[2])}, int32(a[4]), a[0], a[3], packed(out), packed(in))
+	return c.trade(t, a[6], call, header{Type: int32(a[2])}, int32(a[4]), a[0], a[3], packed(out), packed(in))
 }
 
 func sameType(call string, send, recv int32) error {
@@ -188,24 +188,24 @@ func sameType(call string, send, recv int32) error {
 
 // trade launches an exchange of blocks. Elements of the header's type leave, of recvType
 // arrive.
-func (c *comm) trade(t *rt.Thread, stream uint64, h header, recvType int32, send, recv uint64, out, in blocks) error {
+func (c *comm) trade(t *rt.Thread, stream uint64, call string, h header, recvType int32, send, recv uint64, out, in blocks) error {
 	switch {
 	case send == 0 && out.total() > 0:
-		return null(h.Call.String(), "sendBuf")
+		return null(call, "sendBuf")
 	case recv == 0 && in.total() > 0:
-		return null(h.Call.String(), "recvBuf")
+		return null(call, "recvBuf")
 	case send == recv && send != 0:
-		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", h.Call)
+		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", call)
 	case out.counts[c.rank] != in.counts[c.rank]:
-		return refuse(badParameter, "EI0003: %s: rank %d sends itself %d elements and expects %d", h.Call, c.rank, out.counts[c.rank], in.counts[c.rank])
+		return refuse(badParameter, "EI0003: %s: rank %d sends itself %d elements and expects %d", call, c.rank, out.counts[c.rank], in.counts[c.rank])
 	}
-	if err := sameType(h.Call.String(), h.Type, recvType); err != nil {
+	if err := sameType(call, h.Type, recvType); err != nil {
 		return err
 	}
-	e, err := checkElements(h.Call.String(), h.Type, 0)
+	e, err := checkElements(call, h.Type, 0)
 	if err != nil {
 		return err
 	}
 	p := c.exchange(func(r int) part { return out.of(e, send, r) }, func(r int) part { return in.of(e, recv, r) })
-	return c.launch(t, stream, plan{h, []phase{p}})
+	return c.launch(t, stream, plan{call, h, []phase{p}})
 }

@@ -194,4 +194,28 @@ static inline int map_defined(int32_t op, int32_t class) { return kernels->map_d
 /* Computes the elements [lo, hi) of the space, counted in row-major order. */
 static inline void map_run(const struct map *m, int64_t lo, int64_t hi) { kernels->map(m, lo, hi); }
 
+/* map_run of two inputs for n contiguous elements at addresses; Add and Sub do not scale y. */
+static inline void pair_run(int32_t op, int32_t class, uintptr_t out, int32_t out_dtype,
+	uintptr_t x, int32_t x_dtype, uintptr_t y, int32_t y_dtype, int64_t n)
+{
+	struct map m;
+	m.op = op;
+	m.class = class;
+	m.inputs = 2;
+	m.space.rank = 1;
+	m.space.shape[0] = n;
+	m.out.data = (char *)out;
+	m.out.dtype = out_dtype;
+	m.in[0].data = (char *)x;
+	m.in[0].dtype = x_dtype;
+	m.in[1].data = (char *)y;
+	m.in[1].dtype = y_dtype;
+	m.out.stride[0] = m.in[0].stride[0] = m.in[1].stride[0] = 1;
+	for (int i = 0; i < 3; i++) {
+		m.f[i] = i == 0;
+		m.i[i] = i == 0;
+	}
+	map_run(&m, 0, n);
+}
+
 #endif

@@ -12,6 +12,7 @@ const (
 	lowestPriority = 7
 	maxStreams     = 1984 // per device, default streams included
 	queueDepth     = 2013 // tasks a stream may hold before a launch blocks
+	queueRefill    = 1500 // tasks left when launches that blocked go on: not one by one
 
 	flagPersistent  = uint32(abi.ACL_STREAM_PERSISTENT)
 	flagCPUSchedule = uint32(abi.ACL_STREAM_CPU_SCHEDULE)
@@ -198,7 +199,9 @@ func (s *Stream) loop() {
 		s.queue[s.head] = Task{}
 		s.head++
 		cancel := s.cancel
-		s.notFull.Signal()
+		if len(s.queue)-s.head == queueRefill {
+			s.notFull.Broadcast()
+		}
 		s.mu.Unlock()
 		s.finish(s.run(task, cancel))
 	}
