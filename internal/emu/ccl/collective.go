@@ -125,8 +125,14 @@ func (l *Library) uniform(t *rt.Thread, u uniform, a []uint64) error {
 	if err != nil {
 		return err
 	}
-	h := header{Type: dtype, Op: op, Root: root, Count: count}
-	return c.launch(t, a[u.comm+1], plan{u.call, h, u.phases(c, e, send, recv, count, int(root))})
+	s, err := c.stream(t, u.call, a[u.comm+1])
+	if err != nil {
+		return err
+	}
+	r := repetition{call: u.call, send: send, recv: recv, count: count, dtype: dtype, op: op, root: root}
+	return c.submit(t, s, c.repeated(r, s, func() plan {
+		return plan{u.call, header{Type: dtype, Op: op, Root: root, Count: count}, u.phases(c, e, send, recv, count, int(root))}
+	}))
 }
 
 func (l *Library) barrier(t *rt.Thread, a []uint64) error {

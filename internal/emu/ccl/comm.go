@@ -33,6 +33,7 @@ type comm struct {
 	mu      sync.Mutex
 	broken  chan struct{} // closed by the first failure
 	failure *rt.Fault
+	repeats map[repetition]*work
 }
 
 // newComm takes a name, which occurs once per device. Until the communicator is published

@@ -10,9 +10,12 @@
 // A collective is a plan: phases of sends and receives between pairs of ranks (plan.go),
 // which run as one task of the caller's stream (run.go). A link carries the messages of one
 // pair (link.go): between ranks of one process the receiver reads the sender's memory in
-// place, between processes the bytes travel over a TCP connection that both ends have
-// authenticated with the root info (meet.go, wire.go). The elements of the ranks are
-// combined in rank order, so results repeat bit for bit and are equal on all ranks.
+// place. Processes have a TCP connection that both ends have authenticated with the root info
+// (meet.go, wire.go). On one host they share rings of headers and small messages (region.go,
+// ring.go, lane.go) and read each other's device memory in place, which is a file that both
+// have mapped; across hosts the bytes travel over the connection. The elements of the ranks
+// are combined in rank order (fold.go), so results repeat bit for bit and are equal on all
+// ranks.
 //
 // Every rank tells every other what it is about to do. Ranks that disagree, ranks that
 // vanish and ranks that do not come in HCCL_EXEC_TIMEOUT fail the stream with EI0005,

@@ -13,7 +13,7 @@ type element struct {
 	dtype dtype.Type // Undefined when the type can only be moved
 }
 
-var elements = map[int32]element{
+var elements = [...]element{
 	abi.HCCL_DATA_TYPE_INT8:   {"int8", 1, dtype.Int8},
 	abi.HCCL_DATA_TYPE_INT16:  {"int16", 2, dtype.Int16},
 	abi.HCCL_DATA_TYPE_INT32:  {"int32", 4, dtype.Int32},
@@ -38,6 +38,15 @@ var opNames = [...]string{"sum", "prod", "max", "min"}
 
 var opKernels = [...]kernel.Op{kernel.Add, kernel.Mul, kernel.Max, kernel.Min}
 
+// elementOf is the element of an HcclDataType.
+func elementOf(t int32) (e element, known bool) {
+	if t < 0 || int(t) >= len(elements) {
+		return e, false
+	}
+	e = elements[t]
+	return e, e.size > 0
+}
+
 // maxCount is the largest number of elements of one call.
 const maxCount = 1<<35 - 1
 
@@ -50,7 +59,7 @@ var reduces = map[string]bool{
 // does not combine them with. As CANN's own check it lets pass the types that only its
 // documentation refuses on some chips, such as sums of float64 on Atlas A2.
 func checkElements(function string, t, op int32) (element, error) {
-	e, known := elements[t]
+	e, known := elementOf(t)
 	switch {
 	case !known:
 		return e, refuse(notSupported, "EI0003: %s: data type %d is unknown", function, t)

@@ -109,7 +109,7 @@ func (h header) String() string {
 	if h.Count > 0 {
 		s += fmt.Sprintf(" count %d", h.Count)
 	}
-	if e, ok := elements[h.Type]; ok {
+	if e, ok := elementOf(h.Type); ok {
 		s += " of " + e.name
 	}
 	if int(h.Op) < len(opNames) && reduces[h.Call.String()] {

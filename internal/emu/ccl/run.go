@@ -8,41 +8,90 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// work is a plan that a stream carries out, perhaps several times: a graph repeats it.
+// work is a plan that streams carry out, perhaps several times: a graph repeats it, and so do
+// programs that make the same call again.
 type work struct {
 	c        *comm
 	plan     plan
 	memory   *rt.Memory
 	captured bool // into a graph: nothing is pending before it runs
+	task     rt.Task
+}
+
+func (c *comm) work(p plan, s *rt.Stream) *work {
+	p.header.Call = functionOf(p.call)
+	w := &work{c: c, plan: p, memory: s.Memory(), captured: s.Capturing()}
+	w.task = rt.Task{Name: p.call, Repeatable: true, Wait: w.run, Drop: w.drop, Releases: c.order, Acquires: c.order}
+	if c.library.rt.Sanitizes() {
+		w.task.Accesses = p.accesses
+	}
+	return w
 }
 
 // launch queues a plan on a stream.
 func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
-	call := p.call
-	p.header.Call = functionOf(call)
-	s, code := c.library.rt.Stream(t, stream)
+	s, err := c.stream(t, p.call, stream)
+	if err != nil {
+		return err
+	}
+	return c.submit(t, s, c.work(p, s))
+}
+
+// stream is the one of a handle, if this rank can queue a call on it.
+func (c *comm) stream(t *rt.Thread, call string, handle uint64) (*rt.Stream, error) {
+	s, code := c.library.rt.Stream(t, handle)
 	if code != 0 {
-		return refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, code)
+		return nil, refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, code)
 	}
 	if s.Device() != c.device {
-		return refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", call, s.Device(), c.device)
+		return nil, refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", call, s.Device(), c.device)
 	}
 	if err := c.linked(); err != nil {
-		return refuse(timedOut, "%s: %v", call, err)
+		return nil, refuse(timedOut, "%s: %v", call, err)
 	}
-	w := &work{c: c, plan: p, memory: s.Memory(), captured: s.Capturing()}
-	task := rt.Task{Name: call, Repeatable: true, Wait: w.run, Drop: w.drop, Releases: c.order, Acquires: c.order}
-	if c.library.rt.Sanitizes() {
-		task.Accesses = p.accesses
-	}
+	return s, nil
+}
+
+func (c *comm) submit(t *rt.Thread, s *rt.Stream, w *work) error {
 	if !w.captured {
 		c.pending.Add(1)
 	}
-	if code := c.library.rt.Submit(t, s, task); code != 0 {
+	if code := c.library.rt.Submit(t, s, w.task); code != 0 {
 		w.drop()
-		return refuse(runtimeError, "EI0003: %s: the stream refuses work (%d)", call, int32(code))
+		return refuse(runtimeError, "EI0003: %s: the stream refuses work (%d)", w.plan.call, int32(code))
 	}
 	return nil
+}
+
+// repetition is what makes a call of a uniform collective the same as an earlier one.
+type repetition struct {
+	call              string
+	send, recv, count uint64
+	dtype, op         int32
+	root              uint32
+	memory            *rt.Memory
+}
+
+// maxRepetitions bounds the memory for calls that may come again.
+const maxRepetitions = 256
+
+// repeated is the work of a call that came before, or else of a new plan.
+func (c *comm) repeated(r repetition, s *rt.Stream, p func() plan) *work {
+	if s.Capturing() {
+		return c.work(p(), s)
+	}
+	r.memory = s.Memory()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.repeats[r]
+	if w == nil {
+		w = c.work(p(), s)
+		if c.repeats == nil || len(c.repeats) == maxRepetitions {
+			c.repeats = make(map[repetition]*work)
+		}
+		c.repeats[r] = w
+	}
+	return w
 }
 
 func (w *work) drop() {
