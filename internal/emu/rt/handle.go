@@ -27,6 +27,8 @@ const (
 	GroupInfoKind
 	DataBufferKind
 	ProfileKind
+	AllocatorKind
+	TensorDescKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

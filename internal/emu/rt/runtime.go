@@ -15,15 +15,16 @@ type Runtime struct {
 	err    error // why the machine's description is unusable; every SetDevice repeats it
 	start  time.Time
 
-	life      lifecycle
-	devices   []*Device
-	host      hostMemory
-	virtual   virtual
-	exchange  exchange
-	reports   reporters
-	captures  captures
-	profiler  profiler
-	sysParams sync.Map // process-wide options by number
+	life       lifecycle
+	devices    []*Device
+	host       hostMemory
+	virtual    virtual
+	exchange   exchange
+	reports    reporters
+	captures   captures
+	profiler   profiler
+	allocators allocators
+	sysParams  sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
 	streamCount atomic.Int32  // for stream ids
@@ -72,7 +73,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
-		r.optionFunctions(), valueFunctions(),
+		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {
 			all[name] = f
