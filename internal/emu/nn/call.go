@@ -265,6 +265,9 @@ func (l *Library) decodeArg(c *Call, i int, p param, w uint64) error {
 	if w == 0 {
 		return nil
 	}
+	noValue := func(s *Scalar) error {
+		return &Error{Code: invalidParam, Text: fmt.Sprintf("%s: %s is a scalar of type %v, which the emulator does not know", c.Name(), p.name, s.DType)}
+	}
 	obj := l.rt.Handles.Get(w)
 	switch p.class {
 	case tensorClass:
@@ -292,11 +295,17 @@ func (l *Library) decodeArg(c *Call, i int, p param, w uint64) error {
 		if !ok {
 			return stale()
 		}
+		if !s.hasValue() {
+			return noValue(s)
+		}
 		c.args[i] = s
 	case scalarListClass:
 		list, ok := obj.(*scalarList)
 		if !ok {
 			return stale()
+		}
+		if k := slices.IndexFunc(list.values, func(s *Scalar) bool { return !s.hasValue() }); k >= 0 {
+			return noValue(list.values[k])
 		}
 		c.args[i] = list.values
 	case intArrayClass:

@@ -8,6 +8,18 @@ import (
 	"github.com/goascend/cann/internal/half"
 )
 
+// hasValue reports whether the emulator knows what scalars of this type hold.
+func (s *Scalar) hasValue() bool {
+	if _, ok := s.whole(); ok {
+		return true
+	}
+	switch s.DType {
+	case dtype.Float32, dtype.Float64, dtype.Float16, dtype.BFloat16, dtype.Complex32, dtype.Complex64, dtype.Complex128:
+		return true
+	}
+	return false
+}
+
 // Float64 is the value converted to float64; the real part of a complex scalar.
 func (s *Scalar) Float64() float64 {
 	le := binary.LittleEndian
@@ -23,29 +35,38 @@ func (s *Scalar) Float64() float64 {
 	case dtype.Uint64:
 		return float64(le.Uint64(s.Bits[:]))
 	}
-	return float64(s.Int64())
+	n, _ := s.whole()
+	return float64(n)
 }
 
 // Int64 is the value converted to int64, truncating towards zero.
 func (s *Scalar) Int64() int64 {
+	if n, ok := s.whole(); ok {
+		return n
+	}
+	return int64(s.Float64())
+}
+
+// whole is the value of an integer or bool.
+func (s *Scalar) whole() (n int64, ok bool) {
 	le := binary.LittleEndian
 	switch s.DType {
 	case dtype.Int8:
-		return int64(int8(s.Bits[0]))
+		return int64(int8(s.Bits[0])), true
 	case dtype.Uint8, dtype.Bool:
-		return int64(s.Bits[0])
+		return int64(s.Bits[0]), true
 	case dtype.Int16:
-		return int64(int16(le.Uint16(s.Bits[:])))
+		return int64(int16(le.Uint16(s.Bits[:]))), true
 	case dtype.Uint16:
-		return int64(le.Uint16(s.Bits[:]))
+		return int64(le.Uint16(s.Bits[:])), true
 	case dtype.Int32:
-		return int64(int32(le.Uint32(s.Bits[:])))
+		return int64(int32(le.Uint32(s.Bits[:]))), true
 	case dtype.Uint32:
-		return int64(le.Uint32(s.Bits[:]))
+		return int64(le.Uint32(s.Bits[:])), true
 	case dtype.Int64, dtype.Uint64:
-		return int64(le.Uint64(s.Bits[:]))
+		return int64(le.Uint64(s.Bits[:])), true
 	}
-	return int64(s.Float64())
+	return 0, false
 }
 
 // IsFloat reports whether the scalar has a floating-point type.
