@@ -87,22 +87,23 @@ func (r *Runtime) registerAllocator(t *Thread, a []uint64) uint64 {
 	if r.allocators.of == nil {
 		r.allocators.of = make(map[uint64]registeredAllocator)
 	}
+	for stream := range r.allocators.of {
+		if _, live := Lookup[*Stream](&r.Handles, stream); !live {
+			delete(r.allocators.of, stream)
+		}
+	}
 	r.allocators.of[a[0]] = registeredAllocator{description: a[1], allocator: *d}
 	return 0
 }
 
-// forget drops the allocator of a stream; a stream without one is no mistake.
-func (a *allocators) forget(stream uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.of, stream)
-}
-
+// unregisterAllocator finds no mistake in a stream without an allocator.
 func (r *Runtime) unregisterAllocator(t *Thread, a []uint64) uint64 {
 	if a[0] == 0 {
 		return t.null("aclrtAllocatorUnregister", "stream")
 	}
-	r.allocators.forget(a[0])
+	r.allocators.mu.Lock()
+	defer r.allocators.mu.Unlock()
+	delete(r.allocators.of, a[0])
 	return 0
 }
 
@@ -118,7 +119,7 @@ func (r *Runtime) allocatorOfStream(t *Thread, a []uint64) uint64 {
 	r.allocators.mu.Lock()
 	d, ok := r.allocators.of[a[0]]
 	r.allocators.mu.Unlock()
-	if !ok {
+	if _, live := Lookup[*Stream](&r.Handles, a[0]); !ok || !live {
 		return t.Fail(invalidParam, "EH0001: %s: no allocator is registered for stream %#x", function, a[0])
 	}
 	for i, v := range []uint64{d.description, d.object, d.alloc, d.free, d.advise, d.address} {

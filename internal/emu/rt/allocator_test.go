@@ -62,8 +62,12 @@ func TestAllocatorEndsWithItsStream(t *testing.T) {
 	}
 	p.must(th, "aclrtAllocatorRegister", s, d)
 	p.must(th, "aclrtDestroyStream", s)
-	assert.Empty(t, p.r.allocators.of)
+	var got uint64
+	assert.Equal(t, invalidParam, p.call(th, "aclrtAllocatorGetByStream", s, address(&got), 0, 0, 0, 0, 0))
 	assert.NotZero(t, p.call(th, "aclrtAllocatorRegister", s, d), "the stream is gone")
+	next := p.stream(th)
+	p.must(th, "aclrtAllocatorRegister", next, d)
+	assert.Len(t, p.r.allocators.of, 1)
 	p.must(th, "aclrtAllocatorDestroyDesc", d)
 }
 

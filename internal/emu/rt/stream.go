@@ -396,7 +396,6 @@ func (s *Stream) close(drain bool) {
 	d.rt.sanitizer.returned(d.rt.sanitizer.reached(s))
 	d.rt.Handles.Delete(s.handle)
 	d.rt.abandon(s)
-	d.rt.allocators.forget(s.handle)
 	s.ctx.mu.Lock()
 	delete(s.ctx.streams, s)
 	if s.ctx.main == s {
