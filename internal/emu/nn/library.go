@@ -59,6 +59,8 @@ func (l *Library) Functions() map[string]rt.Func {
 		"aclnnCalculateMatmulWeightSizeV2":         l.weightSizeV2,
 		"aclnnNpuFormatCastCalculateSizeAndFormat": l.formatShape,
 
+		"aclrtReduceAsync": l.reduceAsync,
+
 		"aclSetAclOpExecutorRepeatable": l.setRepeatable,
 		"aclSetTensorAddr":              l.setTensorAddr(anyTensor),
 		"aclSetInputTensorAddr":         l.setTensorAddr(inputTensor),

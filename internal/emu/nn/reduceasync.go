@@ -1,0 +1,77 @@
+package nn
+
+import (
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// copyReductions are what a copying engine can do with the elements that it finds.
+var copyReductions = map[int64]kernel.Op{
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM: kernel.Add,
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX: kernel.Max,
+	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN: kernel.Min,
+}
+
+var copyReducible = map[dtype.Type]bool{
+	dtype.Float32: true, dtype.Float16: true, dtype.BFloat16: true,
+	dtype.Int8: true, dtype.Int16: true, dtype.Int32: true,
+	dtype.Uint8: true, dtype.Uint16: true, dtype.Uint32: true,
+}
+
+// reduceAsync is aclrtReduceAsync(dst, src, bytes, kind, type, stream, reserve): it combines
+// src into dst. It is a function of the runtime, and stands here since it computes.
+func (l *Library) reduceAsync(t *rt.Thread, a []uint64) uint64 {
+	const (
+		function     = "aclrtReduceAsync"
+		invalid      = int32(abi.ACL_ERROR_INVALID_PARAM)
+		notSupported = int32(abi.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
+	)
+	dst, src, n, kind, d := a[0], a[1], a[2], int64(int32(a[3])), dtype.Type(int32(a[4]))
+	op, known := copyReductions[kind]
+	switch {
+	case dst == 0 || src == 0:
+		return t.Fail(invalid, "EH0002: %s: dst or src is null", function)
+	case a[6] != 0:
+		return t.Fail(invalid, "EH0001: %s: reserve must be null", function)
+	case !copyReducible[d]:
+		return t.Fail(invalid, "EH0001: %s: elements of type %v cannot be reduced; use float32, float16, bfloat16, or an integer of at most 32 bits", function, d)
+	case !known:
+		return t.Fail(notSupported, "EE1005: %s: kind %d; sum, maximum and minimum are possible", function, kind)
+	case n%uint64(d.Size()) != 0:
+		return t.Fail(invalid, "EH0001: %s: %d bytes are no whole number of %v elements", function, n, d)
+	}
+	s, code := l.rt.Stream(t, a[5])
+	if s == nil {
+		return uint64(uint32(code))
+	}
+	memory := s.Memory()
+	view := func(name string, addr uint64) (kernel.View, error) {
+		p, err := memory.Resolve(addr, int64(n))
+		if err != nil {
+			return kernel.View{}, fault("%s: %s: %v", function, name, err)
+		}
+		return kernel.View{Data: p, DType: d, Shape: []int64{int64(n) / int64(d.Size())}, Strides: []int64{1}}, nil
+	}
+	return l.rt.Submit(t, s, rt.Task{
+		Name: function, Repeatable: true,
+		Accesses: func() []rt.Access {
+			return []rt.Access{rt.Bytes("src", rt.Reads, src, n), rt.Bytes("dst", rt.Reads, dst, n), rt.Bytes("dst", rt.Writes, dst, n)}
+		},
+		Run: func() error {
+			if n == 0 {
+				return nil
+			}
+			out, err := view("dst", dst)
+			if err != nil {
+				return err
+			}
+			in, err := view("src", src)
+			if err != nil {
+				return err
+			}
+			return kernel.Map(op, d, out, []kernel.Input{kernel.Of(out), kernel.Of(in)}, kernel.Whole(1))
+		},
+	})
+}
