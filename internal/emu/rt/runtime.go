@@ -73,7 +73,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.streamFunctions(), r.eventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
-		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), valueFunctions(),
+		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), r.capabilityFunctions(), valueFunctions(),
 	} {
 		for name, f := range t {
 			all[name] = f
