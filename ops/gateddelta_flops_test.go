@@ -1,5 +1,3 @@
-//go:build emu
-
 package ops
 
 import (
@@ -8,22 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 )
 
 // TestGatedDeltaFlops: the products of the chunked forward pass cost at most twice what the
 // formula says, for each token and value head 2C(3K + 2V) + 6KV, and the recurrence 6KV.
 func TestGatedDeltaFlops(t *testing.T) {
-	rt, err := acl.Open(acl.Config{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, rt.Close()) }()
-	dev, err := rt.Device(0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, dev.Close()) }()
-	st, err := dev.NewStream()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, st.Close()) }()
+	st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
 	for _, c := range []struct{ tokens, hk, hv, k, v int64 }{
 		{64, 1, 1, 128, 128}, {256, 2, 4, 128, 128}, {512, 4, 4, 64, 32}, {1000, 1, 2, 32, 64}, {130, 2, 2, 128, 128},
 	} {

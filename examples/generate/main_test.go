@@ -1,5 +1,3 @@
-//go:build emu
-
 package main
 
 import (
@@ -19,6 +17,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/internal/golden"
 	"github.com/goascend/cann/internal/safetensors"
 	"github.com/goascend/cann/ops"
@@ -28,6 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // generated runs the program.
 func generated(t *testing.T, flags ...string) (out string, err error) {
+	acltest.Need(t)
 	o, err := parseFlags(flags, t.Output())
 	require.NoError(t, err)
 	var b bytes.Buffer
@@ -58,6 +58,7 @@ func TestGeneratesBytes(t *testing.T) {
 // folder writes a golden model as Hugging Face does, and returns what it generates without a
 // cache: each token by a forward pass over all before it.
 func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir string, want []int32) {
+	acltest.Need(t)
 	dir = t.TempDir()
 	model := golden.Model(t, name)
 	var config map[string]any

@@ -1,5 +1,3 @@
-//go:build emu
-
 package qwen_test
 
 import (

@@ -48,7 +48,9 @@ func refused(t testing.TB, code int32, name string, a args, texts ...string) {
 // execute is run that returns the error of either phase.
 func execute(t testing.TB, name string, a args) error {
 	t.Helper()
-	e, err := prepared(t, name, a)
+	c := called(t, name, a)
+	accepted := calls.note(c)
+	e, err := newExecutor(implementations[name], c)
 	if err != nil {
 		return err
 	}
@@ -56,15 +58,25 @@ func execute(t testing.TB, name string, a args) error {
 		return e.call.launchErr
 	}
 	scratch := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{e.call.workspace}, nil)
-	return e.execute(host{}, uint64(uintptr(scratch.Data)))
+	if err := e.execute(host{}, uint64(uintptr(scratch.Data))); err != nil {
+		return err
+	}
+	accepted()
+	return nil
 }
 
 // prepared is phase one.
 func prepared(t testing.TB, name string, a args) (*executor, error) {
 	t.Helper()
-	op, prepare := find(name), implementations[name]
+	return newExecutor(implementations[name], called(t, name, a))
+}
+
+// called is the call of an operator that is implemented.
+func called(t testing.TB, name string, a args) *Call {
+	t.Helper()
+	op := find(name)
 	require.NotNil(t, op, "no operator aclnn%s", name)
-	require.NotNil(t, prepare, "aclnn%s is not implemented", name)
+	require.NotNil(t, implementations[name], "aclnn%s is not implemented", name)
 	c := &Call{op: op, args: make([]any, len(op.params))}
 	known := make(map[string]bool)
 	for i, p := range op.params {
@@ -74,7 +86,7 @@ func prepared(t testing.TB, name string, a args) (*executor, error) {
 	for k := range a {
 		require.True(t, known[k], "aclnn%s has no parameter %q", name, k)
 	}
-	return newExecutor(prepare, c)
+	return c
 }
 
 // argument converts one argument to what decode makes of it.
