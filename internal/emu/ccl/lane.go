@@ -1,6 +1,9 @@
 package ccl
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // lane is the link of a communicator between processes of one host. Headers and small
 // messages go through shared memory, and large ones are read from the sender's memory; the
@@ -13,13 +16,14 @@ type lane struct {
 	at      uint64 // how far in was taken
 	sent    uint32 // records put
 	held    []promise
-	piece   []byte // what was read of the other process's memory
+	backlog []message // that wait for room in the ring
+	piece   []byte    // what was read of the other process's memory
 }
 
 // promise is a message whose sender waits for its reader.
 type promise struct {
 	record uint32
-	done   chan<- error
+	done   chan<- struct{}
 }
 
 func newLane(ch *channel, r *region) (*lane, error) {
@@ -35,21 +39,47 @@ func newLane(ch *channel, r *region) (*lane, error) {
 }
 
 func (n *lane) send(m message) bool {
-	inline, ok := n.out.put(m, n.r.memory)
-	n.sent++
-	switch {
-	case !ok:
-		m.done <- fault(faultMismatch, "EI0007: more messages to rank %d at once than %d KiB of headers", n.peer, ringBytes>>10)
-	case !inline:
-		n.held = append(n.held, promise{n.sent, m.done})
+	if len(n.backlog) == 0 {
+		if inline, ok := n.push(m); ok {
+			return !inline
+		}
 	}
-	return !ok || !inline
+	n.backlog = append(n.backlog, m)
+	return true
+}
+
+// push puts a message into the ring, if there is room.
+func (n *lane) push(m message) (inline, ok bool) {
+	if inline, ok = n.out.put(m, n.r.memory); ok {
+		n.sent++
+		if !inline {
+			n.held = append(n.held, promise{n.sent, m.done})
+		}
+	}
+	return inline, ok
+}
+
+// flush puts as much of the backlog into the ring as the peer has made room for.
+func (n *lane) flush() {
+	sent := 0
+	for ; sent < len(n.backlog); sent++ {
+		m := n.backlog[sent]
+		inline, ok := n.push(m)
+		if !ok {
+			break
+		}
+		if inline {
+			m.done <- struct{}{}
+		}
+	}
+	n.backlog = slices.Delete(n.backlog, 0, sent)
 }
 
 // watch waits until ready, looking at a word that the peer changes, and sleeping on it when
 // asleep tells the peer to wake it.
 func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func() error) error {
 	for {
+		l.flush()
 		if linger(ready) {
 			return nil
 		}
@@ -150,13 +180,23 @@ func (n *lane) ended() error {
 // settle waits until the peer has read what is in this rank's memory.
 func (n *lane) settle(l *limit) error {
 	s := n.out.state()
+	for len(n.backlog) > 0 {
+		read := s.read.Load()
+		n.flush()
+		if len(n.backlog) == 0 {
+			break
+		}
+		if err := watch(l, &s.done, &s.held, func() bool { return s.read.Load() != read }, n.ended); err != nil {
+			return err
+		}
+	}
 	for len(n.held) > 0 {
 		p := n.held[0]
 		err := watch(l, &s.done, &s.held, func() bool { return int32(s.done.Load()-p.record) >= 0 }, n.ended)
 		if err != nil {
 			return err
 		}
-		p.done <- nil
+		p.done <- struct{}{}
 		n.held = append(n.held[:0], n.held[1:]...)
 	}
 	return nil
@@ -167,9 +207,12 @@ func (n *lane) recall() {
 		n.out.state().revoked.Store(1)
 	}
 	for _, p := range n.held {
-		p.done <- nil
+		p.done <- struct{}{}
 	}
-	n.held = n.held[:0]
+	for _, m := range n.backlog {
+		m.done <- struct{}{}
+	}
+	n.held, n.backlog = n.held[:0], n.backlog[:0]
 	n.channel.recall()
 }
 

@@ -3,6 +3,7 @@ package ccl
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -12,6 +13,15 @@ type limit struct {
 	header header
 	cancel <-chan struct{} // the stream is aborted
 	timer  *time.Timer     // nil until a wait has looked in vain
+
+	crowded []*lane // whose peers have to make room for more, which any wait sees to
+}
+
+// flush sends what there is room for by now.
+func (l *limit) flush() {
+	for _, n := range l.crowded {
+		n.flush()
+	}
 }
 
 func (l *limit) stop() {
@@ -39,6 +49,18 @@ func (l *limit) wait(ch <-chan struct{}) error {
 	case <-ch:
 		return nil
 	default:
+	}
+	for len(l.crowded) > 0 {
+		l.flush()
+		select {
+		case <-ch:
+			return nil
+		case <-time.After(slice):
+		}
+		if err := l.passed(); err != nil {
+			return err
+		}
+		l.crowded = slices.DeleteFunc(l.crowded, func(n *lane) bool { return len(n.backlog) == 0 })
 	}
 	select {
 	case <-ch:

@@ -36,8 +36,8 @@ type header struct {
 type message struct {
 	header header
 	bytes  []byte
-	memory *rt.Memory   // that the bytes are of
-	done   chan<- error // gets one value, if send says so
+	memory *rt.Memory      // that the bytes are of
+	done   chan<- struct{} // gets one value, if send says so
 }
 
 // incoming is a message at the receiver: bytes in memory, or an address of the sender's from
@@ -50,9 +50,9 @@ type incoming struct {
 	buffer  []byte // for what is fetched, nil when the bytes are in memory
 	body    []byte // memory of the receiver that holds them, to be released
 	link    link
-	lent    bool         // the bytes are in memory of a process that may take it back
-	place   uint64       // where a lane's ring ends behind it
-	done    chan<- error // of a sender in this process
+	lent    bool            // the bytes are in memory of a process that may take it back
+	place   uint64          // where a lane's ring ends behind it
+	done    chan<- struct{} // of a sender in this process
 }
 
 // next is the next n bytes, valid until the next call.
@@ -190,7 +190,7 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 func (p *pipe) fetch([]byte, uint64) error { return nil } // never asked for
 
 func (p *pipe) finish(m *incoming) error {
-	m.done <- nil
+	m.done <- struct{}{}
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (p *pipe) recall() {
 	p.out.mu.Lock()
 	defer p.out.mu.Unlock()
 	for _, m := range p.out.messages {
-		m.done <- nil
+		m.done <- struct{}{}
 		p.out.events.Add(-1)
 	}
 	p.out.messages = nil

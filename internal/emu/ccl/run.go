@@ -155,7 +155,7 @@ type exchange struct {
 	phase  *phase
 	memory *rt.Memory
 
-	done    chan error
+	done    chan struct{}
 	sent    int
 	sends   [][]byte
 	own     []byte
@@ -172,7 +172,7 @@ func (x *exchange) begin(c *comm, p *phase, m *rt.Memory) {
 	x.sends, x.in, x.arrived, x.stage = x.sends[:0], x.in[:0], x.arrived[:0], x.stage[:0]
 	x.own, x.dst = nil, nil
 	if cap(x.done) < len(p.sends) {
-		x.done = make(chan error, len(p.sends)) // so that peers never wait to say so
+		x.done = make(chan struct{}, len(p.sends)) // so that peers never wait to say so
 	}
 }
 
@@ -203,9 +203,15 @@ func (x *exchange) run() error {
 			x.sent++
 		}
 	}
+	x.limit.crowded = x.limit.crowded[:0]
+	for _, s := range x.phase.sends {
+		if n, ok := x.c.links[s.peer].(*lane); ok && len(n.backlog) > 0 && !slices.Contains(x.limit.crowded, n) {
+			x.limit.crowded = append(x.limit.crowded, n)
+		}
+	}
 	err := x.receive()
-	if err == nil {
-		err = x.consume()
+	if err == nil && x.phase.reduce {
+		err = x.combine()
 	}
 	for i := range x.arrived {
 		m := &x.arrived[i]
@@ -242,11 +248,12 @@ func (x *exchange) unstage() {
 func (x *exchange) await() error {
 	l := &x.limit
 	if linger(func() bool { return len(x.done) > 0 }) {
-		return <-x.done
+		<-x.done
+		return nil
 	}
 	select {
-	case err := <-x.done:
-		return err
+	case <-x.done:
+		return nil
 	case <-l.cancel:
 		return l.aborted()
 	case <-x.c.broken:
@@ -336,21 +343,33 @@ func overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
-// receive takes one message per receive and checks that the peers do the same.
+// receive takes one message per receive and checks that the peers do the same. What is not
+// combined goes where it belongs at once, which makes room for more.
 func (x *exchange) receive() error {
-	for _, r := range x.phase.receives {
+	for i, r := range x.phase.receives {
 		m, err := x.c.links[r.peer].receive(&x.limit)
 		if err != nil {
 			return err
 		}
-		x.arrived = append(x.arrived, m)
 		want := x.limit.header
 		if x.phase.pairs {
 			want.Count = r.part.size
 		}
 		if m.header != want || m.size != r.part.size {
+			x.arrived = append(x.arrived, m)
 			return fault(faultMismatch, "EI0005: rank %d of %q does %v (%d bytes) while rank %d does %v (%d bytes); all ranks must make the same calls in the same order with the same arguments",
 				x.c.rank, x.c.name, want, r.part.size, r.peer, m.header, m.size)
+		}
+		if x.phase.reduce {
+			x.arrived = append(x.arrived, m)
+			continue
+		}
+		err = m.take(x.in[i])
+		if e := m.link.finish(&m); err == nil {
+			err = e
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -358,18 +377,6 @@ func (x *exchange) receive() error {
 
 // piece is the number of bytes that are moved or combined at once: they stay in the cache.
 const piece = 64 << 10
-
-func (x *exchange) consume() error {
-	if x.phase.reduce {
-		return x.combine()
-	}
-	for i := range x.arrived {
-		if err := x.arrived[i].take(x.in[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // combine folds the ranks' elements in rank order. Half-precision sums of more than two
 // ranks are kept in float32 between.

@@ -34,7 +34,7 @@ const largest = 1 << 40
 type packet struct {
 	frame frame
 	body  []byte
-	done  chan<- error
+	done  chan<- struct{}
 }
 
 // wire is an authenticated connection to a rank in another process. It carries the
@@ -108,7 +108,7 @@ func (w *wire) put(p packet) {
 	defer w.mu.Unlock()
 	if w.lost != nil || w.closing {
 		if p.done != nil {
-			p.done <- nil // the receiving side tells what happened
+			p.done <- struct{}{} // the receiving side tells what happened
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func (w *wire) write() {
 		w.mu.Unlock()
 		err := w.writeOne(p)
 		if p.done != nil {
-			p.done <- nil
+			p.done <- struct{}{}
 		}
 		if err != nil {
 			w.lose(err)
@@ -213,7 +213,7 @@ func (w *wire) lose(err error) {
 	w.lost = err
 	for _, p := range w.out {
 		if p.done != nil {
-			p.done <- nil
+			p.done <- struct{}{}
 		}
 	}
 	w.out = nil
@@ -275,7 +275,7 @@ func (ch *channel) abort(reason string) {
 	kept := w.out[:0]
 	for _, p := range w.out {
 		if p.frame.Channel == ch.id && p.frame.Kind == frameMessage {
-			p.done <- nil
+			p.done <- struct{}{}
 			continue
 		}
 		kept = append(kept, p)
