@@ -1,0 +1,266 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// GridMode is how an image is read between its elements.
+type GridMode int
+
+// Ways to read: of the elements around, in proportion; of the nearest; by cubic convolution.
+const (
+	GridLinear GridMode = iota
+	GridNearest
+	GridCubic
+)
+
+// GridPadding is what is read outside of an image.
+type GridPadding int
+
+// Outside there are zeros, the nearest element of the border, or the image reflected.
+const (
+	GridZeros GridPadding = iota
+	GridBorder
+	GridReflection
+)
+
+// GridSampler reads images at places given in [-1, 1]: the ends are the centres of the
+// outer elements with Corners, else their outer edges.
+type GridSampler struct {
+	Mode    GridMode
+	Padding GridPadding
+	Corners bool
+}
+
+// gridTap is one element of a dimension that a place reads: its index (negative for none),
+// its share, and the slope of the share.
+type gridTap struct {
+	at           int
+	share, slope float64
+}
+
+// inside keeps a coordinate among n elements, and gives the slope of doing so.
+func (s GridSampler) inside(x float64, n int) (at, slope float64) {
+	slope = 1
+	last := float64(n - 1)
+	if s.Padding == GridReflection {
+		lo, span := -0.5, float64(n)
+		if s.Corners {
+			lo, span = 0, last
+		}
+		if span <= 0 {
+			return 0, 0
+		}
+		d := x - lo
+		if d < 0 {
+			d, slope = -d, -slope
+		}
+		turns := math.Floor(d / span)
+		d -= turns * span
+		if math.Mod(turns, 2) != 0 {
+			d, slope = span-d, -slope
+		}
+		x = d + lo
+	}
+	if s.Padding != GridZeros {
+		switch {
+		case x <= 0:
+			return 0, 0
+		case x >= last:
+			return last, 0
+		}
+	}
+	return x, slope
+}
+
+// element is the index of a whole coordinate, negative outside.
+func element(x float64, n int) int {
+	if x >= 0 && x < float64(n) {
+		return int(x)
+	}
+	return -1
+}
+
+// taps are what a place of [-1, 1] reads of n elements. It appends to taps.
+func (s GridSampler) taps(taps []gridTap, place float64, n int) []gridTap {
+	scale := float64(n) / 2
+	x := (place+1)*scale - 0.5
+	if s.Corners {
+		scale = float64(n-1) / 2
+		x = (place + 1) * scale
+	}
+	if s.Mode == GridCubic {
+		first := math.Floor(x)
+		for i, w := range cubicShares(x - first) {
+			at, _ := s.inside(first-1+float64(i), n)
+			taps = append(taps, gridTap{element(at, n), w[0], w[1] * scale})
+		}
+		return taps
+	}
+	x, slope := s.inside(x, n)
+	if s.Mode == GridNearest {
+		return append(taps, gridTap{element(math.RoundToEven(x), n), 1, 0})
+	}
+	first := math.Floor(x)
+	r, slope := x-first, slope*scale
+	return append(taps, gridTap{element(first, n), 1 - r, -slope}, gridTap{element(first+1, n), r, slope})
+}
+
+// cubicShares are the shares of four elements around a place r after the second, by Keys'
+// convolution with a = -0.75, and their slopes.
+func cubicShares(r float64) [4][2]float64 {
+	const a = -0.75
+	near := func(x float64) (y, slope float64) { return ((a+2)*x-(a+3))*x*x + 1, (3*(a+2)*x - 2*(a+3)) * x }
+	far := func(x float64) (y, slope float64) { return ((a*x-5*a)*x+8*a)*x - 4*a, (3*a*x-10*a)*x + 8*a }
+	var w [4][2]float64
+	w[0][0], w[0][1] = far(1 + r)
+	w[1][0], w[1][1] = near(r)
+	y, slope := near(1 - r)
+	w[2] = [2]float64{y, -slope}
+	y, slope = far(2 - r)
+	w[3] = [2]float64{y, -slope}
+	return w
+}
+
+// gridImages are contiguous copies of what the sampler walks: images [batch, channels,
+// plane] and grids [batch, points, axes], the last axis of the image first.
+type gridImages struct {
+	batch, channels, plane, points int
+	sizes                          []int // of the image, first axis first
+	grid                           []float64
+}
+
+func newGridImages(image, grid View) (g gridImages, err error) {
+	axes := len(image.Shape) - 2
+	if axes < 1 || len(grid.Shape) != len(image.Shape) || grid.Shape[axes+1] != int64(axes) || grid.Shape[0] != image.Shape[0] {
+		return g, fmt.Errorf("kernel: a grid of shape %v does not address images of shape %v", grid.Shape, image.Shape)
+	}
+	g.batch, g.channels, g.plane = int(image.Shape[0]), int(image.Shape[1]), 1
+	for _, n := range image.Shape[2:] {
+		g.sizes = append(g.sizes, int(n))
+		g.plane *= int(n)
+	}
+	g.points = int(View{Shape: grid.Shape[1 : axes+1]}.Len())
+	g.grid, err = Doubles(grid)
+	return g, err
+}
+
+// reads calls f for every element that a point reads, with its place in the plane, its
+// share, and the slopes of its share along every axis of the grid.
+func (g *gridImages) reads(s GridSampler, point []float64, f func(place int, share float64, slopes []float64)) {
+	axes := len(g.sizes)
+	taps := make([][]gridTap, axes)
+	for i, n := range g.sizes {
+		taps[i] = s.taps(nil, point[axes-1-i], n)
+	}
+	at, slopes := make([]int, axes), make([]float64, axes)
+	for {
+		place, share := 0, 1.0
+		for i := range slopes {
+			slopes[i] = 1
+		}
+		for i, k := range at {
+			t := taps[i][k]
+			if t.at < 0 || place < 0 {
+				place = -1
+			} else {
+				place = place*g.sizes[i] + t.at
+			}
+			share *= t.share
+			for j := range slopes {
+				if j == axes-1-i {
+					slopes[j] *= t.slope
+				} else {
+					slopes[j] *= t.share
+				}
+			}
+		}
+		if place >= 0 {
+			f(place, share, slopes)
+		}
+		i := axes - 1
+		for ; i >= 0; i-- {
+			if at[i]++; at[i] < len(taps[i]) {
+				break
+			}
+			at[i] = 0
+		}
+		if i < 0 {
+			return
+		}
+	}
+}
+
+// Forward sets out [batch, channels, points…] to what the points of grid [batch, points…,
+// axes] read of image [batch, channels, size…]; a point names the last axis first.
+func (s GridSampler) Forward(out, image, grid View) error {
+	if out.Len() == 0 {
+		return nil
+	}
+	g, err := newGridImages(image, grid)
+	if err != nil {
+		return err
+	}
+	x, err := Doubles(image)
+	if err != nil {
+		return err
+	}
+	y := make([]float64, out.Len())
+	axes := len(g.sizes)
+	Parallel(int64(g.batch*g.points), 64, func(lo, hi int64) {
+		for k := int(lo); k < int(hi); k++ {
+			n, p := k/g.points, k%g.points
+			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, _ []float64) {
+				for c := range g.channels {
+					row := n*g.channels + c
+					y[row*g.points+p] += share * x[row*g.plane+place]
+				}
+			})
+		}
+	})
+	return SetFloats(out, y)
+}
+
+// Backward sets dimage and dgrid, each unless without data, to the gradients of image and
+// grid given that of the result.
+func (s GridSampler) Backward(dimage, dgrid, dout, image, grid View) error {
+	g, err := newGridImages(image, grid)
+	if err != nil {
+		return err
+	}
+	x, err := Doubles(image)
+	if err != nil {
+		return err
+	}
+	dy, err := Doubles(dout)
+	if err != nil {
+		return err
+	}
+	dx, dg := make([]float64, len(x)), make([]float64, len(g.grid))
+	axes := len(g.sizes)
+	Parallel(int64(g.batch), 1, func(lo, hi int64) {
+		for k := int(lo) * g.points; k < int(hi)*g.points; k++ {
+			n, p := k/g.points, k%g.points
+			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, slopes []float64) {
+				for c := range g.channels {
+					row := n*g.channels + c
+					d := dy[row*g.points+p]
+					dx[row*g.plane+place] += share * d
+					for j, slope := range slopes {
+						dg[k*axes+j] += slope * d * x[row*g.plane+place]
+					}
+				}
+			})
+		}
+	})
+	if dimage.Data != nil {
+		if err := SetFloats(dimage, dx); err != nil {
+			return err
+		}
+	}
+	if dgrid.Data != nil {
+		return SetFloats(dgrid, dg)
+	}
+	return nil
+}
