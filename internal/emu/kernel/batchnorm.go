@@ -149,3 +149,21 @@ func Temporary(shape ...int64) (View, func()) { return temporary(dtype.Float32, 
 
 // TemporaryInt8 is Temporary of int8.
 func TemporaryInt8(shape ...int64) (View, func()) { return temporary(dtype.Int8, shape) }
+
+// TemporaryInt64 is Temporary of int64.
+func TemporaryInt64(shape ...int64) (View, func()) { return temporary(dtype.Int64, shape) }
+
+// BatchTotals computes mean and variance of n elements per channel from sums of the elements
+// and of their squares, a row for each part.
+func BatchTotals(mean, variance, sums, squares View, n float64) error {
+	c := newChain(sums, squares)
+	m, v := c.temp(mean.Shape), c.temp(mean.Shape)
+	c.reduce(ReduceSum, m, sums, []int{0}, 0)
+	c.reduce(ReduceSum, v, squares, []int{0}, 0)
+	c.set(m, Div, nil, Of(m), Const(Real(n)))
+	c.set(v, Div, nil, Of(v), Const(Real(n)))
+	c.addTimes(v, v, -1, m, m)
+	c.set(mean, Identity, nil, Of(m))
+	c.set(variance, Identity, nil, Of(v))
+	return c.end()
+}

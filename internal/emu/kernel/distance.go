@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Distances are the p-norms of the differences of points: out [..., P, R] of a [..., P, M]
 // and b [..., R, M], whose leading dimensions broadcast to those of out.
@@ -107,4 +110,43 @@ func Renorm(out, x View, axis int, p, most float64) error {
 	c.set(factor, Where, nil, Of(norm), Of(factor), Const(Real(1)))
 	c.mul(out, x, kept(factor, len(x.Shape), axes))
 	return c.end()
+}
+
+// ChamferGrad sets da [batch, n, 2] and db [batch, m, 2] to the gradients of two sets of
+// points, given those of the squared distances of every point from the nearest of the other
+// set, which ab and ba name.
+func ChamferGrad(da, db, a, b, ab, ba, dab, dba View) error {
+	points, grads := [2][]float64{}, [2][]float64{}
+	nearest, slopes := [2][]int64{}, [2][]float64{}
+	var err error
+	for i, v := range [2]View{a, b} {
+		if points[i], err = Doubles(v); err != nil {
+			return err
+		}
+		grads[i] = make([]float64, len(points[i]))
+		if nearest[i], err = Indices([2]View{ab, ba}[i]); err != nil {
+			return err
+		}
+		if slopes[i], err = Doubles([2]View{dab, dba}[i]); err != nil {
+			return err
+		}
+	}
+	for i := range points {
+		n, m := int64(len(points[i]))/2/a.Shape[0], int64(len(points[1-i]))/2/a.Shape[0]
+		for p, to := range nearest[i] {
+			if to < 0 || to >= m {
+				return fmt.Errorf("index %d at position %d is out of range for %d points", to, p, m)
+			}
+			q := int64(p)/n*m + to
+			for k := range int64(2) {
+				d := 2 * slopes[i][p] * (points[i][int64(2*p)+k] - points[1-i][2*q+k])
+				grads[i][int64(2*p)+k] += d
+				grads[1-i][2*q+k] -= d
+			}
+		}
+	}
+	if err := SetFloats(da, grads[0]); err != nil {
+		return err
+	}
+	return SetFloats(db, grads[1])
 }

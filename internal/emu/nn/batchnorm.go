@@ -6,7 +6,8 @@ import (
 )
 
 var batchNorms = table{
-	"BatchNorm": batchNorm, "BatchNormBackward": batchNormBackward, "FastBatchNormBackward": batchNormBackward,
+	"SyncBatchNormGatherStats": batchTotals,
+	"BatchNorm":                batchNorm, "BatchNormBackward": batchNormBackward, "FastBatchNormBackward": batchNormBackward,
 	"BatchNormStats": batchStats, "BatchNormElemt": batchElements, "BatchNormElemtBackward": batchElementsBackward,
 	"BatchNormReduceBackward": batchSums, "BatchNormGatherStatsWithCounts": batchGather,
 }
@@ -301,5 +302,68 @@ func batchGather(c *Call) (Run, error) {
 			return err
 		}
 		return kernel.InverseDeviation(rstdAll.View(), v, eps)
+	}, nil
+}
+
+// batchTotals joins the sums that ranks have of their images.
+func batchTotals(c *Call) (Run, error) {
+	sums, squares, counts := c.Tensor("totalSum"), c.Tensor("totalSquareSum"), c.Tensor("sampleCount")
+	runningMean, runningVar, mean, rstd := c.Tensor("mean"), c.Tensor("variance"), c.Tensor("batchMean"), c.Tensor("batchInvstd")
+	momentum, eps := c.Float("momentum"), c.Float("eps")
+	c.plain(sums, squares, counts, runningMean, runningVar, mean, rstd)
+	c.DType(sums, transformerTypes...)
+	c.Rank(sums, 2, 2)
+	c.Same(sums, squares)
+	c.DType(counts, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int32)
+	c.DType(mean, transformerTypes...)
+	c.SameDType(mean, rstd)
+	c.SameDType(sums, runningMean, runningVar)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	parts, channels := sums.Shape[0], sums.Shape[1]
+	if parts == 0 {
+		c.Invalid("%v has no rows; there must be one for each rank", sums)
+	}
+	c.Shape(counts, []int64{parts}, "the number of samples of each row of totalSum")
+	for _, t := range []*Tensor{runningMean, runningVar, mean, rstd} {
+		c.Shape(t, []int64{channels}, "one number for each channel")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if channels == 0 {
+			return nil
+		}
+		samples, err := kernel.Doubles(counts.View())
+		if err != nil {
+			return err
+		}
+		n := 0.0
+		for _, k := range samples {
+			n += k
+		}
+		m, releaseMean := kernel.Temporary(channels)
+		defer releaseMean()
+		v, releaseVariance := kernel.Temporary(channels)
+		defer releaseVariance()
+		if err := kernel.BatchTotals(m, v, sums.View(), squares.View(), n); err != nil {
+			return err
+		}
+		if err := kernel.Copy(mean.View(), m); err != nil {
+			return err
+		}
+		if err := kernel.InverseDeviation(rstd.View(), v, eps); err != nil {
+			return err
+		}
+		if err := blend(runningMean, m, momentum); err != nil {
+			return err
+		}
+		// What is kept estimates the variance of all images, not of these.
+		if err := kernel.Map(kernel.Mul, dtype.Float32, v, []kernel.Input{kernel.Of(v), kernel.Const(kernel.Real(n / (n - 1)))}); err != nil {
+			return err
+		}
+		return blend(runningVar, v, momentum)
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 var cumulatives = table{
 	"Cumsum": cumsum, "CumsumV2": cumsum, "Cumprod": cumprod, "InplaceCumprod": cumprod,
 	"Cummax": cumulativeExtreme(kernel.RunningMax), "Cummin": cumulativeExtreme(kernel.RunningMin),
-	"Equal": equal,
+	"Equal": equal, "PrecisionCompare": compareExactly,
 }
 
 // scan is the running reduction of self into out; index may be nil.
@@ -93,5 +93,24 @@ func equal(c *Call) (Run, error) {
 			return kernel.Fill(answer, kernel.Whole(0))
 		}
 		return kernel.Equals(answer, self.View(), other.View())
+	}, nil
+}
+
+// compareExactly sets one number: 0 where two tensors agree in every element, else 1.
+func compareExactly(c *Call) (Run, error) {
+	want, got, out := c.Tensor("golden"), c.Tensor("realdata"), c.Tensor("out")
+	c.plain(want, got, out)
+	c.DType(want, transformerTypes...)
+	c.Same(want, got)
+	c.DType(out, dtype.Uint32)
+	c.Shape(out, []int64{}, "a number without dimensions")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if err := kernel.Equals(out.View(), want.View(), got.View()); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.LogicalNot, dtype.Uint32, out.View(), []kernel.Input{kernel.Of(out.View())})
 	}, nil
 }

@@ -5,12 +5,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // distances are p-norms of the differences of points, and what limits norms.
 var distances = table{
-	"Cdist": cdist, "CdistBackward": cdistGrad, "Pdist": pdist, "PdistForward": pdist,
+	"ChamferDistanceBackward": chamferGrad,
+	"Cdist":                   cdist, "CdistBackward": cdistGrad, "Pdist": pdist, "PdistForward": pdist,
 	"Renorm": renorm, "InplaceRenorm": renorm, "EmbeddingRenorm": embeddingRenorm,
 }
 
@@ -159,5 +161,36 @@ func embeddingRenorm(c *Call) (Run, error) {
 			}
 		}
 		return nil
+	}, nil
+}
+
+// chamferGrad is the gradient of the squared distances of the points of two sets from the
+// nearest of the other.
+func chamferGrad(c *Call) (Run, error) {
+	a, b, ab, ba := c.Tensor("xyz1"), c.Tensor("xyz2"), c.Tensor("idx1"), c.Tensor("idx2")
+	dab, dba, da, db := c.Tensor("gradDist1"), c.Tensor("gradDist2"), c.Tensor("gradXyz1"), c.Tensor("gradXyz2")
+	c.plain(a, b, ab, ba, dab, dba, da, db)
+	c.DType(a, dtype.Float32, dtype.Float16)
+	c.SameDType(a, b, dab, dba)
+	for _, set := range []struct{ points, nearest, slopes, grads *Tensor }{{a, ab, dab, da}, {b, ba, dba, db}} {
+		c.Rank(set.points, 3, 3)
+		c.DType(set.nearest, dtype.Int32)
+		if c.Err() != nil {
+			return nil, c.Err()
+		}
+		batch, n := set.points.Shape[0], set.points.Shape[1]
+		c.Shape(set.points, []int64{a.Shape[0], n, 2}, "two coordinates of each point, in as many sets")
+		c.Shape(set.nearest, []int64{batch, n}, "a point of the other set for each")
+		c.Shape(set.slopes, []int64{batch, n}, "a gradient for each point")
+		c.Same(set.points, set.grads)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if a.Len() == 0 || b.Len() == 0 {
+			return zeroAll(da, db)
+		}
+		return kernel.ChamferGrad(da.View(), db.View(), a.View(), b.View(), ab.View(), ba.View(), dab.View(), dba.View())
 	}, nil
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // filling are the operators that write values not read from a tensor of data.
 var filling = table{
 	"InplaceZero": inplaceZero, "InplaceOne": inplaceOne, "InplaceFillScalar": inplaceFill, "InplaceFillTensor": inplaceFill,
-	"Arange": arange, "Range": arange, "Linspace": linspace, "Eye": eye, "InplaceFillDiagonal": fillDiagonal,
+	"Arange": arange, "Range": arange, "Linspace": linspace, "LogSpace": logSpace, "Eye": eye, "InplaceFillDiagonal": fillDiagonal,
 }
 
 func inplaceZero(c *Call) (Run, error) {
@@ -74,6 +75,31 @@ func linspace(c *Call) (Run, error) {
 	}
 	step := (end.Float64() - start.Float64()) / float64(max(n-1, 1))
 	return c.progression(out, n, kernel.Real(start.Float64()), kernel.Real(step))
+}
+
+// logSpace raises base to evenly spaced exponents.
+func logSpace(c *Call) (Run, error) {
+	start, end, n, base, out := c.Scalar("start").Float64(), c.Scalar("end").Float64(), c.Int("steps"), c.Float("base"), c.Tensor("result")
+	if n < 0 {
+		c.Invalid("steps is %d; it must not be negative", n)
+	}
+	c.DType(out, transformerTypes...)
+	c.plain(out)
+	c.Shape(out, []int64{n}, "one element per step")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if n == 0 {
+			return nil
+		}
+		exponents, release := kernel.Temporary(n)
+		defer release()
+		if err := kernel.Sequence(exponents, kernel.Real(start), kernel.Real((end-start)/float64(max(n-1, 1)))); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Pow, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(base)), kernel.Of(exponents)})
+	}, nil
 }
 
 // progression writes start + i step for n elements.

@@ -3,6 +3,7 @@ package nn
 import (
 	"unsafe"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // foreachTable are the operators on tensor lists.
 var foreachTable = func() table {
-	t := table{"ForeachNorm": foreachNorm, "ForeachZeroInplace": foreachZero, "ForeachCopy": foreachCopy}
+	t := table{"ForeachNorm": foreachNorm, "ForeachZeroInplace": foreachZero, "ForeachCopy": foreachCopy, "ForeachRoundOffNumber": foreachRound, "ForeachRoundOffNumberV2": foreachRound}
 	add := func(f foreach, names ...string) {
 		for _, n := range names {
 			t["Foreach"+n] = f.prepare
@@ -240,6 +241,25 @@ func foreachNorm(c *Call) (Run, error) {
 		runs = append(runs, func(*Exec) error {
 			return kernel.Reduce(kernel.ReduceNorm, y.As([]int64{}, []int64{}), x.View(), axes, p)
 		})
+	}
+	return sequence(runs), c.Err()
+}
+
+// foreachRound rounds in a way that a number tells, which may lie in device memory.
+func foreachRound(c *Call) (Run, error) {
+	in, out := c.lists()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	var runs []Run
+	for i, x := range in[0] {
+		y := out[i]
+		c.plain(x, y)
+		c.DType(x, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int16)
+		c.SameDType(in[0][0], x)
+		c.Same(x, y)
+		mode, element := c.member(0, 1)
+		runs = append(runs, func(*Exec) error { return kernel.RoundOff(y.View(), x.View(), mode.value(element).I) })
 	}
 	return sequence(runs), c.Err()
 }

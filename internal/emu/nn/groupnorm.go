@@ -8,7 +8,7 @@ import (
 // groupNorms normalise groups of channels; some apply swish or quantise after.
 var groupNorms = table{
 	"GroupNorm": groupNorm, "GroupNormSilu": groupNorm, "GroupNormSiluV2": groupNorm, "GroupNormSwish": groupNorm,
-	"GroupNormSiluQuant": groupNorm, "GroupNormBackward": groupNormGrad, "GroupNormSwishGrad": groupNormGrad,
+	"InstanceNorm": instanceNorm, "GroupNormSiluQuant": groupNorm, "GroupNormBackward": groupNormGrad, "GroupNormSwishGrad": groupNormGrad,
 }
 
 // groups reads what the family shares. x is [N, C, …], unless N, C and HxW say so of the
@@ -167,5 +167,54 @@ func groupNormGrad(c *Call) (Run, error) {
 		run := g
 		run.Gamma, run.Beta = optionalView(gamma), optionalView(beta)
 		return run.Backward(optionalView(outs[0]), optionalView(outs[1]), optionalView(outs[2]), dy.View(), x.View(), mean.View(), rstd.View())
+	}, nil
+}
+
+// instanceNorm is a group norm of one channel a group, which gives the variance in place of
+// the inverse deviation. The channels may be the last dimension.
+func instanceNorm(c *Call) (Run, error) {
+	x, y, gamma, beta := c.Tensor("x"), c.Tensor("y"), c.Tensor("gamma"), c.Tensor("beta")
+	mean, variance, eps := c.Tensor("mean"), c.Tensor("variance"), c.Float("eps")
+	order := []int64{0, 1, 2, 3}
+	switch f := c.RequiredText("dataFormat"); f {
+	case "NCHW":
+	case "NHWC":
+		order = []int64{0, 3, 1, 2}
+	default:
+		c.Invalid("dataFormat is %q; use NCHW or NHWC", f)
+	}
+	c.plain(x, y, gamma, beta, mean, variance)
+	c.DType(x, dtype.Float32, dtype.Float16)
+	c.Rank(x, 4, 4)
+	c.Same(x, y)
+	c.SameDType(x, gamma, beta, mean, variance)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	batch, channels := x.Shape[0], x.Shape[order[1]]
+	moments := []int64{batch, 1, 1, 1}
+	moments[order[1]] = channels
+	for _, t := range []*Tensor{gamma, beta} {
+		c.Shape(t, []int64{channels}, "one for each channel")
+	}
+	for _, t := range []*Tensor{mean, variance} {
+		c.Shape(t, moments, "one for each channel of each image")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Len() == 0 {
+			return zeroAll(mean, variance)
+		}
+		each := func(t *Tensor) kernel.View { return permuted(t.View(), order).Leading(2) }
+		in := permuted(x.View(), order)
+		rstd, release := kernel.Temporary(batch, channels)
+		defer release()
+		g := kernel.GroupNorm{Batch: batch, Channels: channels, Groups: channels, Factor: 1, Gamma: gamma.View(), Beta: beta.View()}
+		if err := g.Forward(permuted(y.View(), order), each(mean), rstd, in, eps); err != nil {
+			return err
+		}
+		return kernel.Reduce(kernel.ReduceVar, each(variance), in, []int{2, 3}, 0)
 	}, nil
 }

@@ -13,7 +13,7 @@ var writing = table{
 	"IndexFill": indexFill, "InplaceIndexFill": indexFill, "IndexFillTensor": indexFill, "InplaceIndexFillTensor": indexFill,
 	"InplaceMaskedScatter": maskedScatter, "InplacePut": put,
 	"ScatterNd": scatterND, "ScatterNdUpdate": scatterND, "InplaceScatterUpdate": scatterUpdate,
-	"ScatterReduce": scatterReduce, "InplaceScatterReduce": scatterReduce,
+	"TfScatterAdd": scatterAddRows, "ScatterReduce": scatterReduce, "InplaceScatterReduce": scatterReduce,
 }
 
 // indexFill sets the parts of self along a dimension that index names to a value.
@@ -137,6 +137,44 @@ func scatterND(c *Call) (Run, error) {
 		}
 		return kernel.Put(kernel.ScatterSet, out.View(), updates.tupled(indices), lists())
 	}), nil
+}
+
+// scatterAddRows adds updates to the rows that indices name, one row for each index, or to
+// the parts that its tuples name. A shape that fits both means rows.
+func scatterAddRows(c *Call) (Run, error) {
+	self, indices, updates := c.Tensor("varRef"), c.Tensor("indices"), c.Tensor("updates")
+	c.movable(self, updates)
+	c.DType(self, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int32, dtype.Int8, dtype.Uint8)
+	c.SameDType(self, updates)
+	c.plain(indices)
+	c.DType(indices, indexTypes...)
+	c.Rank(self, 1, kernel.MaxRank)
+	if c.Err() == nil && self.Len() == 0 && indices.Len() > 0 {
+		c.Invalid("%v is empty; there is nothing for %v to name", self, indices)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	lists := func() []kernel.View { return []kernel.View{indices.lined()} }
+	values := func() kernel.View {
+		if indices.Rank() == 0 {
+			return updates.As(slices.Concat([]int64{1}, updates.Shape), slices.Concat([]int64{0}, updates.Strides))
+		}
+		return updates.View()
+	}
+	if !slices.Equal(updates.Shape, slices.Concat(indices.Shape, self.Shape[1:])) {
+		lists = c.coordinatesOf(self, indices, updates)
+		values = func() kernel.View { return updates.tupled(indices) }
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if updates.Len() == 0 {
+			return nil
+		}
+		return kernel.Put(kernel.ScatterAdd, self.View(), values(), lists())
+	}, nil
 }
 
 // scatterUpdate writes updates[i] into data[i] from place indices[i] of a dimension on. One

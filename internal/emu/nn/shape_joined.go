@@ -10,7 +10,7 @@ import (
 // joined are the operators that combine a list of tensors element by element, and OneHot,
 // which spreads places along a dimension of its own.
 var joined = table{
-	"AddN": joinAll(kernel.Add), "Sum": joinAll(kernel.Add), "MaxN": joinAll(kernel.Max), "MinN": joinAll(kernel.Min),
+	"AddN": joinAll(kernel.Add), "Sum": joinAll(kernel.Add), "SumV2": joinAll(kernel.Add), "MaxN": joinAll(kernel.Max), "MinN": joinAll(kernel.Min),
 	"OneHot": oneHot, "AddRelu": addRelu, "InplaceAddRelu": addRelu,
 }
 

@@ -14,7 +14,7 @@ func TestListsOfTensors(t *testing.T) {
 		for _, l := range kerneltest.Layouts {
 			list := []*Tensor{tensorIn(t, d, l, []int64{2, 2}, 1, 5, 3, 0), tensorIn(t, d, l, []int64{2, 2}, 4, 2, 3, 1), tensor(t, d, []int64{2}, 2, 3)}
 			out := tensorIn(t, d, l, []int64{2, 2})
-			for name, want := range map[string][]float64{"AddN": {7, 10, 8, 4}, "Sum": {7, 10, 8, 4}, "MaxN": {4, 5, 3, 3}, "MinN": {1, 2, 2, 0}} {
+			for name, want := range map[string][]float64{"AddN": {7, 10, 8, 4}, "Sum": {7, 10, 8, 4}, "SumV2": {7, 10, 8, 4}, "MaxN": {4, 5, 3, 3}, "MinN": {1, 2, 2, 0}} {
 				run(t, name, args{"tensors": list, "out": out})
 				require.Equal(t, want, values(out), "%s %v %v", name, d, l)
 			}

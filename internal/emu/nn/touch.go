@@ -32,8 +32,8 @@ func (c *Call) accesses(workspace uint64) []rt.Access {
 // selective are words in the names of operators that read or write a part of a tensor, which
 // other arguments choose.
 var selective = []string{
-	"Attention", "Cache", "CausalConv", "Combine", "Conv1d", "Ctc", "DeltaRule", "Embedding", "Gather", "Gmm", "Grouped", "GroupQuant",
-	"Index", "Kda", "Kvcache", "Lstm", "Gru", "Masked", "Mla", "Moe", "NLLLoss", "Nll", "Prolog", "Put", "Recurrent", "Rope", "Scatter", "SilentCheck",
+	"AdvanceStep", "Attention", "Cache", "CausalConv", "Combine", "Conv1d", "Ctc", "DeltaRule", "Embedding", "Gather", "Gmm", "Grouped", "GroupQuant",
+	"Index", "Kda", "Kvcache", "Lstm", "Gru", "Masked", "Mla", "Moe", "NLLLoss", "Nll", "Prolog", "Put", "RRelu", "Recurrent", "Rope", "Scatter", "SilentCheck",
 	"Sampl", "Search", "Segment", "Slice", "Sparse", "Strided", "Swiglu", "Take", "TopKTopP", "Unpool", "Upsample", "Where",
 }
 
@@ -52,6 +52,10 @@ func (op *operator) writes(p param) bool {
 	switch {
 	case p.name == "gradOut": // the gradient of the output
 		return false
+	case p.name == "noise": // rectifiers leave there what they drew
+		return true
+	case op.name == "AdvanceStep":
+		return slices.Contains([]string{"inputTokens", "inputPositions", "seqLens", "slotMapping"}, p.name)
 	case op.name == "BatchNormElemt":
 		return p.name == "output"
 	case p.out || slices.ContainsFunc(op.params, func(p param) bool { return p.out && p.name != "gradOut" }):

@@ -1,0 +1,41 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// roundings are the ways to make a whole number (the last one: what is left without it), by
+// the device's number.
+var roundings = []func(float64) float64{
+	math.RoundToEven, // without a mode the vector unit rounds as with 1
+	math.RoundToEven,
+	math.Floor,
+	math.Ceil,
+	math.Round,
+	math.Trunc,
+	func(x float64) float64 { // to the odd neighbour
+		if t := math.Floor(x); t == x || math.Mod(t, 2) != 0 {
+			return t
+		}
+		return math.Ceil(x)
+	},
+	func(x float64) float64 { return x - math.Trunc(x) },
+}
+
+// RoundOff rounds the elements of x: 0 and 1 to the nearest whole number, ties to even, 2
+// down, 3 up, 4 ties away from zero, 5 towards zero, 6 to the odd neighbour; 7 keeps the
+// fraction.
+func RoundOff(out, x View, mode int64) error {
+	if mode < 0 || mode >= int64(len(roundings)) {
+		return fmt.Errorf("kernel: rounding %d is unknown; use 0 to %d", mode, len(roundings)-1)
+	}
+	values, err := Doubles(x)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		values[i] = roundings[mode](v)
+	}
+	return SetFloats(out, values)
+}

@@ -1,0 +1,50 @@
+package kernel
+
+import "math"
+
+// ExpSegsum sets out [lead…, n, n] to exp of the sums of the elements of x [lead…, n] after
+// column j up to row i; above the diagonal it is 0.
+func ExpSegsum(out, x View) error {
+	values, err := Doubles(x)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	n := int(x.Shape[len(x.Shape)-1])
+	y := make([]float64, out.Len())
+	for r := 0; r < len(values); r += n {
+		for j := range n {
+			sum := 0.0
+			for i := j; i < n; i++ {
+				if i > j {
+					sum += values[r+i]
+				}
+				y[(r+i)*n+j] = math.Exp(sum)
+			}
+		}
+	}
+	return SetFloats(out, y)
+}
+
+// ExpSegsumGrad sets dx to the gradient of x given that of the result, and the result.
+func ExpSegsumGrad(dx, dy, y View) error {
+	grad, err := Doubles(dy)
+	if err != nil || dx.Len() == 0 {
+		return err
+	}
+	result, err := Doubles(y)
+	if err != nil {
+		return err
+	}
+	n := int(dx.Shape[len(dx.Shape)-1])
+	d := make([]float64, dx.Len())
+	for r := 0; r < len(d); r += n {
+		for j := range n {
+			sum := 0.0 // of the rows from i on
+			for i := n - 1; i > j; i-- {
+				sum += grad[(r+i)*n+j] * result[(r+i)*n+j]
+				d[r+i] += sum
+			}
+		}
+	}
+	return SetFloats(dx, d)
+}

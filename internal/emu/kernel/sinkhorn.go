@@ -1,0 +1,59 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// sinkhornRounds is when balancing gives up: a hundred suffice for sane costs.
+const sinkhornRounds = 1 << 20
+
+// Sinkhorn sets out to exp(cost), whose rows and columns are scaled in turn until the scales
+// of the columns change by no more than tolerance on average: a plan that spreads rows
+// evenly over columns.
+func Sinkhorn(out, cost View, tolerance float64) error {
+	const tiny = 1e-8
+	p, err := Doubles(cost)
+	if err != nil || len(p) == 0 {
+		return err
+	}
+	rows, cols := int(cost.Shape[0]), int(cost.Shape[1])
+	row, col, last := make([]float64, rows), make([]float64, cols), make([]float64, cols)
+	for i := range p {
+		p[i] = math.Exp(p[i])
+	}
+	for j := range col {
+		col[j] = 1
+	}
+	for round := 0; ; round++ {
+		if round == sinkhornRounds {
+			return fmt.Errorf("kernel: costs of shape %v do not settle to %g in %d rounds", cost.Shape, tolerance, round)
+		}
+		copy(last, col)
+		for i := range row {
+			sum := 0.0
+			for j, c := range col {
+				sum += c * p[i*cols+j]
+			}
+			row[i] = 1 / (float64(rows) * (sum + tiny))
+		}
+		change := 0.0
+		for j := range col {
+			sum := 0.0
+			for i, r := range row {
+				sum += r * p[i*cols+j]
+			}
+			col[j] = 1 / (float64(cols) * (sum + tiny))
+			change += math.Abs(last[j]-col[j]) / float64(cols)
+		}
+		if !(change > tolerance) {
+			break
+		}
+	}
+	for i, r := range row {
+		for j, c := range col {
+			p[i*cols+j] *= r * c
+		}
+	}
+	return SetFloats(out, p)
+}
