@@ -12,6 +12,7 @@ import (
 // tokens to experts and back, and the gradients.
 var experts = table{
 	"MoeGatingTopKSoftmax": gating, "MoeGatingTopKSoftmaxV2": gating,
+	"MoeInitRoutingQuant": initRouting, "MoeInitRoutingQuantV2": initRoutingV2, "MoeInitRoutingV3": initRoutingV3, "MoeUpdateExpert": updateExpert,
 	"MoeInitRouting": initRouting, "MoeInitRoutingV2": initRoutingV2, "MoeInitRoutingV2Grad": initRoutingGrad,
 	"MoeFinalizeRouting": finalizeRouting, "MoeFinalizeRoutingV2": finalizeRoutingV2, "MoeFinalizeRoutingV2Grad": finalizeRoutingGrad,
 	"MoeTokenPermute": tokenPermute, "MoeTokenPermuteGrad": tokenPermuteGrad,

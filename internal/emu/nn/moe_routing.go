@@ -32,7 +32,7 @@ func initRouting(c *Call) (Run, error) {
 	x, rowIdx, expertIdx, active := c.Tensor("x"), c.Tensor("rowIdx"), c.Tensor("expertIdx"), c.Int("activeNum")
 	out, places, sorted := c.Tensor("expandedXOut"), c.Tensor("expandedRowIdxOut"), c.Tensor("expandedExpertIdxOut")
 	c.DType(x, transformerTypes...)
-	c.SameDType(x, out)
+	give := c.rowWriter(x, out)
 	for _, t := range []*Tensor{rowIdx, expertIdx, places, sorted} {
 		c.DType(t, dtype.Int32)
 	}
@@ -80,7 +80,7 @@ func initRouting(c *Call) (Run, error) {
 		if err := kernel.FromIndices(sorted.View(), byExpert); err != nil {
 			return err
 		}
-		return copyRows(out.View(), x.View(), from[:out.Shape[0]])
+		return give(from[:out.Shape[0]], nil)
 	}, nil
 }
 
@@ -92,6 +92,7 @@ type routing struct {
 	counting                                 int64
 	x, expertIdx, out, places                *Tensor
 	counts, before                           *Tensor // nil unless wanted
+	give                                     rowWriter
 }
 
 // Values of expertTokensCountOrCumsumFlag.
@@ -104,11 +105,11 @@ const (
 func initRoutingV2(c *Call) (Run, error) {
 	r := &routing{
 		Call: c, x: c.Tensor("x"), expertIdx: c.Tensor("expertIdx"), out: c.Tensor("expandedXOut"), places: c.Tensor("expandedRowIdxOut"),
-		active: c.Int("activeNumOptional"), capacity: c.Int("expertCapacityOptional"), experts: c.Int("expertNumOptional"),
-		counting: c.Int("expertTokensCountOrCumsumFlagOptional"),
+		active: c.Int(c.either("activeNumOptional", "activeNum")), capacity: c.Int(c.either("expertCapacityOptional", "expertCapacity")),
+		experts: c.Int(c.either("expertNumOptional", "expertNum")), counting: c.Int(c.either("expertTokensCountOrCumsumFlagOptional", "expertTokensCountOrCumsumFlag")),
 	}
 	c.DType(r.x, transformerTypes...)
-	c.SameDType(r.x, r.out)
+	r.give = c.rowWriter(r.x, r.out)
 	c.DType(r.expertIdx, dtype.Int32)
 	c.DType(r.places, dtype.Int32)
 	c.matrix(r.x, r.expertIdx)
@@ -123,7 +124,7 @@ func initRoutingV2(c *Call) (Run, error) {
 }
 
 func (r *routing) checkAttributes() {
-	switch mode := r.Int("dropPadModeOptional"); mode {
+	switch mode := r.Int(r.either("dropPadModeOptional", "dropPadMode")); mode {
 	case 0:
 	case 1:
 		r.padded = true
@@ -149,7 +150,7 @@ func (r *routing) checkAttributes() {
 		r.counts = r.Optional("expertTokensCountOrCumsumOutOptional")
 		r.wanted(r.counts, "expertTokensCountOrCumsumOutOptional")
 	}
-	if r.padded && r.Bool("expertTokensBeforeCapacityFlagOptional") {
+	if r.padded && r.Bool(r.either("expertTokensBeforeCapacityFlagOptional", "expertTokensBeforeCapacityFlag")) {
 		r.before = r.Optional("expertTokensBeforeCapacityOutOptional")
 		r.wanted(r.before, "expertTokensBeforeCapacityOutOptional")
 	}
@@ -240,12 +241,26 @@ func (r *routing) run() error {
 	if err := kernel.FromIndices(r.places.View(), at); err != nil || r.out.Len() == 0 {
 		return err
 	}
-	return copyRows(r.out.View(), r.x.View(), from)
+	return r.give(from, r.ends(counts))
+}
+
+// ends is where the rows of every expert end, if they were counted.
+func (r *routing) ends(counts []int64) []int64 {
+	var ends []int64
+	end, rows := int64(0), r.out.rows()
+	for _, n := range counts {
+		if r.padded {
+			n = r.capacity
+		}
+		end = min(end+n, rows)
+		ends = append(ends, end)
+	}
+	return ends
 }
 
 // count counts the rows of every expert, if an output or the padding needs it.
 func (r *routing) count(expert []int64) ([]int64, error) {
-	if !r.padded && r.counts == nil {
+	if !r.padded && r.counts == nil && (!r.Has("quantMode") || r.experts == 0) {
 		return nil, nil
 	}
 	counts := make([]int64, r.experts)

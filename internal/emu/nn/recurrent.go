@@ -9,7 +9,7 @@ import (
 
 // recurrences are recurrent networks and their cells.
 var recurrences = table{
-	"LSTM": recurrent, "GRU": recurrent, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
+	"LSTM": recurrent, "GRU": recurrent, "BidirectionLSTM": layerLSTM, "BidirectionLSTMV2": layerLSTM, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
 }
 
 // recurrentTypes are what recurrent networks take.
@@ -48,6 +48,42 @@ func recurrent(c *Call) (Run, error) {
 	n.check(c)
 	if c.Bool("train") {
 		n.record(c)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return n.run, nil
+}
+
+// layerLSTM is one layer of an LSTM, whose weights are arguments of their own.
+func layerLSTM(c *Call) (Run, error) {
+	n := network{
+		x: c.Tensor("x"), out: c.Tensor("yOut"), hy: c.Tensor("outputHOut"), cy: c.Tensor("outputCOut"), start: []*Tensor{c.Tensor("initH"), c.Tensor("initC")},
+		layers: c.Int("numLayers"), directions: 1, lstm: true, biased: c.Bool("isbias"),
+	}
+	c.DType(n.x, dtype.Float16)
+	if n.layers != 1 || c.Bool("batchFirst") {
+		c.Invalid("numLayers is %d and batchFirst %v; only one layer is supported, with times first", n.layers, c.Bool("batchFirst"))
+	}
+	if c.Has("packed") {
+		if t := c.Optional("batchSizeOptional"); t != nil || c.Bool("packed") {
+			c.Invalid("packed is %v with %v: sequences of different lengths are not supported; use false and null", c.Bool("packed"), t)
+		}
+	}
+	take := func(names ...string) {
+		for i, name := range names {
+			if i < 2 || n.biased {
+				n.params = append(n.params, c.Tensor(name))
+			}
+		}
+	}
+	take("wIh", "wHh", "bIhOptional", "bHhOptional")
+	if c.Bool("bidirection") {
+		n.directions = 2
+		take("wIhReverseOptional", "wHhReverseOptional", "bIhReverseOptional", "bHhReverseOptional")
+	}
+	if c.Err() == nil {
+		n.check(c)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
