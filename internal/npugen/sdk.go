@@ -26,6 +26,11 @@ var otherHeaders = map[string]string{
 	"acl/acl_dump.h":         "acl/acl.h",
 	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
 	"hccl/hccl_types.h":      typesHeader,
+
+	// The documentation names these two ways.
+	"aclnnop/aclnn_isneginf.h":   "aclnnop/aclnn_is_neg_inf.h",
+	"aclnnop/aclnn_isposinf.h":   "aclnnop/aclnn_is_pos_inf.h",
+	"aclnnop/aclnn_logsoftmax.h": "aclnnop/aclnn_log_softmax.h",
 }
 
 // runSDK writes CANN's headers for C and C++ programs.
