@@ -67,15 +67,16 @@ static inline const T *JOIN(fetch, S)(T *buffer, const struct operand *o, const 
 {
 	int32_t size = dtype_size(o->dtype);
 	const char *p = packed(o, size, s, c, n);
-	if (p && o->dtype == DTYPE)
-		return (const T *)p;
+	if (o->dtype == DTYPE) {
+		if (p)
+			return (const T *)p;
+		gather((char *)buffer, o, size, s, *c, n);
+		return buffer;
+	}
 	uint64_t raw[CHUNK];
 	if (!p) {
-		char *to = o->dtype == DTYPE ? (char *)buffer : (char *)raw;
-		gather(to, o, size, s, *c, n);
-		if (o->dtype == DTYPE)
-			return buffer;
-		p = to;
+		gather((char *)raw, o, size, s, *c, n);
+		p = (const char *)raw;
 	}
 	JOIN(load, S)(buffer, p, o->dtype, n);
 	return buffer;

@@ -57,7 +57,9 @@ func (v View) c() C.struct_view {
 
 // Narrow keeps n elements of a dimension from first on.
 func (v View) Narrow(axis int, first, n int64) View {
-	v.Data = unsafe.Add(v.Data, first*v.Strides[axis]*int64(v.DType.Size()))
+	if v.Data != nil { // else it is the shape that is asked for
+		v.Data = unsafe.Add(v.Data, first*v.Strides[axis]*int64(v.DType.Size()))
+	}
 	v.Shape = slices.Clone(v.Shape)
 	v.Shape[axis] = n
 	return v
