@@ -456,7 +456,7 @@ func (p *GeluParams) Encode(c *Call) {
 type GeluBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor
-	GradInput  *Tensor
+	GradInput  *Tensor // output
 }
 
 var opGeluBackward = Operator{
@@ -601,7 +601,7 @@ func (p *GluParams) Encode(c *Call) {
 
 // GluBackwardParams are the arguments of aclnnGluBackward, in C order.
 type GluBackwardParams struct {
-	GradOut *Tensor // output
+	GradOut *Tensor
 	Self    *Tensor
 	Dim     int64
 	Out     *Tensor // output
@@ -1011,7 +1011,7 @@ func (p *InplaceEluParams) Encode(c *Call) {
 
 // InplaceHardsigmoidParams are the arguments of aclnnInplaceHardsigmoid, in C order.
 type InplaceHardsigmoidParams struct {
-	Self *Tensor
+	Self *Tensor // read and written
 }
 
 var opInplaceHardsigmoid = Operator{
@@ -1036,7 +1036,7 @@ func (p *InplaceHardsigmoidParams) Encode(c *Call) {
 
 // InplaceHardsigmoidV2Params are the arguments of aclnnInplaceHardsigmoidV2, in C order.
 type InplaceHardsigmoidV2Params struct {
-	Self *Tensor
+	Self *Tensor // read and written
 }
 
 var opInplaceHardsigmoidV2 = Operator{
@@ -1061,7 +1061,7 @@ func (p *InplaceHardsigmoidV2Params) Encode(c *Call) {
 
 // InplaceHardswishParams are the arguments of aclnnInplaceHardswish, in C order.
 type InplaceHardswishParams struct {
-	Self *Tensor
+	Self *Tensor // read and written
 }
 
 var opInplaceHardswish = Operator{
@@ -1167,8 +1167,8 @@ func (p *InplaceMishParams) Encode(c *Call) {
 
 // InplaceRReluWithNoiseParams are the arguments of aclnnInplaceRReluWithNoise, in C order.
 type InplaceRReluWithNoiseParams struct {
-	Self     *Tensor
-	Noise    *Tensor
+	Self     *Tensor // read and written
+	Noise    *Tensor // output
 	Lower    Scalar
 	Upper    Scalar
 	Training bool
@@ -1608,9 +1608,9 @@ type ModulateBackwardParams struct {
 	Input      *Tensor
 	Scale      *Tensor
 	Shift      *Tensor
-	GradInput  *Tensor
-	GradScale  *Tensor
-	GradShift  *Tensor
+	GradInput  *Tensor // output
+	GradScale  *Tensor // output
+	GradShift  *Tensor // output
 }
 
 var opModulateBackward = Operator{
@@ -1642,7 +1642,7 @@ func (p *ModulateBackwardParams) Encode(c *Call) {
 // RReluWithNoiseParams are the arguments of aclnnRReluWithNoise, in C order.
 type RReluWithNoiseParams struct {
 	Self     *Tensor
-	Noise    *Tensor
+	Noise    *Tensor // output
 	Lower    Scalar
 	Upper    Scalar
 	Training bool

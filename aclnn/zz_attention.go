@@ -8,11 +8,11 @@ import (
 
 // AdvanceStepParams are the arguments of aclnnAdvanceStep, in C order.
 type AdvanceStepParams struct {
-	InputTokens     *Tensor
+	InputTokens     *Tensor // output
 	SampledTokenIds *Tensor
-	InputPositions  *Tensor
-	SeqLens         *Tensor
-	SlotMapping     *Tensor
+	InputPositions  *Tensor // output
+	SeqLens         *Tensor // output
+	SlotMapping     *Tensor // output
 	BlockTables     *Tensor
 	NumSeqs         int64
 	NumQueries      int64
@@ -1125,7 +1125,7 @@ type FusedInferAttentionScoreParams struct {
 	AntiquantMode      int64
 	SoftmaxLseFlag     bool
 	AttentionOut       *Tensor // output
-	SoftmaxLse         *Tensor
+	SoftmaxLse         *Tensor // output
 }
 
 var opFusedInferAttentionScore = Operator{
@@ -1217,7 +1217,7 @@ type FusedInferAttentionScoreV2Params struct {
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
 	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor
+	SoftmaxLse                    *Tensor // output
 }
 
 var opFusedInferAttentionScoreV2 = Operator{
@@ -1321,7 +1321,7 @@ type FusedInferAttentionScoreV3Params struct {
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
 	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor
+	SoftmaxLse                    *Tensor // output
 }
 
 var opFusedInferAttentionScoreV3 = Operator{
@@ -1431,7 +1431,7 @@ type FusedInferAttentionScoreV4Params struct {
 	ValueAntiquantMode            int64
 	QueryQuantMode                int64
 	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor
+	SoftmaxLse                    *Tensor // output
 }
 
 var opFusedInferAttentionScoreV4 = Operator{
@@ -1780,7 +1780,7 @@ type InnerFusedInferAttentionScoreParams struct {
 	PseType               int64
 	OutType               int64
 	AttentionOut          *Tensor // output
-	SoftmaxLse            *Tensor
+	SoftmaxLse            *Tensor // output
 }
 
 var opInnerFusedInferAttentionScore = Operator{
@@ -2539,8 +2539,8 @@ type NsaCompressAttentionInferParams struct {
 	LayoutOptional            string // optional
 	PageBlockSize             int64
 	SparseMode                int64
-	Output                    *Tensor
-	TopKOutput                *Tensor
+	Output                    *Tensor // output
+	TopKOutput                *Tensor // output
 }
 
 var opNsaCompressAttentionInfer = Operator{
@@ -2595,7 +2595,7 @@ type NsaCompressWithCacheParams struct {
 	CompressStride     int64
 	ActSeqLenType      int64
 	PageBlockSize      int64
-	OutputCache        *Tensor // output
+	OutputCache        *Tensor // read and written
 }
 
 var opNsaCompressWithCache = Operator{
@@ -2688,7 +2688,7 @@ type NsaSelectedAttentionGradParams struct {
 	Query                  *Tensor
 	Key                    *Tensor
 	Value                  *Tensor
-	AttentionOut           *Tensor // output
+	AttentionOut           *Tensor
 	AttentionOutGrad       *Tensor
 	SoftmaxMax             *Tensor
 	SoftmaxSum             *Tensor
@@ -2982,10 +2982,10 @@ func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 
 // RingAttentionUpdateParams are the arguments of aclnnRingAttentionUpdate, in C order.
 type RingAttentionUpdateParams struct {
-	PrevAttnOut           *Tensor // output
+	PrevAttnOut           *Tensor
 	PrevSoftmaxMax        *Tensor
 	PrevSoftmaxSum        *Tensor
-	CurAttnOut            *Tensor // output
+	CurAttnOut            *Tensor
 	CurSoftmaxMax         *Tensor
 	CurSoftmaxSum         *Tensor
 	ActualSeqQlenOptional *Tensor // optional

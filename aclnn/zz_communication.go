@@ -205,7 +205,7 @@ type GroupedMatMulAllReduceParams struct {
 	ReduceOp          string
 	CommTurn          int64
 	StreamMode        int64
-	Y                 []*Tensor
+	Y                 []*Tensor // output
 }
 
 var opGroupedMatMulAllReduce = Operator{
@@ -293,7 +293,7 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 	X1         *Tensor
 	X2         *Tensor
 	Bias       *Tensor
-	Residual   *Tensor
+	Residual   *Tensor // read and written
 	Gamma      *Tensor
 	Epsilon    float64
 	Group      string
@@ -341,7 +341,7 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 	X2           *Tensor
 	Bias         *Tensor
 	DequantScale *Tensor
-	Residual     *Tensor
+	Residual     *Tensor // read and written
 	Gamma        *Tensor
 	Epsilon      float64
 	Group        string
@@ -391,7 +391,7 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 	Bias               *Tensor
 	AntiquantScale     *Tensor
 	AntiquantOffset    *Tensor
-	Residual           *Tensor
+	Residual           *Tensor // read and written
 	Gamma              *Tensor
 	Epsilon            float64
 	Group              string
@@ -446,7 +446,7 @@ type MatmulAllReduceParams struct {
 	ReduceOp   string
 	CommTurn   int64
 	StreamMode int64
-	Output     *Tensor
+	Output     *Tensor // output
 }
 
 var opMatmulAllReduce = Operator{
@@ -533,7 +533,7 @@ type MatmulAllReduceV2Params struct {
 	ReduceOp   string
 	CommTurn   int64
 	StreamMode int64
-	Output     *Tensor
+	Output     *Tensor // output
 }
 
 var opMatmulAllReduceV2 = Operator{
@@ -573,7 +573,7 @@ type MatmulReduceScatterParams struct {
 	ReduceOp   string
 	CommTurn   int64
 	StreamMode int64
-	Output     *Tensor
+	Output     *Tensor // output
 }
 
 var opMatmulReduceScatter = Operator{
@@ -614,7 +614,7 @@ type QuantMatmulAllReduceParams struct {
 	ReduceOp     string
 	CommTurn     int64
 	StreamMode   int64
-	Output       *Tensor
+	Output       *Tensor // output
 }
 
 var opQuantMatmulAllReduce = Operator{
@@ -709,7 +709,7 @@ type QuantMatmulAllReduceV2Params struct {
 	ReduceOp              string
 	CommTurn              int64
 	StreamMode            int64
-	Output                *Tensor
+	Output                *Tensor // output
 }
 
 var opQuantMatmulAllReduceV2 = Operator{
@@ -756,7 +756,7 @@ type QuantMatmulAllReduceV3Params struct {
 	ReduceOp                string
 	CommTurn                int64
 	StreamMode              int64
-	Output                  *Tensor
+	Output                  *Tensor // output
 }
 
 var opQuantMatmulAllReduceV3 = Operator{
@@ -804,7 +804,7 @@ type WeightQuantMatmulAllReduceParams struct {
 	CommTurn           int64
 	StreamMode         int64
 	AntiquantGroupSize int64
-	Output             *Tensor
+	Output             *Tensor // output
 }
 
 var opWeightQuantMatmulAllReduce = Operator{

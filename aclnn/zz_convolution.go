@@ -372,7 +372,7 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 type DeformableConv2dBackwardParams struct {
 	Input            *Tensor
 	GradOutput       *Tensor
-	OffsetOut        *Tensor // output
+	OffsetOut        *Tensor
 	Weight           *Tensor
 	Offset           *Tensor
 	KernelSize       []int64
@@ -528,12 +528,12 @@ func (p *TransConvolutionWeightParams) Encode(c *Call) {
 
 // UnfoldGradParams are the arguments of aclnnUnfoldGrad, in C order.
 type UnfoldGradParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	InputSizes []int64
 	Dim        int64
 	Size       int64
 	Step       int64
-	GradIn     *Tensor
+	GradIn     *Tensor // output
 }
 
 var opUnfoldGrad = Operator{

@@ -64,7 +64,7 @@ func (p *AcosParams) Encode(c *Call) {
 type AcosGradParams struct {
 	YGrad *Tensor
 	X     *Tensor
-	XGrad *Tensor
+	XGrad *Tensor // output
 }
 
 var opAcosGrad = Operator{
@@ -93,7 +93,7 @@ func (p *AcosGradParams) Encode(c *Call) {
 type AcosGradV2Params struct {
 	Y  *Tensor
 	Dy *Tensor
-	Z  *Tensor
+	Z  *Tensor // output
 }
 
 var opAcosGradV2 = Operator{
@@ -555,7 +555,7 @@ func (p *Atan2Params) Encode(c *Call) {
 type AtanGradParams struct {
 	X  *Tensor
 	Dy *Tensor
-	Dx *Tensor
+	Dx *Tensor // output
 }
 
 var opAtanGrad = Operator{
@@ -1925,8 +1925,8 @@ func (p *InplaceAddParams) Encode(c *Call) {
 
 // InplaceAddV3Params are the arguments of aclnnInplaceAddV3, in C order.
 type InplaceAddV3Params struct {
-	SelfRef Scalar // read and written
-	Other   *Tensor
+	SelfRef Scalar
+	Other   *Tensor // read and written
 	Alpha   Scalar
 }
 
@@ -2226,7 +2226,7 @@ func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
 
 // InplaceBitwiseAndTensorOutParams are the arguments of aclnnInplaceBitwiseAndTensorOut, in C order.
 type InplaceBitwiseAndTensorOutParams struct {
-	Self  *Tensor
+	Self  *Tensor // read and written
 	Other *Tensor
 }
 
@@ -3205,7 +3205,7 @@ func (p *InplaceNegParams) Encode(c *Call) {
 
 // InplacePowTensorScalarParams are the arguments of aclnnInplacePowTensorScalar, in C order.
 type InplacePowTensorScalarParams struct {
-	Self     *Tensor
+	Self     *Tensor // read and written
 	Exponent Scalar
 }
 
@@ -3232,7 +3232,7 @@ func (p *InplacePowTensorScalarParams) Encode(c *Call) {
 
 // InplacePowTensorTensorParams are the arguments of aclnnInplacePowTensorTensor, in C order.
 type InplacePowTensorTensorParams struct {
-	Self     *Tensor
+	Self     *Tensor // read and written
 	Exponent *Tensor
 }
 
@@ -3494,7 +3494,7 @@ func (p *InplaceSinhParams) Encode(c *Call) {
 
 // InplaceSqrtParams are the arguments of aclnnInplaceSqrt, in C order.
 type InplaceSqrtParams struct {
-	Self *Tensor
+	Self *Tensor // read and written
 }
 
 var opInplaceSqrt = Operator{
@@ -4251,7 +4251,7 @@ func (p *MulParams) Encode(c *Call) {
 type MulNoNanParams struct {
 	X *Tensor
 	Y *Tensor
-	Z *Tensor
+	Z *Tensor // output
 }
 
 var opMulNoNan = Operator{
@@ -5320,7 +5320,7 @@ func (p *XLogYTensorParams) Encode(c *Call) {
 type Xlog1pyParams struct {
 	X *Tensor
 	Y *Tensor
-	Z *Tensor
+	Z *Tensor // output
 }
 
 var opXlog1py = Operator{

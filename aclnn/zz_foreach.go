@@ -1976,7 +1976,7 @@ func (p *ForeachTanhParams) Encode(c *Call) {
 
 // ForeachZeroInplaceParams are the arguments of aclnnForeachZeroInplace, in C order.
 type ForeachZeroInplaceParams struct {
-	X []*Tensor
+	X []*Tensor // read and written
 }
 
 var opForeachZeroInplace = Operator{

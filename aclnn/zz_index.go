@@ -885,7 +885,7 @@ func (p *InplaceScatterReduceParams) Encode(c *Call) {
 
 // InplaceScatterUpdateParams are the arguments of aclnnInplaceScatterUpdate, in C order.
 type InplaceScatterUpdateParams struct {
-	Data    *Tensor
+	Data    *Tensor // read and written
 	Indices *Tensor
 	Updates *Tensor
 	Axis    int64

@@ -373,7 +373,7 @@ type DataFormatDimMapParams struct {
 	X         *Tensor
 	SrcFormat string
 	DstFormat string
-	Y         *Tensor
+	Y         *Tensor // output
 }
 
 var opDataFormatDimMap = Operator{
@@ -683,7 +683,7 @@ type LogSpaceParams struct {
 	End    Scalar
 	Steps  int64
 	Base   float64
-	Result *Tensor
+	Result *Tensor // output
 }
 
 var opLogSpace = Operator{
@@ -1562,7 +1562,7 @@ type ViewCopyParams struct {
 	SrcSize          *Tensor
 	SrcStride        *Tensor
 	SrcStorageOffset *Tensor
-	DstOut           *Tensor
+	DstOut           *Tensor // output
 }
 
 var opViewCopy = Operator{

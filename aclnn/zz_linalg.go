@@ -793,7 +793,7 @@ func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
 
 // UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
 type UpsampleTrilinear3dBackwardParams struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool

@@ -322,7 +322,7 @@ func (p *CtcLossParams) Encode(c *Call) {
 
 // CtcLossBackwardParams are the arguments of aclnnCtcLossBackward, in C order.
 type CtcLossBackwardParams struct {
-	GradOut          *Tensor // output
+	GradOut          *Tensor
 	LogProbs         *Tensor
 	Targets          *Tensor
 	InputLengths     []int64
@@ -980,7 +980,7 @@ func (p *SmoothL1LossParams) Encode(c *Call) {
 
 // SmoothL1LossBackwardParams are the arguments of aclnnSmoothL1LossBackward, in C order.
 type SmoothL1LossBackwardParams struct {
-	GradOut   *Tensor // output
+	GradOut   *Tensor
 	Self      *Tensor
 	Target    *Tensor
 	Reduction int64

@@ -481,7 +481,7 @@ type FFNParams struct {
 	AntiquantOffset2 *Tensor
 	Activation       string
 	InnerPrecise     int64
-	Y                *Tensor
+	Y                *Tensor // output
 }
 
 var opFFN = Operator{
@@ -539,7 +539,7 @@ type FFNV2Params struct {
 	Activation       string
 	InnerPrecise     int64
 	TokensIndexFlag  bool
-	Y                *Tensor
+	Y                *Tensor // output
 }
 
 var opFFNV2 = Operator{
@@ -598,7 +598,7 @@ type FFNV3Params struct {
 	Activation               string
 	InnerPrecise             int64
 	TokensIndexFlag          bool
-	Y                        *Tensor
+	Y                        *Tensor // output
 }
 
 var opFFNV3 = Operator{
@@ -646,7 +646,7 @@ type FusedMatmulParams struct {
 	X3           *Tensor
 	FusedOpType  string
 	CubeMathType int8
-	Y            *Tensor
+	Y            *Tensor // output
 }
 
 var opFusedMatmul = Operator{
@@ -789,7 +789,7 @@ type GroupedMatmulParams struct {
 	AntiquantOffsetOptional []*Tensor // optional
 	GroupListOptional       []int64   // optional
 	SplitItem               int64
-	Y                       []*Tensor
+	Y                       []*Tensor // output
 }
 
 var opGroupedMatmul = Operator{
@@ -1216,7 +1216,7 @@ type GroupedMatmulV2Params struct {
 	GroupListOptional       []int64   // optional
 	SplitItem               int64
 	GroupType               int64
-	Y                       []*Tensor
+	Y                       []*Tensor // output
 }
 
 var opGroupedMatmulV2 = Operator{
@@ -1261,7 +1261,7 @@ type GroupedMatmulV3Params struct {
 	GroupListOptional       *Tensor   // optional
 	SplitItem               int64
 	GroupType               int64
-	Y                       []*Tensor
+	Y                       []*Tensor // output
 }
 
 var opGroupedMatmulV3 = Operator{
@@ -1764,7 +1764,7 @@ type MatmulEmuSplitWeightParams struct {
 	X         *Tensor
 	WHigh     *Tensor
 	WLow      *Tensor
-	Y         *Tensor
+	Y         *Tensor // output
 	WLowScale float32
 	YDtype    int8
 }

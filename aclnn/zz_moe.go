@@ -38,7 +38,7 @@ func (p *DistributeBarrierParams) Encode(c *Call) {
 // DistributeBarrierV2Params are the arguments of aclnnDistributeBarrierV2, in C order.
 type DistributeBarrierV2Params struct {
 	XRef        *Tensor // read and written
-	TimeOut     *Tensor // output
+	TimeOut     *Tensor
 	ElasticInfo *Tensor
 	Group       string
 	WorldSize   int64
@@ -101,7 +101,7 @@ func (p *ElasticReceivableInfoCollectParams) Encode(c *Call) {
 
 // ElasticReceivableTestParams are the arguments of aclnnElasticReceivableTest, in C order.
 type ElasticReceivableTestParams struct {
-	DstRank   *Tensor // output
+	DstRank   *Tensor
 	Group     string
 	WorldSize int64
 	RankNum   int64

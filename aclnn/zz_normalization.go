@@ -45,7 +45,7 @@ func (p *AdaLayerNormParams) Encode(c *Call) {
 
 // AdaLayerNormBackwardParams are the arguments of aclnnAdaLayerNormBackward, in C order.
 type AdaLayerNormBackwardParams struct {
-	GradOut         *Tensor // output
+	GradOut         *Tensor
 	Input           *Tensor
 	NormalizedShape []int64
 	Rstd            *Tensor
@@ -307,7 +307,7 @@ func (p *BatchNormParams) Encode(c *Call) {
 
 // BatchNormBackwardParams are the arguments of aclnnBatchNormBackward, in C order.
 type BatchNormBackwardParams struct {
-	GradOut     *Tensor // output
+	GradOut     *Tensor
 	Input       *Tensor
 	Weight      *Tensor
 	RunningMean *Tensor
@@ -359,8 +359,8 @@ type BatchNormElemtParams struct {
 	Input  *Tensor
 	Weight *Tensor
 	Bias   *Tensor
-	Mean   *Tensor // output
-	Invstd *Tensor // output
+	Mean   *Tensor
+	Invstd *Tensor
 	Eps    float64
 	Output *Tensor // output
 }
@@ -393,7 +393,7 @@ func (p *BatchNormElemtParams) Encode(c *Call) {
 
 // BatchNormElemtBackwardParams are the arguments of aclnnBatchNormElemtBackward, in C order.
 type BatchNormElemtBackwardParams struct {
-	GradOut   *Tensor // output
+	GradOut   *Tensor
 	Input     *Tensor
 	Mean      *Tensor
 	Invstd    *Tensor
@@ -508,7 +508,7 @@ func (p *BatchNormReduceParams) Encode(c *Call) {
 
 // BatchNormReduceBackwardParams are the arguments of aclnnBatchNormReduceBackward, in C order.
 type BatchNormReduceBackwardParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	Input      *Tensor
 	Mean       *Tensor
 	Invstd     *Tensor
@@ -672,7 +672,7 @@ func (p *DeepNormGradParams) Encode(c *Call) {
 
 // FastBatchNormBackwardParams are the arguments of aclnnFastBatchNormBackward, in C order.
 type FastBatchNormBackwardParams struct {
-	GradOut     *Tensor // output
+	GradOut     *Tensor
 	Input       *Tensor
 	Weight      *Tensor
 	RunningMean *Tensor
@@ -840,7 +840,7 @@ func (p *GroupNormParams) Encode(c *Call) {
 
 // GroupNormBackwardParams are the arguments of aclnnGroupNormBackward, in C order.
 type GroupNormBackwardParams struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	Input        *Tensor
 	Mean         *Tensor
 	Rstd         *Tensor
@@ -1174,7 +1174,7 @@ func (p *LayerNormParams) Encode(c *Call) {
 
 // LayerNormBackwardParams are the arguments of aclnnLayerNormBackward, in C order.
 type LayerNormBackwardParams struct {
-	GradOut         *Tensor // output
+	GradOut         *Tensor
 	Input           *Tensor
 	NormalizedShape []int64
 	Mean            *Tensor
@@ -1364,8 +1364,8 @@ type SyncBatchNormGatherStatsParams struct {
 	TotalSum       *Tensor
 	TotalSquareSum *Tensor
 	SampleCount    *Tensor
-	Mean           *Tensor // output
-	Variance       *Tensor // output
+	Mean           *Tensor // read and written
+	Variance       *Tensor // read and written
 	Momentum       float32
 	Eps            float32
 	BatchMean      *Tensor // output

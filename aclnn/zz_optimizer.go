@@ -158,7 +158,7 @@ type ApplyAdamWV2Params struct {
 	VarRef                 *Tensor // read and written
 	MRef                   *Tensor // read and written
 	VRef                   *Tensor // read and written
-	MaxGradNormOptionalRef *Tensor // optional
+	MaxGradNormOptionalRef *Tensor // optional, read and written
 	Grad                   *Tensor
 	Step                   *Tensor
 	Lr                     float32
@@ -343,7 +343,7 @@ func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
 
 // ApplyGradientDescentParams are the arguments of aclnnApplyGradientDescent, in C order.
 type ApplyGradientDescentParams struct {
-	Var   *Tensor
+	Var   *Tensor // read and written
 	Alpha *Tensor
 	Delta *Tensor
 }
@@ -427,7 +427,7 @@ func (p *FusedAdamwParams) Encode(c *Call) {
 type FusedSgdParams struct {
 	ParamsRef                     []*Tensor // read and written
 	GradsRef                      []*Tensor // read and written
-	MomentumBufferListOptionalRef []*Tensor // optional
+	MomentumBufferListOptionalRef []*Tensor // optional, read and written
 	GradScaleOptional             *Tensor   // optional
 	WeightDecay                   float32
 	Momentum                      float32

@@ -422,7 +422,7 @@ type AntiMxQuantParams struct {
 	Mxscale *Tensor
 	Axis    int64
 	DstType int64
-	Y       *Tensor
+	Y       *Tensor // output
 }
 
 var opAntiMxQuant = Operator{
@@ -456,7 +456,7 @@ type AscendAntiQuantParams struct {
 	Offset   *Tensor
 	DstType  int64
 	SqrtMode bool
-	Y        *Tensor
+	Y        *Tensor // output
 }
 
 var opAscendAntiQuant = Operator{
@@ -492,7 +492,7 @@ type AscendQuantParams struct {
 	SqrtMode  bool
 	RoundMode string
 	DstType   int32
-	Y         *Tensor
+	Y         *Tensor // output
 }
 
 var opAscendQuant = Operator{
@@ -530,7 +530,7 @@ type AscendQuantV3Params struct {
 	RoundMode string
 	DstType   int32
 	Axis      int32
-	Y         *Tensor
+	Y         *Tensor // output
 }
 
 var opAscendQuantV3 = Operator{
@@ -1172,8 +1172,8 @@ type GeluQuantParams struct {
 	QuantMode           string
 	RoundMode           string
 	DstType             int64
-	Y                   *Tensor
-	OutScaleOptional    *Tensor // optional
+	Y                   *Tensor // output
+	OutScaleOptional    *Tensor // optional output
 }
 
 var opGeluQuant = Operator{
@@ -1289,8 +1289,8 @@ type GroupedDynamicMxQuantParams struct {
 	RoundMode  string
 	DstType    int64
 	Blocksize  int64
-	Y          *Tensor
-	Mxscale    *Tensor
+	Y          *Tensor // output
+	Mxscale    *Tensor // output
 }
 
 var opGroupedDynamicMxQuant = Operator{
@@ -1328,8 +1328,8 @@ type GroupedDynamicMxQuantV2Params struct {
 	Blocksize  int64
 	ScaleAlg   int64
 	DstTypeMax float64
-	Y          *Tensor
-	Mxscale    *Tensor
+	Y          *Tensor // output
+	Mxscale    *Tensor // output
 }
 
 var opGroupedDynamicMxQuantV2 = Operator{
@@ -1455,8 +1455,8 @@ type GroupedQuantMaxParams struct {
 	GroupList *Tensor
 	RoundMode string
 	DstType   int64
-	Y         *Tensor
-	Amax      *Tensor
+	Y         *Tensor // output
+	Amax      *Tensor // output
 }
 
 var opGroupedQuantMax = Operator{
@@ -2228,8 +2228,8 @@ type QuantMaxParams struct {
 	Scale     *Tensor
 	RoundMode string
 	DstType   int64
-	Y         *Tensor
-	Amax      *Tensor
+	Y         *Tensor // output
+	Amax      *Tensor // output
 }
 
 var opQuantMax = Operator{
@@ -2902,7 +2902,7 @@ type WeightQuantBatchMatmulNzParams struct {
 	QuantOffsetOptional     *Tensor // optional
 	BiasOptional            *Tensor // optional
 	AntiquantGroupSize      int32
-	Y                       *Tensor
+	Y                       *Tensor // output
 }
 
 var opWeightQuantBatchMatmulNz = Operator{
@@ -2943,7 +2943,7 @@ type WeightQuantBatchMatmulV2Params struct {
 	QuantOffsetOptional     *Tensor // optional
 	BiasOptional            *Tensor // optional
 	AntiquantGroupSize      int32
-	Y                       *Tensor
+	Y                       *Tensor // output
 }
 
 var opWeightQuantBatchMatmulV2 = Operator{
@@ -2985,7 +2985,7 @@ type WeightQuantBatchMatmulV3Params struct {
 	BiasOptional            *Tensor // optional
 	AntiquantGroupSize      int32
 	InnerPrecise            int32
-	Y                       *Tensor
+	Y                       *Tensor // output
 }
 
 var opWeightQuantBatchMatmulV3 = Operator{

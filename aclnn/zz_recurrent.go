@@ -1183,7 +1183,7 @@ type RecurrentKdaParams struct {
 	LowerBound                float64
 	StateVFirst               bool
 	AttnOut                   *Tensor // output
-	FinalState                *Tensor
+	FinalState                *Tensor // output
 }
 
 var opRecurrentKda = Operator{

@@ -541,7 +541,7 @@ func (p *HistcParams) Encode(c *Call) {
 
 // InplaceCumprodParams are the arguments of aclnnInplaceCumprod, in C order.
 type InplaceCumprodParams struct {
-	Input *Tensor
+	Input *Tensor // read and written
 	Dim   Scalar
 }
 

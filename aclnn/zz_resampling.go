@@ -549,7 +549,7 @@ func (p *UpsampleBicubic2dAAGradParams) Encode(c *Call) {
 
 // UpsampleBicubic2dBackwardParams are the arguments of aclnnUpsampleBicubic2dBackward, in C order.
 type UpsampleBicubic2dBackwardParams struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
@@ -695,7 +695,7 @@ func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
 
 // UpsampleBilinear2dBackwardParams are the arguments of aclnnUpsampleBilinear2dBackward, in C order.
 type UpsampleBilinear2dBackwardParams struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
@@ -732,7 +732,7 @@ func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
 
 // UpsampleBilinear2dBackwardV2Params are the arguments of aclnnUpsampleBilinear2dBackwardV2, in C order.
 type UpsampleBilinear2dBackwardV2Params struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
@@ -804,7 +804,7 @@ func (p *UpsampleLinear1dParams) Encode(c *Call) {
 
 // UpsampleLinear1dBackwardParams are the arguments of aclnnUpsampleLinear1dBackward, in C order.
 type UpsampleLinear1dBackwardParams struct {
-	GradOut      *Tensor // output
+	GradOut      *Tensor
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
@@ -868,7 +868,7 @@ func (p *UpsampleNearest1dParams) Encode(c *Call) {
 
 // UpsampleNearest1dBackwardParams are the arguments of aclnnUpsampleNearest1dBackward, in C order.
 type UpsampleNearest1dBackwardParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	OutputSize []int64
 	InputSize  []int64
 	Scales     float64
@@ -961,7 +961,7 @@ func (p *UpsampleNearest2dParams) Encode(c *Call) {
 
 // UpsampleNearest2dBackwardParams are the arguments of aclnnUpsampleNearest2dBackward, in C order.
 type UpsampleNearest2dBackwardParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	OutputSize []int64
 	InputSize  []int64
 	ScalesH    float64
@@ -1064,7 +1064,7 @@ func (p *UpsampleNearest3dParams) Encode(c *Call) {
 
 // UpsampleNearest3dBackwardParams are the arguments of aclnnUpsampleNearest3dBackward, in C order.
 type UpsampleNearest3dBackwardParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64
@@ -1272,7 +1272,7 @@ func (p *UpsampleNearestExact3dParams) Encode(c *Call) {
 
 // UpsampleNearestExact3dBackwardParams are the arguments of aclnnUpsampleNearestExact3dBackward, in C order.
 type UpsampleNearestExact3dBackwardParams struct {
-	GradOut    *Tensor // output
+	GradOut    *Tensor
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64

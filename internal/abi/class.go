@@ -88,23 +88,3 @@ func (t *Table) Class(ctype string) (Class, error) {
 func isOptional(name string) bool {
 	return strings.HasPrefix(name, "optional") || strings.Contains(name, "Optional")
 }
-
-// misdeclared are tensors that operators read although CANN declares them without const.
-var misdeclared = map[string]bool{
-	"bias": true, "counter": true, "labels": true, "runningMean": true, "runningVar": true,
-	"totalWeight": true, "var": true, "w": true, "weight": true, "x2": true,
-}
-
-// isOutput tells outputs by CANN's conventions: they are called out or …Out, or they are
-// not const; …Ref and the tensors of in-place operators are read and written.
-func isOutput(function string, p Param) bool {
-	if p.Class != Tensor && p.Class != TensorList {
-		return false
-	}
-	name := strings.TrimSuffix(p.Name, "Optional")
-	if name == "out" || strings.HasSuffix(name, "Out") {
-		return true
-	}
-	readToo := strings.HasSuffix(name, "Ref") || strings.Contains(function, "Inplace") || misdeclared[name]
-	return !strings.HasPrefix(p.Type, "const ") && !readToo
-}

@@ -274,7 +274,7 @@ func (t *Table) Resolve(f *Function) (err error) {
 		if q.Class, err = t.Class(q.Type); err != nil {
 			return fmt.Errorf("%s: parameter %s: %w", f.Name, q.Name, err)
 		}
-		q.Optional, q.Output = isOptional(q.Name), isOutput(f.Name, *q)
+		q.Optional, q.Use = isOptional(q.Name), useOf(f.Name, i, *q)
 	}
 	if f.Ret != "void" {
 		if _, err = t.Class(f.Ret); err != nil {
@@ -290,8 +290,12 @@ func (t *Table) Resolve(f *Function) (err error) {
 // OperatorOf makes the operator whose phase two is called f.Name and whose phase one takes
 // f.Params; its name is the symbol without "aclnn", or without "acl".
 func OperatorOf(f Function) Operator {
-	name := strings.TrimPrefix(strings.TrimPrefix(f.Name, "acl"), "nn")
+	name := nameOf(f.Name)
 	return Operator{Name: name, Symbol: f.Name, Family: FamilyOf(name), Function: f}
+}
+
+func nameOf(symbol string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(symbol, "acl"), "nn")
 }
 
 func overlap(a, b []string) bool {

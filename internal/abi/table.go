@@ -22,7 +22,7 @@ type Param struct {
 	Type     string // C type; an array or function pointer has no name inside
 	Class    Class
 	Optional bool // the name says the pointer may be null
-	Output   bool // a tensor (list) that the operator writes without reading it
+	Use      Use  // of a tensor (list)
 }
 
 // Signature is a parameter list that some versions use.

@@ -45,12 +45,12 @@ func TestOperator(t *testing.T) {
 			{Name: "self", Type: "const aclTensor *", Class: Tensor},
 			{Name: "other", Type: "const aclTensor *", Class: Tensor},
 			{Name: "alpha", Type: "const aclScalar *", Class: Scalar},
-			{Name: "out", Type: "aclTensor *", Class: Tensor, Output: true},
+			{Name: "out", Type: "aclTensor *", Class: Tensor, Use: Written},
 		}},
 		"Stft": {"aclStft", V81RC1, "libopapi", LinearAlgebra, []Param{
 			{Name: "self", Type: "const aclTensor *", Class: Tensor},
 			{Name: "windowOptional", Type: "const aclTensor *", Class: Tensor, Optional: true},
-			{Name: "out", Type: "aclTensor *", Class: Tensor, Output: true},
+			{Name: "out", Type: "aclTensor *", Class: Tensor, Use: Written},
 			{Name: "nFft", Type: "int64_t", Class: Int},
 			{Name: "hopLength", Type: "int64_t", Class: Int},
 			{Name: "winLength", Type: "int64_t", Class: Int},
@@ -59,7 +59,7 @@ func TestOperator(t *testing.T) {
 			{Name: "returnComplex", Type: "bool", Class: Bool},
 		}},
 		"InplaceZero": {"aclnnInplaceZero", V81RC1, "libopapi", Layout, []Param{
-			{Name: "selfRef", Type: "aclTensor *", Class: Tensor},
+			{Name: "selfRef", Type: "aclTensor *", Class: Tensor, Use: Updated},
 		}},
 	} {
 		o, ok := table.Operator(name)

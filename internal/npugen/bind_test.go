@@ -87,7 +87,7 @@ func TestHeaderOperators(t *testing.T) {
 	assert.Equal(t, "SliceNz", ops[0].Name)
 	assert.Len(t, ops[0].Params, 10)
 	assert.True(t, ops[0].Params[1].Optional)
-	assert.True(t, ops[0].Params[9].Output)
+	assert.Equal(t, abi.Written, ops[0].Params[9].Use)
 
 	for text, want := range map[string]string{
 		"int x;": "declare no operator",

@@ -90,13 +90,15 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 // note is the comment of a field: what its Go type does not show.
 func note(p abi.Param) string {
 	switch {
-	case p.Optional && p.Output:
+	case p.Optional && p.Use == abi.Written:
 		return " // optional output"
+	case p.Optional && p.Use == abi.Updated:
+		return " // optional, read and written"
 	case p.Optional:
 		return " // optional"
-	case p.Output:
+	case p.Use == abi.Written:
 		return " // output"
-	case strings.HasSuffix(p.Name, "Ref"):
+	case p.Use == abi.Updated:
 		return " // read and written"
 	}
 	return ""

@@ -43,13 +43,16 @@ func emitOperatorTable(out files, t *abi.Table) error {
 			if !ok {
 				return fmt.Errorf("%s: the emulator has no class for %s %s", o.Symbol, p.Type, p.Name)
 			}
-			fmt.Fprintf(&b, "{%q, %s, %t}, ", p.Name, class, p.Output)
+			fmt.Fprintf(&b, "{%q, %s, %s}, ", p.Name, class, emulatorUse[p.Use])
 		}
 		b.WriteString("}},\n")
 	}
 	b.WriteString("}\n")
 	return out.golang("internal/emu/nn/zz_operators.go", b.Bytes())
 }
+
+// emulatorUse names the uses of internal/emu/nn.
+var emulatorUse = [...]string{abi.Read: "read", abi.Written: "written", abi.Updated: "updated"}
 
 // emulatorClass names the class constants of internal/emu/nn.
 var emulatorClass = map[abi.Class]string{

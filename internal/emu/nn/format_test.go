@@ -76,7 +76,7 @@ func TestGoldenFormatCast(t *testing.T) {
 
 // sliceNzOperator is the declaration that a custom operator package gives aclnnSliceNz.
 var sliceNzOperator = operator{name: "SliceNz", params: []param{
-	{"self", tensorClass, false}, {"dim", intClass, false}, {"start", intClass, false}, {"end", intClass, false}, {"out", tensorClass, true},
+	{"self", tensorClass, read}, {"dim", intClass, read}, {"start", intClass, read}, {"end", intClass, read}, {"out", tensorClass, written},
 }}
 
 func runSliceNz(t *testing.T, a args) error {

@@ -23,8 +23,17 @@ const (
 type param struct {
 	name  string
 	class class
-	out   bool // a tensor the operator writes without reading: *Out, out, or non-const and not *Ref
+	use   use // of a tensor or tensors
 }
+
+// use is what an operator does with a tensor.
+type use uint8
+
+const (
+	read use = iota
+	written
+	updated // read and written in place
+)
 
 // operator is an entry of the generated table: the C name without "aclnn" and the
 // arguments without workspaceSize and executor. Its index is the operator's id.

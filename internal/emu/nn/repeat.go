@@ -41,8 +41,8 @@ func (l *Library) executor(t *rt.Thread, function string, w uint64) (*executor, 
 type selector func(param) bool
 
 func anyTensor(param) bool      { return true }
-func inputTensor(p param) bool  { return !p.out }
-func outputTensor(p param) bool { return p.out }
+func inputTensor(p param) bool  { return p.use != written }
+func outputTensor(p param) bool { return p.use == written }
 
 // setTensorAddr gives a tensor of a repeatable executor another address. The index counts
 // tensors in declaration order, members of lists included, absent ones not.

@@ -9,8 +9,8 @@ import (
 )
 
 // accesses is the device memory that a call touches: what it reads before what it writes.
-// The C declaration says which is which; the lists below know where it does not, and which
-// operators leave parts of a tensor alone.
+// The table of operators says which is which, the lists below which operators leave parts of
+// a tensor alone.
 func (c *Call) accesses(workspace uint64) []rt.Access {
 	var reads, writes []rt.Access
 	for _, t := range c.tensors {
@@ -41,31 +41,6 @@ var selective = []string{
 // reading it.
 var overwriting = []string{"Bernoulli", "Copy", "Fill", "Normal", "One", "Random", "Uniform", "Zero", "TransMatmulWeight"}
 
-// undeclared are the names of outputs that some operators declare like inputs.
-var undeclared = []string{
-	"amax", "dst_out", "dx", "gradIn", "gradInput", "grad_input", "grad_scale", "grad_shift", "outScaleOptional", "output", "result", "topKOutput",
-	"x_grad", "y", "z",
-}
-
-// writes reports whether a parameter is an output.
-func (op *operator) writes(p param) bool {
-	switch {
-	case p.name == "gradOut": // the gradient of the output
-		return false
-	case p.name == "noise": // rectifiers leave there what they drew
-		return true
-	case op.name == "AdvanceStep":
-		return slices.Contains([]string{"inputTokens", "inputPositions", "seqLens", "slotMapping"}, p.name)
-	case op.name == "BatchNormElemt":
-		return p.name == "output"
-	case p.out || slices.ContainsFunc(op.params, func(p param) bool { return p.out && p.name != "gradOut" }):
-		return p.out
-	case p.name == "y": // in some it is the second factor
-		return !slices.ContainsFunc(op.params, func(p param) bool { return p.name == "z" })
-	}
-	return slices.Contains(undeclared, p.name)
-}
-
 func (op *operator) named(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(op.name, w) })
 }
@@ -73,20 +48,20 @@ func (op *operator) named(words []string) bool {
 // touches says what the operator does with a tensor of a call.
 func (op *operator) touches(t *Tensor) []rt.Touch {
 	name, _, _ := strings.Cut(t.name, "[")
-	read, write := rt.Reads, rt.Writes
+	reads, writes := rt.Reads, rt.Writes
 	if op.named(selective) {
-		read, write = rt.ReadsSome, rt.WritesSome
+		reads, writes = rt.ReadsSome, rt.WritesSome
 	}
-	i := slices.IndexFunc(op.params, func(p param) bool { return p.name == name })
+	p := op.params[slices.IndexFunc(op.params, func(p param) bool { return p.name == name })]
 	switch {
-	case op.writes(op.params[i]):
-		return []rt.Touch{write}
-	case !strings.HasSuffix(name, "Ref") && (i > 0 || !strings.HasPrefix(op.name, "Inplace") && !strings.HasSuffix(op.name, "Inplace")):
-		return []rt.Touch{read}
-	case read == rt.ReadsSome || op.named(overwriting) || strings.Contains(name, "Optional"):
-		return []rt.Touch{rt.Keeps, write}
+	case p.use == written:
+		return []rt.Touch{writes}
+	case p.use == read:
+		return []rt.Touch{reads}
+	case reads == rt.ReadsSome || op.named(overwriting) || strings.Contains(name, "Optional"):
+		return []rt.Touch{rt.Keeps, writes}
 	}
-	return []rt.Touch{read, write}
+	return []rt.Touch{reads, writes}
 }
 
 // access is the tensor's memory; storage whose elements are packed or permuted counts as a

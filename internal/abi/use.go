@@ -1,0 +1,111 @@
+package abi
+
+import (
+	"slices"
+	"strings"
+)
+
+// Use is what an operator does with a tensor or a list of tensors.
+type Use uint8
+
+// Uses. Other parameters are read.
+const (
+	Read    Use = iota
+	Written     // without being read: an output
+	Updated     // read and written, in place
+)
+
+// exception is a tensor whose use neither its name nor const tells, and the operators that
+// have it; "*" are all.
+type exception struct {
+	param, operators string
+	use              Use
+}
+
+var exceptions = []exception{
+	// Inputs without const.
+	{"counter", "BatchNormElemtBackward", Read},
+	{"dstRank", "ElasticReceivableTest", Read},
+	{"labels", "SoftmaxCrossEntropyWithLogits", Read},
+	{"mean", "BatchNormElemt", Read},
+	{"invstd", "BatchNormElemt", Read},
+	{"runningMean", "*", Read}, // written in training, which is an argument
+	{"runningVar", "*", Read},
+	{"totalWeight", "NLLLoss2dBackward", Read},
+	{"w", "GroupedMatmulFinalizeRouting", Read},
+	{"weight", "QuantizedBatchNorm", Read},
+	{"bias", "QuantizedBatchNorm", Read},
+	{"x2", "GroupedMatmulFinalizeRoutingV2 GroupedMatmulFinalizeRoutingV3 GroupedMatmulFinalizeRoutingWeightNzV2", Read},
+	// Inputs called after the output that they were, or belong to.
+	{"attentionOut", "NsaSelectedAttentionGrad", Read},
+	{"curAttnOut", "RingAttentionUpdate", Read},
+	{"gradOut", "*", Read},
+	{"offsetOut", "DeformableConv2dBackward", Read},
+	{"prevAttnOut", "RingAttentionUpdate", Read},
+	{"timeOut", "DistributeBarrierV2", Read},
+	// Outputs with const.
+	{"amax", "GroupedQuantMax QuantMax", Written},
+	{"dst_out", "ViewCopy", Written},
+	{"dx", "AtanGrad", Written},
+	{"finalState", "RecurrentKda", Written},
+	{"gradIn", "UnfoldGrad", Written},
+	{"gradInput", "GeluBackward", Written},
+	{"grad_input", "ModulateBackward", Written},
+	{"grad_scale", "ModulateBackward", Written},
+	{"grad_shift", "ModulateBackward", Written},
+	{"mxscale", "GroupedDynamicMxQuant GroupedDynamicMxQuantV2", Written},
+	{"noise", "RReluWithNoise InplaceRReluWithNoise", Written}, // what was drawn
+	{"outScaleOptional", "GeluQuant", Written},
+	{"output", "MatmulAllReduce MatmulAllReduceV2 MatmulReduceScatter NsaCompressAttentionInfer QuantMatmulAllReduce QuantMatmulAllReduceV2 " +
+		"QuantMatmulAllReduceV3 WeightQuantMatmulAllReduce", Written},
+	{"result", "LogSpace", Written},
+	{"softmaxLse", "FusedInferAttentionScore FusedInferAttentionScoreV2 FusedInferAttentionScoreV3 FusedInferAttentionScoreV4 InnerFusedInferAttentionScore", Written},
+	{"topKOutput", "NsaCompressAttentionInfer", Written},
+	{"x_grad", "AcosGrad", Written},
+	{"y", "AntiMxQuant AscendAntiQuant AscendQuant AscendQuantV3 DataFormatDimMap FFN FFNV2 FFNV3 FusedMatmul GeluQuant GroupedDynamicMxQuant " +
+		"GroupedDynamicMxQuantV2 GroupedMatMulAllReduce GroupedMatmul GroupedMatmulV2 GroupedMatmulV3 GroupedQuantMax MatmulEmuSplitWeight QuantMax " +
+		"WeightQuantBatchMatmulNz WeightQuantBatchMatmulV2 WeightQuantBatchMatmulV3", Written},
+	{"z", "AcosGradV2 MulNoNan Xlog1py", Written},
+	// What is updated and not called …Ref.
+	{"inputPositions", "AdvanceStep", Written},
+	{"inputTokens", "AdvanceStep", Written},
+	{"mean", "SyncBatchNormGatherStats", Updated},
+	{"other", "InplaceAddV3", Updated},
+	{"outputCache", "NsaCompressWithCache", Updated},
+	{"residual", "InplaceMatmulAllReduceAddRmsNorm InplaceQuantMatmulAllReduceAddRmsNorm InplaceWeightQuantMatmulAllReduceAddRmsNorm", Updated},
+	{"seqLens", "AdvanceStep", Written},
+	{"slotMapping", "AdvanceStep", Written},
+	{"var", "ApplyGradientDescent", Updated},
+	{"variance", "SyncBatchNormGatherStats", Updated},
+	{"x1", "InplaceMatmulAllReduceAddRmsNorm InplaceQuantMatmulAllReduceAddRmsNorm InplaceWeightQuantMatmulAllReduceAddRmsNorm", Read},
+}
+
+func (x exception) of(operator, param string) bool {
+	return x.param == param && (x.operators == "*" || slices.Contains(strings.Fields(x.operators), operator))
+}
+
+// useOf tells what an operator does with parameter i.
+func useOf(symbol string, i int, p Param) Use {
+	if p.Class != Tensor && p.Class != TensorList {
+		return Read
+	}
+	operator := nameOf(symbol)
+	if k := slices.IndexFunc(exceptions, func(x exception) bool { return x.of(operator, p.Name) }); k >= 0 {
+		return exceptions[k].use
+	}
+	return conventional(operator, i, p)
+}
+
+// conventional is useOf by CANN's conventions: outputs are called out or …Out, or are not
+// const; what is called …Ref is updated, and so is the first argument of an in-place operator.
+func conventional(operator string, i int, p Param) Use {
+	inplace := strings.HasPrefix(operator, "Inplace") || strings.HasSuffix(operator, "Inplace")
+	name := strings.TrimSuffix(p.Name, "Optional")
+	switch {
+	case strings.HasSuffix(name, "Ref"), inplace && i == 0:
+		return Updated
+	case name == "out", strings.HasSuffix(name, "Out"), !inplace && !strings.HasPrefix(p.Type, "const "):
+		return Written
+	}
+	return Read
+}
