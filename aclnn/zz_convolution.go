@@ -11,7 +11,7 @@ type CausalConv1dParams struct {
 	X                         *Tensor
 	Weight                    *Tensor
 	BiasOptional              *Tensor // optional
-	ConvStates                *Tensor
+	ConvStates                *Tensor // read and written
 	QueryStartLocOptional     []int64 // optional
 	CacheIndicesOptional      []int64 // optional
 	InitialStateModeOptional  []int64 // optional

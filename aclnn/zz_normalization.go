@@ -265,8 +265,8 @@ type BatchNormParams struct {
 	Input       *Tensor
 	Weight      *Tensor
 	Bias        *Tensor
-	RunningMean *Tensor
-	RunningVar  *Tensor
+	RunningMean *Tensor // read and written
+	RunningVar  *Tensor // read and written
 	Training    bool
 	Momentum    float64
 	Eps         float64
@@ -437,8 +437,8 @@ type BatchNormGatherStatsWithCountsParams struct {
 	Input       *Tensor
 	Mean        *Tensor
 	Invstd      *Tensor
-	RunningMean *Tensor
-	RunningVar  *Tensor
+	RunningMean *Tensor // read and written
+	RunningVar  *Tensor // read and written
 	Momentum    float64
 	Eps         float64
 	Counts      *Tensor

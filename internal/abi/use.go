@@ -29,8 +29,6 @@ var exceptions = []exception{
 	{"labels", "SoftmaxCrossEntropyWithLogits", Read},
 	{"mean", "BatchNormElemt", Read},
 	{"invstd", "BatchNormElemt", Read},
-	{"runningMean", "*", Read}, // written in training, which is an argument
-	{"runningVar", "*", Read},
 	{"totalWeight", "NLLLoss2dBackward", Read},
 	{"w", "GroupedMatmulFinalizeRouting", Read},
 	{"weight", "QuantizedBatchNorm", Read},
@@ -69,9 +67,12 @@ var exceptions = []exception{
 	// What is updated and not called …Ref.
 	{"inputPositions", "AdvanceStep", Written},
 	{"inputTokens", "AdvanceStep", Written},
+	{"convStates", "CausalConv1d", Updated},
 	{"mean", "SyncBatchNormGatherStats", Updated},
 	{"other", "InplaceAddV3", Updated},
 	{"outputCache", "NsaCompressWithCache", Updated},
+	{"runningMean", "BatchNorm BatchNormGatherStatsWithCounts", Updated},
+	{"runningVar", "BatchNorm BatchNormGatherStatsWithCounts", Updated},
 	{"residual", "InplaceMatmulAllReduceAddRmsNorm InplaceQuantMatmulAllReduceAddRmsNorm InplaceWeightQuantMatmulAllReduceAddRmsNorm", Updated},
 	{"seqLens", "AdvanceStep", Written},
 	{"slotMapping", "AdvanceStep", Written},

@@ -45,7 +45,8 @@ func refused(t testing.TB, code int32, name string, a args, texts ...string) {
 	}
 }
 
-// execute is run that returns the error of either phase.
+// execute is run that returns the error of either phase. Small calls are tried before, to see
+// what they do with their tensors.
 func execute(t testing.TB, name string, a args) error {
 	t.Helper()
 	c := called(t, name, a)
@@ -58,7 +59,13 @@ func execute(t testing.TB, name string, a args) error {
 		return e.call.launchErr
 	}
 	scratch := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{e.call.workspace}, nil)
-	if err := e.execute(host{}, uint64(uintptr(scratch.Data))); err != nil {
+	compute := func(e *executor) error { return e.execute(host{}, uint64(uintptr(scratch.Data))) }
+	if triable(e.call) {
+		trial, err := prepared(t, name, a)
+		require.NoError(t, err)
+		verifyTouches(t, trial, compute)
+	}
+	if err := compute(e); err != nil {
 		return err
 	}
 	accepted()

@@ -14,8 +14,7 @@ import (
 func (c *Call) accesses(workspace uint64) []rt.Access {
 	var reads, writes []rt.Access
 	for _, t := range c.tensors {
-		how := c.op.touches(t)
-		for _, touch := range how {
+		for _, touch := range c.touches(t) {
 			if touch == rt.Writes || touch == rt.WritesSome {
 				writes = append(writes, t.access(touch))
 			} else {
@@ -37,6 +36,10 @@ var selective = []string{
 	"Sampl", "Search", "Segment", "Slice", "Sparse", "Strided", "Swiglu", "Take", "TopKTopP", "Unpool", "Upsample", "Where",
 }
 
+// sparing are words in the names of operators that leave an output alone when other arguments
+// do not ask for it, beside those with a mask of outputs.
+var sparing = []string{"AdvanceStep", "BatchNorm", "DynamicQuant", "LinalgQr", "LogSigmoidForward", "Nonzero", "RRelu", "RmsNormQuant", "Svd", "SwiGluQuant", "Unique"}
+
 // overwriting are words in the names of operators that overwrite what is in place without
 // reading it.
 var overwriting = []string{"Bernoulli", "Copy", "Fill", "Normal", "One", "Random", "Uniform", "Zero", "TransMatmulWeight"}
@@ -45,20 +48,28 @@ func (op *operator) named(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(op.name, w) })
 }
 
-// touches says what the operator does with a tensor of a call.
-func (op *operator) touches(t *Tensor) []rt.Touch {
-	name, _, _ := strings.Cut(t.name, "[")
+// use is what the operator does with the tensor, or the tensor of a list, that is called name.
+func (op *operator) use(name string) use {
+	name, _, _ = strings.Cut(name, "[")
+	return op.params[slices.IndexFunc(op.params, func(p param) bool { return p.name == name })].use
+}
+
+// touches says what the call's operator does with one of its tensors.
+func (c *Call) touches(t *Tensor) []rt.Touch {
+	op := c.op
 	reads, writes := rt.Reads, rt.Writes
-	if op.named(selective) {
-		reads, writes = rt.ReadsSome, rt.WritesSome
-	}
-	p := op.params[slices.IndexFunc(op.params, func(p param) bool { return p.name == name })]
 	switch {
-	case p.use == written:
+	case op.named(selective):
+		reads, writes = rt.ReadsSome, rt.WritesSome
+	case op.named(sparing) || c.Has("outputMask"):
+		writes = rt.WritesSome
+	}
+	switch use := op.use(t.name); {
+	case use == written:
 		return []rt.Touch{writes}
-	case p.use == read:
+	case use == read || strings.HasPrefix(t.name, "running") && c.Has("training") && !c.Bool("training"):
 		return []rt.Touch{reads}
-	case reads == rt.ReadsSome || op.named(overwriting) || strings.Contains(name, "Optional"):
+	case reads == rt.ReadsSome || op.named(overwriting) || strings.Contains(t.name, "Optional"):
 		return []rt.Touch{rt.Keeps, writes}
 	}
 	return []rt.Touch{reads, writes}
