@@ -55,6 +55,7 @@ func TestObjectsOutliveTheirDevice(t *testing.T) {
 	require.NoError(t, err)
 	buf, err := st.Malloc(100)
 	require.NoError(t, err)
+	require.NoError(t, st.Memset(buf, 0, 100))
 	ev, err := st.Record()
 	require.NoError(t, err)
 	host, err := dev.MallocHost(100)

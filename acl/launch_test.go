@@ -145,6 +145,9 @@ func launchAtNothing(t testing.TB, st *acl.Stream) error {
 // stream works on.
 func TestAsynchronousFault(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
+	buf, before := malloc(t, dev, 4), acltest.Stream(t, dev)
+	require.NoError(t, before.Memset(buf, 0, 4))
+	require.NoError(t, before.Synchronize(background))
 	for name, wait := range map[string]func(*acl.Stream) error{
 		"stream": func(st *acl.Stream) error { return st.Synchronize(background) },
 		"device": func(*acl.Stream) error { return dev.Synchronize(background) },
@@ -157,7 +160,6 @@ func TestAsynchronousFault(t *testing.T) {
 			return err
 		},
 		"copy": func(st *acl.Stream) error {
-			buf := malloc(t, st, 4)
 			err := acl.CopyFromDevice(background, st, make([]byte, 4), buf)
 			_ = st.Synchronize(background) // takes the fault from the stream
 			return err

@@ -221,12 +221,16 @@ func (l *Library) setConfig(t *rt.Thread, a []uint64) uint64 {
 	if int32(a[0]) != abi.HCCL_DETERMINISTIC {
 		return answer(t, refuse(badParameter, "EI0003: HcclSetConfig: %d is no setting", int32(a[0])))
 	}
-	if v := int32(a[1]); v < 0 || v > 2 {
+	v := rt.Read[int32](a[1], 1)[0] // a union, by value
+	if v < 0 || v > 2 {
 		return answer(t, refuse(badParameter, "EI0003: HcclSetConfig: deterministic %d; 0, 1 or 2 are possible", v))
+	}
+	if os.Getenv("HCCL_DETERMINISTIC") != "" {
+		return 0 // the environment is stronger
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deterministic = int32(a[1])
+	l.deterministic = v
 	return 0
 }
 
