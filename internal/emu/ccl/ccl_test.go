@@ -64,11 +64,16 @@ func (r *rank) text() string {
 	return ""
 }
 
-var escaped unsafe.Pointer
+// escaped keeps what calls were given alive until many later ones: an address is none of Go's
+// references.
+var (
+	escaped [4096]unsafe.Pointer
+	escapes atomic.Uint64
+)
 
 // address is a Go variable's address as an argument.
 func address[T any](v *T) uint64 {
-	atomic.StorePointer(&escaped, unsafe.Pointer(v))
+	atomic.StorePointer(&escaped[escapes.Add(1)%uint64(len(escaped))], unsafe.Pointer(v))
 	return uint64(uintptr(unsafe.Pointer(v)))
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func save(t *testing.T, table string) uint64 {
 	path := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(path, []byte(table), 0o600))
 	text := append([]byte(path), 0)
+	t.Cleanup(func() { runtime.KeepAlive(text) })
 	return address(&text[0])
 }
 
