@@ -13,26 +13,17 @@ import (
 // elements of more than two ranks are combined in float32 and rounded once.
 type fold struct {
 	pair  kernel.Pair
-	op    int32
 	dtype dtype.Type
-	ranks int    // 0 until it was prepared
+	ranks int
 	keep  []byte // 2*piece bytes outside Go's heap, for what is combined so far
 	at    int
 	sum   kernel.Row
 }
 
-// prepare gets the fold ready for what a header says.
-func (f *fold) prepare(h header, ranks int, keep []byte) error {
+func newFold(h header, ranks int, keep []byte) (fold, error) {
 	d := elements[h.Type].dtype
-	if f.ranks == 0 || f.op != h.Op || f.dtype != d {
-		pair, err := kernel.NewPair(opKernels[h.Op], d)
-		if err != nil {
-			return err
-		}
-		f.pair, f.op, f.dtype = pair, h.Op, d
-	}
-	f.ranks, f.keep, f.at = ranks, keep, 0
-	return nil
+	pair, err := kernel.NewPair(opKernels[h.Op], d)
+	return fold{pair: pair, dtype: d, ranks: ranks, keep: keep}, err
 }
 
 // add takes the next rank's piece, which stays unchanged until the one after it was added;

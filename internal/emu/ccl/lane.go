@@ -180,13 +180,9 @@ func (n *lane) ended() error {
 // settle waits until the peer has read what is in this rank's memory.
 func (n *lane) settle(l *limit) error {
 	s := n.out.state()
-	for len(n.backlog) > 0 {
-		read := s.read.Load()
-		n.flush()
-		if len(n.backlog) == 0 {
-			break
-		}
-		if err := watch(l, &s.done, &s.held, func() bool { return s.read.Load() != read }, n.ended); err != nil {
+	if len(n.backlog) > 0 {
+		err := watch(l, &s.done, &s.held, func() bool { n.flush(); return len(n.backlog) == 0 }, n.ended)
+		if err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,8 @@ type root struct {
 	mu     sync.Mutex
 	size   int // what the first rank said
 	guests map[int]guest
-	failed bool
+	answer *table // what the ranks are told, nil until it is known
+	told   int    // ranks that have heard it
 }
 
 // guest is a rank that waits for the others.
@@ -115,7 +116,7 @@ func (l *Library) serve(r *root) *root {
 func (r *root) giveUp(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.failed {
+	if r.answer == nil {
 		r.tell(table{Code: internal, Text: fmt.Sprintf("EI0015: the root gave up: %v", why)})
 	}
 }
@@ -135,7 +136,7 @@ func (r *root) serve() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = r.listener.Close()
-	if !r.failed && len(r.guests) > 0 {
+	if r.answer == nil && len(r.guests) > 0 {
 		r.tell(table{Code: timedOut, Text: fmt.Sprintf("EI0015: ranks %s of %d did not join in HCCL_CONNECT_TIMEOUT", r.missing(), r.size)})
 	}
 }
@@ -165,8 +166,8 @@ func (r *root) admit(conn net.Conn) {
 		r.size = h.Size
 	}
 	switch earlier, taken := r.guests[h.Rank]; {
-	case r.failed:
-		_ = conn.Close()
+	case r.answer != nil:
+		r.inform(conn)
 		return
 	case h.Size != r.size:
 		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d says that there are %d ranks, others say %d", h.Rank, h.Size, r.size))
@@ -192,21 +193,29 @@ func (r *root) admit(conn net.Conn) {
 // refuse tells all ranks, the offender too, that the communicator cannot be made; r.mu is
 // held.
 func (r *root) refuse(offender guest, text string) {
-	answer := table{Code: internal, Text: text}
-	_ = writeJSON(offender.conn, answer)
-	_ = offender.conn.Close()
-	r.tell(answer)
+	r.tell(table{Code: internal, Text: text})
+	r.inform(offender.conn)
 }
 
-// tell answers all who wait and ends the listening; r.mu is held.
+// tell answers all who wait, and who come soon after; r.mu is held.
 func (r *root) tell(answer table) {
-	r.failed = true
+	r.answer = &answer
+	if d, ok := r.listener.(*net.TCPListener); ok {
+		_ = d.SetDeadline(time.Now().Add(2 * patience))
+	}
 	for _, g := range r.guests {
-		_ = writeJSON(g.conn, answer) // a rank that is gone is found by its peers
-		_ = g.conn.Close()
+		r.inform(g.conn)
 	}
 	r.guests = nil
-	_ = r.listener.Close()
+}
+
+// inform gives a rank the answer. The listening ends with the last one; r.mu is held.
+func (r *root) inform(conn net.Conn) {
+	_ = writeJSON(conn, r.answer) // a rank that is gone is found by its peers
+	_ = conn.Close()
+	if r.told++; r.told == r.size {
+		_ = r.listener.Close()
+	}
 }
 
 func (l *Library) initRootInfo(t *rt.Thread, a []uint64) uint64 {

@@ -134,6 +134,9 @@ type sharing struct {
 // share says where the other side finds a nonce and the memory of this rank's device.
 func share(nonce []byte, memory *rt.Memory) sharing {
 	s := sharing{Pid: os.Getpid(), Address: addressOf(nonce)}
+	if memory == nil { // the device was reset
+		return s
+	}
 	if file, size := memory.File(); file != nil {
 		s.Device, s.DeviceSize = file.Fd(), size
 	}

@@ -163,7 +163,6 @@ type exchange struct {
 	in      [][]byte // where each receive goes
 	arrived []incoming
 	stage   []stage
-	fold    fold
 }
 
 // begin gets the exchange ready for a phase; nothing of the last one is under way.
@@ -213,11 +212,8 @@ func (x *exchange) run() error {
 	if err == nil && x.phase.reduce {
 		err = x.combine()
 	}
-	for i := range x.arrived {
-		m := &x.arrived[i]
-		if e := m.link.finish(m); err == nil {
-			err = e
-		}
+	if e := x.finish(); err == nil {
+		err = e
 	}
 	if err != nil {
 		return err
@@ -351,28 +347,38 @@ func (x *exchange) receive() error {
 		if err != nil {
 			return err
 		}
+		x.arrived = append(x.arrived, m)
 		want := x.limit.header
 		if x.phase.pairs {
 			want.Count = r.part.size
 		}
 		if m.header != want || m.size != r.part.size {
-			x.arrived = append(x.arrived, m)
 			return fault(faultMismatch, "EI0005: rank %d of %q does %v (%d bytes) while rank %d does %v (%d bytes); all ranks must make the same calls in the same order with the same arguments",
 				x.c.rank, x.c.name, want, r.part.size, r.peer, m.header, m.size)
 		}
 		if x.phase.reduce {
-			x.arrived = append(x.arrived, m)
 			continue
 		}
-		err = m.take(x.in[i])
-		if e := m.link.finish(&m); err == nil {
-			err = e
+		if err := x.arrived[0].take(x.in[i]); err != nil {
+			return err
 		}
-		if err != nil {
+		if err := x.finish(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// finish lets the senders of what has arrived go.
+func (x *exchange) finish() (err error) {
+	for i := range x.arrived {
+		m := &x.arrived[i]
+		if e := m.link.finish(m); err == nil {
+			err = e
+		}
+	}
+	x.arrived = x.arrived[:0]
+	return err
 }
 
 // piece is the number of bytes that are moved or combined at once: they stay in the cache.
@@ -381,7 +387,8 @@ const piece = 64 << 10
 // combine folds the ranks' elements in rank order. Half-precision sums of more than two
 // ranks are kept in float32 between.
 func (x *exchange) combine() error {
-	if err := x.fold.prepare(x.limit.header, x.c.size, x.c.keep); err != nil {
+	f, err := newFold(x.limit.header, x.c.size, x.c.keep)
+	if err != nil {
 		return err
 	}
 	for lo := 0; lo < len(x.dst); lo += piece {
@@ -391,13 +398,12 @@ func (x *exchange) combine() error {
 		for r := range x.c.size {
 			b := own
 			if r != x.c.rank {
-				var err error
 				if b, err = x.arrived[next].next(n); err != nil {
 					return err
 				}
 				next++
 			}
-			x.fold.add(dst, b)
+			f.add(dst, b)
 		}
 	}
 	return nil
