@@ -64,19 +64,16 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 
 // mapFile maps a new file of zeros.
 func mapFile(size int64) (*os.File, []byte, error) {
-	fd, err := unix.MemfdCreate("cann-emu-device", unix.MFD_CLOEXEC)
+	file, err := newMemoryFile(size)
 	if err != nil {
 		return nil, nil, err
 	}
-	file := os.NewFile(uintptr(fd), "device memory")
-	if err = file.Truncate(size); err == nil {
-		var b []byte
-		if b, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err == nil {
-			return file, b, nil
-		}
+	b, err := unix.Mmap(int(file.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, err
 	}
-	_ = file.Close()
-	return nil, nil, err
+	return file, b, nil
 }
 
 // close gives everything back; addresses handed out are invalid from then on.

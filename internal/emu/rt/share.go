@@ -25,14 +25,20 @@ const (
 )
 
 func newSharedFile(n uint64) (sharedFile, error) {
+	f, err := newMemoryFile(int64(n) + sharePage)
+	return sharedFile{f, n}, err
+}
+
+// newMemoryFile makes a file in memory, of zeros and without a name.
+func newMemoryFile(n int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("cann-emu-memory", unix.MFD_CLOEXEC)
 	if err != nil {
-		return sharedFile{}, err
+		return nil, err
 	}
-	f := sharedFile{os.NewFile(uintptr(fd), "device memory"), n}
-	if err := f.Truncate(int64(n) + sharePage); err != nil {
+	f := os.NewFile(uintptr(fd), "device memory")
+	if err := f.Truncate(n); err != nil {
 		_ = f.Close()
-		return sharedFile{}, err
+		return nil, err
 	}
 	return f, nil
 }
