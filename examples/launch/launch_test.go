@@ -56,8 +56,10 @@ var roles = map[string]func() error{
 	// Rank 1 fails when all are there; the others wait for it, as in a collective.
 	"fail": func() error { return lose(func() { os.Exit(3) }) },
 	"die":  func() error { return lose(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) },
-	// Rank 1 stands still; the others give up in time, and say who is missing.
+	// Rank 1 stands still; the others give up in time, and say who is missing: the second of
+	// them even after the launcher has asked it to end.
 	"stall": func() error {
+		signal.Ignore(syscall.SIGTERM)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		g, err := world(ctx)
@@ -233,7 +235,7 @@ func TestRankFails(t *testing.T) {
 
 func TestStalledRank(t *testing.T) {
 	out, errs := newOutput(), newOutput()
-	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: 100 * time.Millisecond}, nil, out, errs))
+	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: time.Second}, nil, out, errs))
 	for _, rank := range []string{"[0] ", "[2] "} {
 		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
 			return strings.HasPrefix(line, rank) && strings.HasSuffix(line, "not all ranks came in time: rank 1: context deadline exceeded")
