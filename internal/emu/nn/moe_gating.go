@@ -17,7 +17,9 @@ var experts = table{
 	"MoeFinalizeRouting": finalizeRouting, "MoeFinalizeRoutingV2": finalizeRoutingV2, "MoeFinalizeRoutingV2Grad": finalizeRoutingGrad,
 	"MoeTokenPermute": tokenPermute, "MoeTokenPermuteGrad": tokenPermuteGrad,
 	"MoeTokenUnpermute": tokenUnpermute, "MoeTokenUnpermuteGrad": tokenUnpermuteGrad,
-	"MoeComputeExpertTokens": expertTokens,
+	"MoeTokenPermuteWithRoutingMap": mapPermute, "MoeTokenPermuteWithRoutingMapGrad": mapPermuteGrad,
+	"MoeTokenUnpermuteWithRoutingMap": mapUnpermute,
+	"MoeComputeExpertTokens":          expertTokens,
 }
 
 // tilingRefused is what phase one answers to shapes and attributes that a kernel's tiling

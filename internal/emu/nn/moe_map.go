@@ -1,0 +1,376 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// mapped is a call of the operators whose routing is a map [tokens, experts]. A row of
+// permuted tokens stands for a pair of a token and an expert; rows are ordered by expert,
+// then token. Padded, every expert has capacity rows, else every token has choices.
+type mapped struct {
+	*Call
+	routing, sorted          *Tensor
+	tokens, experts, rows    int64
+	choices, capacity, width int64
+	padded                   bool
+}
+
+// mapTypes are those of a routing map.
+var mapTypes = []dtype.Type{dtype.Int8, dtype.Bool}
+
+// check refuses a map, places or rows that do not fit. The numbers of tokens, experts and
+// rows are known.
+func (m *mapped) check(rows *Tensor) {
+	m.DType(rows, transformerTypes...)
+	m.DType(m.sorted, dtype.Int32)
+	m.Rank(rows, 2, 2)
+	m.Rank(m.sorted, 1, 1)
+	if m.routing != nil {
+		m.DType(m.routing, mapTypes...)
+		m.Shape(m.routing, []int64{m.tokens, m.experts}, "a choice for each token and expert")
+	}
+	if m.Err() != nil {
+		return
+	}
+	m.rows, m.width = m.sorted.Len(), rows.Dim(-1)
+	m.Shape(rows, []int64{m.rows, m.width}, "a row for each of sortedIndices")
+	per, of := m.experts, "experts"
+	if !m.padded {
+		per, of = m.tokens, "tokens"
+	}
+	if m.rows%max(per, 1) != 0 {
+		m.Invalid("%v has %d places; they must divide evenly between %d %s", m.sorted, m.rows, per, of)
+	}
+	m.choices, m.capacity = m.rows/max(m.tokens, 1), m.rows/max(m.experts, 1)
+}
+
+// pairs are the tokens and experts of the rows, from the map: without padding those that it
+// chooses, with padding the first capacity tokens of every expert, chosen ones first.
+func (m *mapped) pairs() (token, expert []int64, err error) {
+	chosen, err := kernel.Indices(m.routing.View())
+	if err != nil {
+		return nil, nil, err
+	}
+	count := make([]int64, m.tokens)
+	for e := range m.experts {
+		var in, out []int64
+		for t := range m.tokens {
+			if chosen[t*m.experts+e] != 0 {
+				in = append(in, t)
+				count[t]++
+			} else {
+				out = append(out, t)
+			}
+		}
+		if m.padded {
+			in = append(in, out...)[:m.capacity]
+		}
+		for _, t := range in {
+			token, expert = append(token, t), append(expert, e)
+		}
+	}
+	for t, n := range count {
+		if !m.padded && n != m.choices {
+			return nil, nil, fmt.Errorf("the map chooses %d experts for token %d, but there are rows for %d of each token", n, t, m.choices)
+		}
+	}
+	return token, expert, nil
+}
+
+// at are the positions of pairs in a tensor [tokens, experts].
+func (m *mapped) at(token, expert []int64) []int64 {
+	at := make([]int64, len(token))
+	for i := range at {
+		at[i] = token[i]*m.experts + expert[i]
+	}
+	return at
+}
+
+// places reads sortedIndices: padded they are the tokens of the rows, else the rows of the
+// tokens.
+func (m *mapped) places() ([]int64, error) {
+	limit := m.rows
+	if m.padded {
+		limit = m.tokens
+	}
+	places, err := kernel.Indices(m.sorted.View())
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range places {
+		if k < 0 || k >= limit {
+			return nil, fmt.Errorf("place %d at position %d of sortedIndices is out of range for %d", k, i, limit)
+		}
+	}
+	return places, nil
+}
+
+// positions are those of the rows in a tensor [tokens, experts].
+func (m *mapped) positions(places []int64) ([]int64, error) {
+	if !m.padded {
+		token, expert, err := m.pairs()
+		return m.at(token, expert), err
+	}
+	expert := make([]int64, m.rows)
+	for i := range expert {
+		expert[i] = int64(i) / m.capacity
+	}
+	return m.at(places, expert), nil
+}
+
+// combination sums the rows of x by token; scale multiplies rows, and may be nil. order are
+// the rows by token when padded.
+func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c kernel.Combination, order []int64) {
+	c = kernel.Combination{X: x, Choices: m.choices, Index: places}
+	if m.padded {
+		order = kernel.StableOrder(places)
+		terms := make([][]int64, m.tokens)
+		for _, row := range order {
+			terms[places[row]] = append(terms[places[row]], row)
+			c.Choices = max(c.Choices, int64(len(terms[places[row]])))
+		}
+		c.Choices = max(c.Choices, 1)
+		c.Index = make([]int64, m.tokens*c.Choices)
+		for i := range c.Index {
+			c.Index[i] = -1
+		}
+		for t, rows := range terms {
+			copy(c.Index[int64(t)*c.Choices:], rows)
+		}
+	}
+	if scale != nil {
+		c.Scale = make([]float32, len(c.Index))
+		for i, row := range c.Index {
+			if row >= 0 {
+				c.Scale[i] = scale[row]
+			}
+		}
+	}
+	return c, order
+}
+
+// mapPermute sends tokens to the experts that a map chooses.
+func mapPermute(c *Call) (Run, error) {
+	x, probs, out, outProbs := c.Tensor("tokens"), c.Optional("probsOptional"), c.Tensor("permuteTokensOut"), c.Optional("permuteProbsOutOptional")
+	m := &mapped{Call: c, routing: c.Tensor("routingMap"), sorted: c.Tensor("sortedIndicesOut"), padded: c.Bool("dropAndPad")}
+	c.Rank(m.routing, 2, 2)
+	c.Rank(x, 2, 2)
+	c.SameDType(x, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	m.tokens, m.experts = m.routing.Shape[0], m.routing.Shape[1]
+	if n := c.Int("numOutTokens"); n < 0 || n > m.tokens*m.experts {
+		c.Invalid("numOutTokens is %d; it must be 0 to %d, the elements of %v", n, m.tokens*m.experts, m.routing)
+	} else {
+		per := max(m.tokens, 1)
+		if m.padded {
+			per = max(m.experts, 1)
+		}
+		c.Shape(m.sorted, []int64{n / per * per}, "numOutTokens, rounded down to the same number for each")
+	}
+	m.check(out)
+	c.Shape(x, []int64{m.tokens, m.width}, "a row for each token of the map")
+	if m.padded && m.capacity > m.tokens {
+		c.Invalid("%d rows for each of %d experts are more than %d tokens", m.capacity, m.experts, m.tokens)
+	}
+	if probs != nil {
+		if outProbs == nil {
+			c.Fail(nullPointer, "permuteProbsOutOptional is null; probsOptional asks for it")
+			return nil, c.Err()
+		}
+		c.SameDType(x, probs, outProbs)
+		c.Shape(probs, m.routing.Shape, "as the map")
+		c.Shape(outProbs, []int64{m.rows}, "one for each row")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		token, expert, err := m.pairs()
+		if err != nil || m.rows == 0 {
+			return err
+		}
+		places := token
+		if !m.padded {
+			places = kernel.StableOrder(token)
+		}
+		if err := kernel.FromIndices(m.sorted.View(), places); err != nil {
+			return err
+		}
+		if probs != nil {
+			if err := kernel.PickFlat(outProbs.View(), probs.View(), m.at(token, expert)); err != nil {
+				return err
+			}
+		}
+		if out.Len() == 0 {
+			return nil
+		}
+		return kernel.Rows(out.View(), x.View(), token)
+	}, nil
+}
+
+// mapPermuteGrad is the gradient of mapPermute: rows are added up by token.
+func mapPermuteGrad(c *Call) (Run, error) {
+	grad, gradProbs := c.Tensor("permutedTokenOutputGrad"), c.Optional("permutedProbsOutputGradOptional")
+	out, outProbs := c.Tensor("tokensGradOut"), c.Optional("probsGradOutOptional")
+	m := &mapped{
+		Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("dropAndPad"),
+		tokens: c.Int("tokensNum"), experts: c.Int("numExperts"),
+	}
+	if m.tokens < 1 || m.experts < 1 {
+		c.Invalid("tokensNum is %d and numExperts %d; both must be above 0", m.tokens, m.experts)
+		return nil, c.Err()
+	}
+	m.check(grad)
+	c.SameDType(grad, out)
+	c.Shape(out, []int64{m.tokens, m.width}, "a row for each token")
+	withProbs := gradProbs != nil && outProbs != nil
+	if withProbs {
+		if m.routing == nil && !m.padded {
+			c.Fail(nullPointer, "routingMapOptional is null; the gradient of probabilities needs it")
+		}
+		c.SameDType(grad, gradProbs, outProbs)
+		c.Shape(gradProbs, []int64{m.rows}, "one for each row")
+		c.Shape(outProbs, []int64{m.tokens, m.experts}, "as the map")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		places, err := m.places()
+		if err != nil {
+			return err
+		}
+		if withProbs {
+			if err := m.spread(outProbs.View(), gradProbs.View(), places); err != nil {
+				return err
+			}
+		}
+		if m.rows == 0 || out.Len() == 0 {
+			return zeroAll(out)
+		}
+		sums, _ := m.combination(grad.View(), places, nil)
+		return sums.Into(out.View())
+	}, nil
+}
+
+// spread writes the values of rows to their pairs in out [tokens, experts], 0 to the others.
+func (m *mapped) spread(out, values kernel.View, places []int64) error {
+	if err := kernel.Zero(out); err != nil || m.rows == 0 {
+		return err
+	}
+	at, err := m.positions(places)
+	if err != nil {
+		return err
+	}
+	index, release := kernel.TemporaryInt64(m.rows)
+	defer release()
+	if err := kernel.FromIndices(index, at); err != nil {
+		return err
+	}
+	return kernel.PutFlat(kernel.ScatterSet, out, index, values)
+}
+
+// mapUnpermute adds the rows of every token up, with the weights probs.
+func mapUnpermute(c *Call) (Run, error) {
+	x, probs, out, size := c.Tensor("permutedTokens"), c.Optional("probsOptional"), c.Tensor("unpermutedTokens"), c.Ints("restoreShapeOptional")
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("paddedMode")}
+	if size == nil {
+		c.Fail(nullPointer, "restoreShapeOptional is null")
+	}
+	c.Rank(out, 2, 2)
+	c.SameDType(x, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.Shape(out, size, "restoreShapeOptional")
+	m.tokens, m.experts = out.Shape[0], 1 // without probabilities or map the number of experts does not count
+	for _, t := range []*Tensor{probs, m.routing} {
+		if t != nil {
+			c.Rank(t, 2, 2)
+			m.experts = t.Dim(-1)
+		}
+	}
+	m.check(x)
+	c.Shape(out, []int64{m.tokens, m.width}, "rows of permutedTokens")
+	outProbs, index, tokens := c.Optional("permuteProbs"), c.Optional("outIndex"), c.Optional("permuteTokenId")
+	if probs != nil {
+		if m.routing == nil {
+			c.Fail(nullPointer, "routingMapOptional is null; probsOptional needs it")
+		}
+		c.DType(probs, transformerTypes...)
+		c.Shape(probs, []int64{m.tokens, m.experts}, "as the map")
+		if outProbs != nil {
+			c.SameDType(probs, outProbs)
+			c.Shape(outProbs, []int64{m.rows}, "one for each row")
+		}
+	}
+	if m.padded { // else the device does not write them
+		for _, t := range []*Tensor{index, tokens} {
+			if t == nil {
+				c.Fail(nullPointer, "outIndex or permuteTokenId is null; paddedMode writes them")
+				return nil, c.Err()
+			}
+			c.DType(t, dtype.Int32)
+			c.Shape(t, []int64{m.rows}, "one for each row")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		places, err := m.places()
+		if err != nil {
+			return err
+		}
+		if m.rows == 0 || out.Len() == 0 {
+			return zeroAll(out)
+		}
+		var scale []float32
+		if probs != nil {
+			if scale, err = m.weights(probs, outProbs, places); err != nil {
+				return err
+			}
+		}
+		sums, order := m.combination(x.View(), places, scale)
+		if m.padded {
+			ids := make([]int64, m.rows)
+			for i, row := range order {
+				ids[i] = places[row]
+			}
+			if err := kernel.FromIndices(index.View(), order); err != nil {
+				return err
+			}
+			if err := kernel.FromIndices(tokens.View(), ids); err != nil {
+				return err
+			}
+		}
+		return sums.Into(out.View())
+	}, nil
+}
+
+// weights are the probabilities of the rows, also written to out unless it is nil.
+func (m *mapped) weights(probs, out *Tensor, places []int64) ([]float32, error) {
+	at, err := m.positions(places)
+	if err != nil {
+		return nil, err
+	}
+	if out != nil {
+		if err := kernel.PickFlat(out.View(), probs.View(), at); err != nil {
+			return nil, err
+		}
+	}
+	all, err := kernel.Floats(probs.View())
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]float32, len(at))
+	for i, k := range at {
+		rows[i] = all[k]
+	}
+	return rows, nil
+}
