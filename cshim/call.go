@@ -8,6 +8,7 @@ package cshim
 import "C"
 
 import (
+	"sync"
 	"unsafe"
 )
 
@@ -79,23 +80,29 @@ func (c *Call) Value(f *Func, context uint64) (uint64, error) {
 }
 
 func (c *Call) run() {
-	switch {
-	case c.CallsBack:
+	if Emulated || c.CallsBack {
 		c.runBack()
-	case c.HostArg != 0:
-		C.cann_call_host((*C.struct_cann_call)(unsafe.Pointer(c)), c.Host)
-	default:
-		C.cann_call((*C.struct_cann_call)(unsafe.Pointer(c)))
+		return
 	}
+	if c.HostArg != 0 {
+		C.cann_call_host((*C.struct_cann_call)(unsafe.Pointer(c)), c.Host)
+		return
+	}
+	C.cann_call((*C.struct_cann_call)(unsafe.Pointer(c)))
 }
 
-// runBack calls through a copy on the heap: Go code that runs meanwhile may move the stack,
-// and C must not see the call move.
+// backs are the copies of calls that call back.
+var backs = sync.Pool{New: func() any { return new(Call) }}
+
+// runBack calls through a copy on the heap: Go code that runs meanwhile, as the emulator's
+// does, may move the stack, and C must not see the call move.
 func (c *Call) runBack() {
-	h := new(Call)
+	h := backs.Get().(*Call)
 	*h = *c
 	C.cann_call_back((*C.struct_cann_call)(unsafe.Pointer(h)), h.Host)
 	*c = *h
+	h.Host = nil
+	backs.Put(h)
 }
 
 // failure makes the error of a failed call and frees its text.

@@ -12,6 +12,7 @@ import (
 // fold combines the elements of the ranks, piece by piece, in rank order. Half-precision
 // elements of more than two ranks are combined in float32 and rounded once.
 type fold struct {
+	of    reduction
 	pair  kernel.Pair
 	dtype dtype.Type
 	ranks int
@@ -20,10 +21,13 @@ type fold struct {
 	sum   kernel.Row
 }
 
-func newFold(h header, ranks int, keep []byte) (fold, error) {
-	d := elements[h.Type].dtype
-	pair, err := kernel.NewPair(opKernels[h.Op], d)
-	return fold{pair: pair, dtype: d, ranks: ranks, keep: keep}, err
+// reduction is what tells folds of a communicator apart.
+type reduction struct{ dtype, op int32 }
+
+func newFold(of reduction, ranks int, keep []byte) (fold, error) {
+	d := elements[of.dtype].dtype
+	pair, err := kernel.NewPair(opKernels[of.op], d)
+	return fold{of: of, pair: pair, dtype: d, ranks: ranks, keep: keep}, err
 }
 
 // add takes the next rank's piece, which stays unchanged until the one after it was added;

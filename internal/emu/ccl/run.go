@@ -160,6 +160,7 @@ type exchange struct {
 	sends   [][]byte
 	own     []byte
 	dst     []byte   // target of a reduction
+	fold    fold     // the last one: the next is mostly alike
 	in      [][]byte // where each receive goes
 	arrived []incoming
 	stage   []stage
@@ -387,10 +388,14 @@ const piece = 64 << 10
 // combine folds the ranks' elements in rank order. Half-precision sums of more than two
 // ranks are kept in float32 between.
 func (x *exchange) combine() error {
-	f, err := newFold(x.limit.header, x.c.size, x.c.keep)
-	if err != nil {
-		return err
+	f := &x.fold
+	if of := (reduction{x.limit.header.Type, x.limit.header.Op}); f.ranks == 0 || f.of != of {
+		var err error
+		if *f, err = newFold(of, x.c.size, x.c.keep); err != nil {
+			return err
+		}
 	}
+	f.at = 0
 	for lo := 0; lo < len(x.dst); lo += piece {
 		n := min(piece, len(x.dst)-lo)
 		dst, own := x.dst[lo:lo+n], x.own[lo:lo+n]
@@ -398,6 +403,7 @@ func (x *exchange) combine() error {
 		for r := range x.c.size {
 			b := own
 			if r != x.c.rank {
+				var err error
 				if b, err = x.arrived[next].next(n); err != nil {
 					return err
 				}
