@@ -66,6 +66,127 @@ func (p *CeluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// ClippedSwigluParams are the arguments of aclnnClippedSwiglu, in C order.
+type ClippedSwigluParams struct {
+	X                  *Tensor
+	GroupIndexOptional *Tensor // optional
+	Dim                int64
+	Alpha              float64
+	Limit              float64
+	Bias               float64
+	Interleaved        bool
+	Out                *Tensor // output
+}
+
+var opClippedSwiglu = Operator{
+	Name: "ClippedSwiglu", Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
+	Params: "x groupIndexOptional dim alpha limit bias interleaved out",
+}
+
+// ClippedSwiglu launches aclnnClippedSwiglu (libopapi, CANN 2026-08) on st.
+func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
+	c := NewCall(st, &opClippedSwiglu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ClippedSwigluParams) Operator() *Operator { return &opClippedSwiglu }
+
+// Encode implements Params.
+func (p *ClippedSwigluParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.Dim)
+	c.Float64(p.Alpha)
+	c.Float64(p.Limit)
+	c.Float64(p.Bias)
+	c.Bool(p.Interleaved)
+	c.Tensor(p.Out)
+}
+
+// ClippedSwigluGradParams are the arguments of aclnnClippedSwigluGrad, in C order.
+type ClippedSwigluGradParams struct {
+	GradY              *Tensor
+	X                  *Tensor
+	GroupIndexOptional *Tensor // optional
+	Dim                int64
+	Alpha              float64
+	Limit              float64
+	Bias               float64
+	Interleaved        bool
+	GradXOut           *Tensor // output
+}
+
+var opClippedSwigluGrad = Operator{
+	Name: "ClippedSwigluGrad", Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
+	Params: "gradY x groupIndexOptional dim alpha limit bias interleaved gradXOut",
+}
+
+// ClippedSwigluGrad launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) on st.
+func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
+	c := NewCall(st, &opClippedSwigluGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ClippedSwigluGradParams) Operator() *Operator { return &opClippedSwigluGrad }
+
+// Encode implements Params.
+func (p *ClippedSwigluGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.Dim)
+	c.Float64(p.Alpha)
+	c.Float64(p.Limit)
+	c.Float64(p.Bias)
+	c.Bool(p.Interleaved)
+	c.Tensor(p.GradXOut)
+}
+
+// ClippedSwigluV2Params are the arguments of aclnnClippedSwigluV2, in C order.
+type ClippedSwigluV2Params struct {
+	X                  *Tensor
+	GroupIndexOptional *Tensor // optional
+	Dim                int64
+	Alpha              float64
+	Limit              float64
+	Bias               float64
+	Interleaved        bool
+	ClampMode          int64
+	Out                *Tensor // output
+}
+
+var opClippedSwigluV2 = Operator{
+	Name: "ClippedSwigluV2", Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
+	Params: "x groupIndexOptional dim alpha limit bias interleaved clampMode out",
+}
+
+// ClippedSwigluV2 launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) on st.
+func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
+	c := NewCall(st, &opClippedSwigluV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ClippedSwigluV2Params) Operator() *Operator { return &opClippedSwigluV2 }
+
+// Encode implements Params.
+func (p *ClippedSwigluV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.GroupIndexOptional)
+	c.Int64(p.Dim)
+	c.Float64(p.Alpha)
+	c.Float64(p.Limit)
+	c.Float64(p.Bias)
+	c.Bool(p.Interleaved)
+	c.Int64(p.ClampMode)
+	c.Tensor(p.Out)
+}
+
 // EluParams are the arguments of aclnnElu, in C order.
 type EluParams struct {
 	Self       *Tensor
@@ -2034,6 +2155,78 @@ func (p *SinkhornParams) Encode(c *Call) {
 	c.Tensor(p.P)
 }
 
+// SituGluParams are the arguments of aclnnSituGlu, in C order.
+type SituGluParams struct {
+	X            *Tensor
+	Dim          int64
+	Beta         float64
+	LinearBeta   float64
+	ActivateLeft bool
+	Out          *Tensor // output
+}
+
+var opSituGlu = Operator{
+	Name: "SituGlu", Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
+	Params: "x dim beta linearBeta activateLeft out",
+}
+
+// SituGlu launches aclnnSituGlu (libopapi, CANN 2026-08) on st.
+func SituGlu(st *acl.Stream, p SituGluParams) error {
+	c := NewCall(st, &opSituGlu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SituGluParams) Operator() *Operator { return &opSituGlu }
+
+// Encode implements Params.
+func (p *SituGluParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Int64(p.Dim)
+	c.Float64(p.Beta)
+	c.Float64(p.LinearBeta)
+	c.Bool(p.ActivateLeft)
+	c.Tensor(p.Out)
+}
+
+// SituGluGradParams are the arguments of aclnnSituGluGrad, in C order.
+type SituGluGradParams struct {
+	GradY        *Tensor
+	X            *Tensor
+	Dim          int64
+	Beta         float64
+	LinearBeta   float64
+	ActivateLeft bool
+	Out          *Tensor // output
+}
+
+var opSituGluGrad = Operator{
+	Name: "SituGluGrad", Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
+	Params: "gradY x dim beta linearBeta activateLeft out",
+}
+
+// SituGluGrad launches aclnnSituGluGrad (libopapi, CANN 2026-08) on st.
+func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
+	c := NewCall(st, &opSituGluGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SituGluGradParams) Operator() *Operator { return &opSituGluGrad }
+
+// Encode implements Params.
+func (p *SituGluGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.X)
+	c.Int64(p.Dim)
+	c.Float64(p.Beta)
+	c.Float64(p.LinearBeta)
+	c.Bool(p.ActivateLeft)
+	c.Tensor(p.Out)
+}
+
 // SoftmaxParams are the arguments of aclnnSoftmax, in C order.
 type SoftmaxParams struct {
 	Self *Tensor
@@ -2274,6 +2467,33 @@ func (p *SoftsignBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// SquaredReluParams are the arguments of aclnnSquaredRelu, in C order.
+type SquaredReluParams struct {
+	Input *Tensor
+	Out   *Tensor // output
+}
+
+var opSquaredRelu = Operator{
+	Name: "SquaredRelu", Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
+	Params: "input out",
+}
+
+// SquaredRelu launches aclnnSquaredRelu (libopapi, CANN 2026-08) on st.
+func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
+	c := NewCall(st, &opSquaredRelu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SquaredReluParams) Operator() *Operator { return &opSquaredRelu }
+
+// Encode implements Params.
+func (p *SquaredReluParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Out)
+}
+
 // SwiGluParams are the arguments of aclnnSwiGlu, in C order.
 type SwiGluParams struct {
 	X   *Tensor
@@ -2361,6 +2581,39 @@ func (p *SwigluClampParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.Limit)
 	c.Tensor(p.Y)
+}
+
+// SwigluGroupParams are the arguments of aclnnSwigluGroup, in C order.
+type SwigluGroupParams struct {
+	X                  *Tensor
+	WeightOptional     *Tensor // optional
+	GroupIndexOptional *Tensor // optional
+	ClampLimit         float64
+	Out                *Tensor // output
+}
+
+var opSwigluGroup = Operator{
+	Name: "SwigluGroup", Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
+	Params: "x weightOptional groupIndexOptional clampLimit out",
+}
+
+// SwigluGroup launches aclnnSwigluGroup (libopapi, CANN 2026-08) on st.
+func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
+	c := NewCall(st, &opSwigluGroup)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SwigluGroupParams) Operator() *Operator { return &opSwigluGroup }
+
+// Encode implements Params.
+func (p *SwigluGroupParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Float64(p.ClampLimit)
+	c.Tensor(p.Out)
 }
 
 // SwigluGroupGradParams are the arguments of aclnnSwigluGroupGrad, in C order.

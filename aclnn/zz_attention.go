@@ -47,6 +47,51 @@ func (p *AdvanceStepParams) Encode(c *Call) {
 	c.Int64(p.BlockSize)
 }
 
+// AdvanceStepV2Params are the arguments of aclnnAdvanceStepV2, in C order.
+type AdvanceStepV2Params struct {
+	InputTokens     *Tensor // output
+	SampledTokenIds *Tensor
+	InputPositions  *Tensor // output
+	SeqLens         *Tensor // output
+	SlotMapping     *Tensor // output
+	BlockTables     *Tensor
+	SpecToken       *Tensor
+	AcceptedNum     *Tensor
+	NumSeqs         int64
+	NumQueries      int64
+	BlockSize       int64
+}
+
+var opAdvanceStepV2 = Operator{
+	Name: "AdvanceStepV2", Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
+	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables specToken acceptedNum numSeqs numQueries blockSize",
+}
+
+// AdvanceStepV2 launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) on st.
+func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
+	c := NewCall(st, &opAdvanceStepV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AdvanceStepV2Params) Operator() *Operator { return &opAdvanceStepV2 }
+
+// Encode implements Params.
+func (p *AdvanceStepV2Params) Encode(c *Call) {
+	c.Tensor(p.InputTokens)
+	c.Tensor(p.SampledTokenIds)
+	c.Tensor(p.InputPositions)
+	c.Tensor(p.SeqLens)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.BlockTables)
+	c.Tensor(p.SpecToken)
+	c.Tensor(p.AcceptedNum)
+	c.Int64(p.NumSeqs)
+	c.Int64(p.NumQueries)
+	c.Int64(p.BlockSize)
+}
+
 // ApplyRotaryPosEmbParams are the arguments of aclnnApplyRotaryPosEmb, in C order.
 type ApplyRotaryPosEmbParams struct {
 	QueryRef *Tensor // read and written
@@ -2583,6 +2628,49 @@ func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.TopKOutput)
 }
 
+// NsaCompressGradParams are the arguments of aclnnNsaCompressGrad, in C order.
+type NsaCompressGradParams struct {
+	OutputGrad        *Tensor
+	Input             *Tensor
+	Weight            *Tensor
+	ActSeqLenOptional []int64 // optional
+	CompressBlockSize int64
+	CompressStride    int64
+	ActSeqLenType     int64
+	LayoutOptional    string  // optional
+	InputGradOut      *Tensor // output
+	WeightGradOut     *Tensor // output
+}
+
+var opNsaCompressGrad = Operator{
+	Name: "NsaCompressGrad", Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
+	Params: "outputGrad input weight actSeqLenOptional compressBlockSize compressStride actSeqLenType layoutOptional inputGradOut weightGradOut",
+}
+
+// NsaCompressGrad launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) on st.
+func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
+	c := NewCall(st, &opNsaCompressGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *NsaCompressGradParams) Operator() *Operator { return &opNsaCompressGrad }
+
+// Encode implements Params.
+func (p *NsaCompressGradParams) Encode(c *Call) {
+	c.Tensor(p.OutputGrad)
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Ints(p.ActSeqLenOptional)
+	c.Int64(p.CompressBlockSize)
+	c.Int64(p.CompressStride)
+	c.Int64(p.ActSeqLenType)
+	c.OptStr(p.LayoutOptional)
+	c.Tensor(p.InputGradOut)
+	c.Tensor(p.WeightGradOut)
+}
+
 // NsaCompressWithCacheParams are the arguments of aclnnNsaCompressWithCache, in C order.
 type NsaCompressWithCacheParams struct {
 	Input              *Tensor
@@ -3099,6 +3187,47 @@ func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// RotaryPositionEmbeddingGradParams are the arguments of aclnnRotaryPositionEmbeddingGrad, in C order.
+type RotaryPositionEmbeddingGradParams struct {
+	Dy        *Tensor
+	Cos       *Tensor
+	Sin       *Tensor
+	XOptional *Tensor // optional
+	Mode      int64
+	DxOut     *Tensor // output
+	DcosOut   *Tensor // output
+	DsinOut   *Tensor // output
+}
+
+var opRotaryPositionEmbeddingGrad = Operator{
+	Name: "RotaryPositionEmbeddingGrad", Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
+	Params: "dy cos sin xOptional mode dxOut dcosOut dsinOut",
+}
+
+// RotaryPositionEmbeddingGrad launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) on st.
+func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
+	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RotaryPositionEmbeddingGradParams) Operator() *Operator {
+	return &opRotaryPositionEmbeddingGrad
+}
+
+// Encode implements Params.
+func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.Cos)
+	c.Tensor(p.Sin)
+	c.Tensor(p.XOptional)
+	c.Int64(p.Mode)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DcosOut)
+	c.Tensor(p.DsinOut)
+}
+
 // SwinAttentionScoreQuantParams are the arguments of aclnnSwinAttentionScoreQuant, in C order.
 type SwinAttentionScoreQuantParams struct {
 	Query                *Tensor
@@ -3152,4 +3281,39 @@ func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
 	c.Bool(p.ValueTranspose)
 	c.Int64(p.SoftmaxAxes)
 	c.Tensor(p.Out)
+}
+
+// TransformBiasRescaleQkvParams are the arguments of aclnnTransformBiasRescaleQkv, in C order.
+type TransformBiasRescaleQkvParams struct {
+	Qkv      *Tensor
+	QkvBias  *Tensor
+	NumHeads int64
+	QOut     *Tensor // output
+	KOut     *Tensor // output
+	VOut     *Tensor // output
+}
+
+var opTransformBiasRescaleQkv = Operator{
+	Name: "TransformBiasRescaleQkv", Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
+	Params: "qkv qkvBias numHeads qOut kOut vOut",
+}
+
+// TransformBiasRescaleQkv launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) on st.
+func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
+	c := NewCall(st, &opTransformBiasRescaleQkv)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TransformBiasRescaleQkvParams) Operator() *Operator { return &opTransformBiasRescaleQkv }
+
+// Encode implements Params.
+func (p *TransformBiasRescaleQkvParams) Encode(c *Call) {
+	c.Tensor(p.Qkv)
+	c.Tensor(p.QkvBias)
+	c.Int64(p.NumHeads)
+	c.Tensor(p.QOut)
+	c.Tensor(p.KOut)
+	c.Tensor(p.VOut)
 }

@@ -331,6 +331,33 @@ func (p *AddsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// AngleV2Params are the arguments of aclnnAngleV2, in C order.
+type AngleV2Params struct {
+	X   *Tensor
+	Out *Tensor // output
+}
+
+var opAngleV2 = Operator{
+	Name: "AngleV2", Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
+	Params: "x out",
+}
+
+// AngleV2 launches aclnnAngleV2 (libopapi, CANN 2026-08) on st.
+func AngleV2(st *acl.Stream, p AngleV2Params) error {
+	c := NewCall(st, &opAngleV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AngleV2Params) Operator() *Operator { return &opAngleV2 }
+
+// Encode implements Params.
+func (p *AngleV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Out)
+}
+
 // AsinParams are the arguments of aclnnAsin, in C order.
 type AsinParams struct {
 	Self *Tensor

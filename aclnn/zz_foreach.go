@@ -1377,6 +1377,37 @@ func (p *ForeachNegParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
+// ForeachNonFiniteCheckAndUnscaleParams are the arguments of aclnnForeachNonFiniteCheckAndUnscale, in C order.
+type ForeachNonFiniteCheckAndUnscaleParams struct {
+	ScaledGrads []*Tensor // read and written
+	FoundInf    *Tensor   // read and written
+	InvScale    *Tensor
+}
+
+var opForeachNonFiniteCheckAndUnscale = Operator{
+	Name: "ForeachNonFiniteCheckAndUnscale", Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
+	Params: "scaledGrads foundInf invScale",
+}
+
+// ForeachNonFiniteCheckAndUnscale launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) on st.
+func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
+	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ForeachNonFiniteCheckAndUnscaleParams) Operator() *Operator {
+	return &opForeachNonFiniteCheckAndUnscale
+}
+
+// Encode implements Params.
+func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
+	c.Tensors(p.ScaledGrads)
+	c.Tensor(p.FoundInf)
+	c.Tensor(p.InvScale)
+}
+
 // ForeachNormParams are the arguments of aclnnForeachNorm, in C order.
 type ForeachNormParams struct {
 	X      []*Tensor

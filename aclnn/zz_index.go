@@ -39,6 +39,41 @@ func (p *BucketizeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// CoalesceSparseParams are the arguments of aclnnCoalesceSparse, in C order.
+type CoalesceSparseParams struct {
+	UniqueLen     *Tensor
+	UniqueIndices *Tensor
+	Indices       *Tensor
+	Values        *Tensor
+	NewIndicesOut *Tensor // output
+	NewValuesOut  *Tensor // output
+}
+
+var opCoalesceSparse = Operator{
+	Name: "CoalesceSparse", Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
+	Params: "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
+}
+
+// CoalesceSparse launches aclnnCoalesceSparse (libopapi, CANN 2026-08) on st.
+func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
+	c := NewCall(st, &opCoalesceSparse)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *CoalesceSparseParams) Operator() *Operator { return &opCoalesceSparse }
+
+// Encode implements Params.
+func (p *CoalesceSparseParams) Encode(c *Call) {
+	c.Tensor(p.UniqueLen)
+	c.Tensor(p.UniqueIndices)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Values)
+	c.Tensor(p.NewIndicesOut)
+	c.Tensor(p.NewValuesOut)
+}
+
 // EmbeddingParams are the arguments of aclnnEmbedding, in C order.
 type EmbeddingParams struct {
 	Weight  *Tensor
@@ -1193,6 +1228,41 @@ func (p *ScatterAddParams) Encode(c *Call) {
 	c.Tensor(p.Index)
 	c.Tensor(p.Src)
 	c.Tensor(p.Out)
+}
+
+// ScatterListParams are the arguments of aclnnScatterList, in C order.
+type ScatterListParams struct {
+	VarRef         []*Tensor // read and written
+	Indice         *Tensor
+	Updates        *Tensor
+	MaskOptional   *Tensor // optional
+	ReduceOptional string  // optional
+	Axis           int64
+}
+
+var opScatterList = Operator{
+	Name: "ScatterList", Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
+	Params: "varRef indice updates maskOptional reduceOptional axis",
+}
+
+// ScatterList launches aclnnScatterList (libopapi, CANN 2026-08) on st.
+func ScatterList(st *acl.Stream, p ScatterListParams) error {
+	c := NewCall(st, &opScatterList)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ScatterListParams) Operator() *Operator { return &opScatterList }
+
+// Encode implements Params.
+func (p *ScatterListParams) Encode(c *Call) {
+	c.Tensors(p.VarRef)
+	c.Tensor(p.Indice)
+	c.Tensor(p.Updates)
+	c.Tensor(p.MaskOptional)
+	c.OptStr(p.ReduceOptional)
+	c.Int64(p.Axis)
 }
 
 // ScatterNdParams are the arguments of aclnnScatterNd, in C order.

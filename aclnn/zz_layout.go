@@ -428,6 +428,39 @@ func (p *ExpandParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// ExpandIntoJaggedPermuteParams are the arguments of aclnnExpandIntoJaggedPermute, in C order.
+type ExpandIntoJaggedPermuteParams struct {
+	Permute          *Tensor
+	InputOffset      *Tensor
+	OutputOffset     *Tensor
+	OutputSize       int64
+	OutputPermuteOut *Tensor // output
+}
+
+var opExpandIntoJaggedPermute = Operator{
+	Name: "ExpandIntoJaggedPermute", Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
+	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
+}
+
+// ExpandIntoJaggedPermute launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) on st.
+func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
+	c := NewCall(st, &opExpandIntoJaggedPermute)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ExpandIntoJaggedPermuteParams) Operator() *Operator { return &opExpandIntoJaggedPermute }
+
+// Encode implements Params.
+func (p *ExpandIntoJaggedPermuteParams) Encode(c *Call) {
+	c.Tensor(p.Permute)
+	c.Tensor(p.InputOffset)
+	c.Tensor(p.OutputOffset)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.OutputPermuteOut)
+}
+
 // EyeParams are the arguments of aclnnEye, in C order.
 type EyeParams struct {
 	N   int64
@@ -513,6 +546,78 @@ func (p *FlipParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dims)
 	c.Tensor(p.Out)
+}
+
+// HansDecodeParams are the arguments of aclnnHansDecode, in C order.
+type HansDecodeParams struct {
+	Mantissa *Tensor
+	Fixed    *Tensor
+	Var      *Tensor
+	Pdf      *Tensor
+	Reshuff  bool
+	Out      *Tensor // output
+}
+
+var opHansDecode = Operator{
+	Name: "HansDecode", Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
+	Params: "mantissa fixed var pdf reshuff out",
+}
+
+// HansDecode launches aclnnHansDecode (libopapi, CANN 2026-08) on st.
+func HansDecode(st *acl.Stream, p HansDecodeParams) error {
+	c := NewCall(st, &opHansDecode)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *HansDecodeParams) Operator() *Operator { return &opHansDecode }
+
+// Encode implements Params.
+func (p *HansDecodeParams) Encode(c *Call) {
+	c.Tensor(p.Mantissa)
+	c.Tensor(p.Fixed)
+	c.Tensor(p.Var)
+	c.Tensor(p.Pdf)
+	c.Bool(p.Reshuff)
+	c.Tensor(p.Out)
+}
+
+// HansEncodeParams are the arguments of aclnnHansEncode, in C order.
+type HansEncodeParams struct {
+	InputTensor *Tensor
+	PdfRef      *Tensor // read and written
+	Statistic   bool
+	Reshuff     bool
+	MantissaOut *Tensor // output
+	FixedOut    *Tensor // output
+	VarOut      *Tensor // output
+}
+
+var opHansEncode = Operator{
+	Name: "HansEncode", Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
+	Params: "inputTensor pdfRef statistic reshuff mantissaOut fixedOut varOut",
+}
+
+// HansEncode launches aclnnHansEncode (libopapi, CANN 2026-08) on st.
+func HansEncode(st *acl.Stream, p HansEncodeParams) error {
+	c := NewCall(st, &opHansEncode)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *HansEncodeParams) Operator() *Operator { return &opHansEncode }
+
+// Encode implements Params.
+func (p *HansEncodeParams) Encode(c *Call) {
+	c.Tensor(p.InputTensor)
+	c.Tensor(p.PdfRef)
+	c.Bool(p.Statistic)
+	c.Bool(p.Reshuff)
+	c.Tensor(p.MantissaOut)
+	c.Tensor(p.FixedOut)
+	c.Tensor(p.VarOut)
 }
 
 // InplaceCopyParams are the arguments of aclnnInplaceCopy, in C order.
@@ -1061,6 +1166,37 @@ func (p *RepeatInterleaveParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Repeats)
 	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveGradParams are the arguments of aclnnRepeatInterleaveGrad, in C order.
+type RepeatInterleaveGradParams struct {
+	YGrad   *Tensor
+	Repeats *Tensor
+	Axis    int64
+	Out     *Tensor // output
+}
+
+var opRepeatInterleaveGrad = Operator{
+	Name: "RepeatInterleaveGrad", Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
+	Params: "yGrad repeats axis out",
+}
+
+// RepeatInterleaveGrad launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) on st.
+func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
+	c := NewCall(st, &opRepeatInterleaveGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveGradParams) Operator() *Operator { return &opRepeatInterleaveGrad }
+
+// Encode implements Params.
+func (p *RepeatInterleaveGradParams) Encode(c *Call) {
+	c.Tensor(p.YGrad)
+	c.Tensor(p.Repeats)
+	c.Int64(p.Axis)
 	c.Tensor(p.Out)
 }
 

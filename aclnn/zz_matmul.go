@@ -405,6 +405,37 @@ func (p *BatchMatMulParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
+// BatchMatMulWeightNzParams are the arguments of aclnnBatchMatMulWeightNz, in C order.
+type BatchMatMulWeightNzParams struct {
+	Self         *Tensor
+	Mat2         *Tensor
+	Out          *Tensor // output
+	CubeMathType int8
+}
+
+var opBatchMatMulWeightNz = Operator{
+	Name: "BatchMatMulWeightNz", Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "self mat2 out cubeMathType",
+}
+
+// BatchMatMulWeightNz launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
+func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
+	c := NewCall(st, &opBatchMatMulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *BatchMatMulWeightNzParams) Operator() *Operator { return &opBatchMatMulWeightNz }
+
+// Encode implements Params.
+func (p *BatchMatMulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mat2)
+	c.Tensor(p.Out)
+	c.Int64(int64(p.CubeMathType))
+}
+
 // DotParams are the arguments of aclnnDot, in C order.
 type DotParams struct {
 	Self   *Tensor

@@ -995,6 +995,57 @@ func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradScalesOut)
 }
 
+// MoeGatingTopKParams are the arguments of aclnnMoeGatingTopK, in C order.
+type MoeGatingTopKParams struct {
+	X                   *Tensor
+	BiasOptional        *Tensor // optional
+	K                   int64
+	KGroup              int64
+	GroupCount          int64
+	GroupSelectMode     int64
+	Renorm              int64
+	NormType            int64
+	OutFlag             bool
+	RoutedScalingFactor float64
+	Eps                 float64
+	YOut                *Tensor // output
+	ExpertIdxOut        *Tensor // output
+	OutOut              *Tensor // output
+}
+
+var opMoeGatingTopK = Operator{
+	Name: "MoeGatingTopK", Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
+	Params: "x biasOptional k kGroup groupCount groupSelectMode renorm normType outFlag routedScalingFactor eps yOut expertIdxOut outOut",
+}
+
+// MoeGatingTopK launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) on st.
+func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
+	c := NewCall(st, &opMoeGatingTopK)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeGatingTopKParams) Operator() *Operator { return &opMoeGatingTopK }
+
+// Encode implements Params.
+func (p *MoeGatingTopKParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.BiasOptional)
+	c.Int64(p.K)
+	c.Int64(p.KGroup)
+	c.Int64(p.GroupCount)
+	c.Int64(p.GroupSelectMode)
+	c.Int64(p.Renorm)
+	c.Int64(p.NormType)
+	c.Bool(p.OutFlag)
+	c.Float64(p.RoutedScalingFactor)
+	c.Float64(p.Eps)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ExpertIdxOut)
+	c.Tensor(p.OutOut)
+}
+
 // MoeGatingTopKSoftmaxParams are the arguments of aclnnMoeGatingTopKSoftmax, in C order.
 type MoeGatingTopKSoftmaxParams struct {
 	X                *Tensor
@@ -1409,6 +1460,86 @@ func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// MoeTokenPermuteWithEpParams are the arguments of aclnnMoeTokenPermuteWithEp, in C order.
+type MoeTokenPermuteWithEpParams struct {
+	Tokens           *Tensor
+	Indices          *Tensor
+	ProbsOptional    *Tensor // optional
+	RangeOptional    []int64 // optional
+	NumOutTokens     int64
+	PaddedMode       bool
+	PermuteTokensOut *Tensor // output
+	SortedIndicesOut *Tensor // output
+	PermuteProbsOut  *Tensor // output
+}
+
+var opMoeTokenPermuteWithEp = Operator{
+	Name: "MoeTokenPermuteWithEp", Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Params: "tokens indices probsOptional rangeOptional numOutTokens paddedMode permuteTokensOut sortedIndicesOut permuteProbsOut",
+}
+
+// MoeTokenPermuteWithEp launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) on st.
+func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
+	c := NewCall(st, &opMoeTokenPermuteWithEp)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeTokenPermuteWithEpParams) Operator() *Operator { return &opMoeTokenPermuteWithEp }
+
+// Encode implements Params.
+func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
+	c.Tensor(p.Tokens)
+	c.Tensor(p.Indices)
+	c.Tensor(p.ProbsOptional)
+	c.Ints(p.RangeOptional)
+	c.Int64(p.NumOutTokens)
+	c.Bool(p.PaddedMode)
+	c.Tensor(p.PermuteTokensOut)
+	c.Tensor(p.SortedIndicesOut)
+	c.Tensor(p.PermuteProbsOut)
+}
+
+// MoeTokenPermuteWithEpGradParams are the arguments of aclnnMoeTokenPermuteWithEpGrad, in C order.
+type MoeTokenPermuteWithEpGradParams struct {
+	PermutedTokensOutputGrad        *Tensor
+	SortedIndices                   *Tensor
+	PermutedProbsOutputGradOptional *Tensor // optional
+	NumTopk                         int64
+	RangeOptional                   []int64 // optional
+	PaddedMode                      bool
+	TokenGradOut                    *Tensor // output
+	ProbsGradOut                    *Tensor // output
+}
+
+var opMoeTokenPermuteWithEpGrad = Operator{
+	Name: "MoeTokenPermuteWithEpGrad", Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Params: "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional numTopk rangeOptional paddedMode tokenGradOut probsGradOut",
+}
+
+// MoeTokenPermuteWithEpGrad launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) on st.
+func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
+	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeTokenPermuteWithEpGradParams) Operator() *Operator { return &opMoeTokenPermuteWithEpGrad }
+
+// Encode implements Params.
+func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
+	c.Tensor(p.PermutedTokensOutputGrad)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.PermutedProbsOutputGradOptional)
+	c.Int64(p.NumTopk)
+	c.Ints(p.RangeOptional)
+	c.Bool(p.PaddedMode)
+	c.Tensor(p.TokenGradOut)
+	c.Tensor(p.ProbsGradOut)
+}
+
 // MoeTokenPermuteWithRoutingMapParams are the arguments of aclnnMoeTokenPermuteWithRoutingMap, in C order.
 type MoeTokenPermuteWithRoutingMapParams struct {
 	Tokens                  *Tensor
@@ -1567,6 +1698,90 @@ func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOut)
 }
 
+// MoeTokenUnpermuteWithEpParams are the arguments of aclnnMoeTokenUnpermuteWithEp, in C order.
+type MoeTokenUnpermuteWithEpParams struct {
+	PermutedTokens       *Tensor
+	SortedIndices        *Tensor
+	ProbsOptional        *Tensor // optional
+	NumTopk              int64
+	RangeOptional        []int64 // optional
+	PaddedMode           bool
+	RestoreShapeOptional []int64 // optional
+	Out                  *Tensor // output
+}
+
+var opMoeTokenUnpermuteWithEp = Operator{
+	Name: "MoeTokenUnpermuteWithEp", Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Params: "permutedTokens sortedIndices probsOptional numTopk rangeOptional paddedMode restoreShapeOptional out",
+}
+
+// MoeTokenUnpermuteWithEp launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) on st.
+func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
+	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeTokenUnpermuteWithEpParams) Operator() *Operator { return &opMoeTokenUnpermuteWithEp }
+
+// Encode implements Params.
+func (p *MoeTokenUnpermuteWithEpParams) Encode(c *Call) {
+	c.Tensor(p.PermutedTokens)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.ProbsOptional)
+	c.Int64(p.NumTopk)
+	c.Ints(p.RangeOptional)
+	c.Bool(p.PaddedMode)
+	c.Ints(p.RestoreShapeOptional)
+	c.Tensor(p.Out)
+}
+
+// MoeTokenUnpermuteWithEpGradParams are the arguments of aclnnMoeTokenUnpermuteWithEpGrad, in C order.
+type MoeTokenUnpermuteWithEpGradParams struct {
+	UnpermutedTokensGrad   *Tensor
+	SortedIndices          *Tensor
+	PermutedTokensOptional *Tensor // optional
+	ProbsOptional          *Tensor // optional
+	PaddedMode             bool
+	RestoreShapeOptional   []int64 // optional
+	RangeOptional          []int64 // optional
+	TopkNum                int64
+	PermutedTokensGradOut  *Tensor // output
+	ProbsGradOut           *Tensor // output
+}
+
+var opMoeTokenUnpermuteWithEpGrad = Operator{
+	Name: "MoeTokenUnpermuteWithEpGrad", Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Params: "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional paddedMode restoreShapeOptional rangeOptional topkNum permutedTokensGradOut probsGradOut",
+}
+
+// MoeTokenUnpermuteWithEpGrad launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) on st.
+func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
+	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeTokenUnpermuteWithEpGradParams) Operator() *Operator {
+	return &opMoeTokenUnpermuteWithEpGrad
+}
+
+// Encode implements Params.
+func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
+	c.Tensor(p.UnpermutedTokensGrad)
+	c.Tensor(p.SortedIndices)
+	c.Tensor(p.PermutedTokensOptional)
+	c.Tensor(p.ProbsOptional)
+	c.Bool(p.PaddedMode)
+	c.Ints(p.RestoreShapeOptional)
+	c.Ints(p.RangeOptional)
+	c.Int64(p.TopkNum)
+	c.Tensor(p.PermutedTokensGradOut)
+	c.Tensor(p.ProbsGradOut)
+}
+
 // MoeTokenUnpermuteWithRoutingMapParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMap, in C order.
 type MoeTokenUnpermuteWithRoutingMapParams struct {
 	PermutedTokens       *Tensor
@@ -1610,6 +1825,51 @@ func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.OutIndex)
 	c.Tensor(p.PermuteTokenId)
 	c.Tensor(p.PermuteProbs)
+}
+
+// MoeTokenUnpermuteWithRoutingMapGradParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMapGrad, in C order.
+type MoeTokenUnpermuteWithRoutingMapGradParams struct {
+	UnpermutedTokensGrad   *Tensor
+	OutIndex               *Tensor
+	PermuteTokenId         *Tensor
+	RoutingMapOptional     *Tensor // optional
+	PermutedTokensOptional *Tensor // optional
+	ProbsOptional          *Tensor // optional
+	DropAndPad             bool
+	RestoreShapeOptional   []int64 // optional
+	PermutedTokensGradOut  *Tensor // output
+	ProbsGradOutOptional   *Tensor // optional output
+}
+
+var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
+	Name: "MoeTokenUnpermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Params: "unpermutedTokensGrad outIndex permuteTokenId routingMapOptional permutedTokensOptional probsOptional dropAndPad restoreShapeOptional permutedTokensGradOut probsGradOutOptional",
+}
+
+// MoeTokenUnpermuteWithRoutingMapGrad launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
+func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
+	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Operator() *Operator {
+	return &opMoeTokenUnpermuteWithRoutingMapGrad
+}
+
+// Encode implements Params.
+func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Encode(c *Call) {
+	c.Tensor(p.UnpermutedTokensGrad)
+	c.Tensor(p.OutIndex)
+	c.Tensor(p.PermuteTokenId)
+	c.Tensor(p.RoutingMapOptional)
+	c.Tensor(p.PermutedTokensOptional)
+	c.Tensor(p.ProbsOptional)
+	c.Bool(p.DropAndPad)
+	c.Ints(p.RestoreShapeOptional)
+	c.Tensor(p.PermutedTokensGradOut)
+	c.Tensor(p.ProbsGradOutOptional)
 }
 
 // MoeUpdateExpertParams are the arguments of aclnnMoeUpdateExpert, in C order.

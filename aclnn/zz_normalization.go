@@ -260,6 +260,45 @@ func (p *AddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
+// AddRmsNormCastParams are the arguments of aclnnAddRmsNormCast, in C order.
+type AddRmsNormCastParams struct {
+	X1      *Tensor
+	X2      *Tensor
+	Gamma   *Tensor
+	Epsilon float64
+	Y1Out   *Tensor // output
+	Y2Out   *Tensor // output
+	RstdOut *Tensor // output
+	XOut    *Tensor // output
+}
+
+var opAddRmsNormCast = Operator{
+	Name: "AddRmsNormCast", Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma epsilon y1Out y2Out rstdOut xOut",
+}
+
+// AddRmsNormCast launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) on st.
+func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
+	c := NewCall(st, &opAddRmsNormCast)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormCastParams) Operator() *Operator { return &opAddRmsNormCast }
+
+// Encode implements Params.
+func (p *AddRmsNormCastParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.RstdOut)
+	c.Tensor(p.XOut)
+}
+
 // BatchNormParams are the arguments of aclnnBatchNorm, in C order.
 type BatchNormParams struct {
 	Input       *Tensor
@@ -1061,6 +1100,39 @@ func (p *GroupNormSwishGradParams) Encode(c *Call) {
 	c.Tensor(p.DxOut)
 	c.Tensor(p.DgammaOut)
 	c.Tensor(p.DbetaOut)
+}
+
+// InplaceAddRmsNormParams are the arguments of aclnnInplaceAddRmsNorm, in C order.
+type InplaceAddRmsNormParams struct {
+	X1Ref   *Tensor // read and written
+	X2Ref   *Tensor // read and written
+	Gamma   *Tensor
+	Epsilon float64
+	RstdOut *Tensor // output
+}
+
+var opInplaceAddRmsNorm = Operator{
+	Name: "InplaceAddRmsNorm", Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Params: "x1Ref x2Ref gamma epsilon rstdOut",
+}
+
+// InplaceAddRmsNorm launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) on st.
+func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
+	c := NewCall(st, &opInplaceAddRmsNorm)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceAddRmsNormParams) Operator() *Operator { return &opInplaceAddRmsNorm }
+
+// Encode implements Params.
+func (p *InplaceAddRmsNormParams) Encode(c *Call) {
+	c.Tensor(p.X1Ref)
+	c.Tensor(p.X2Ref)
+	c.Tensor(p.Gamma)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.RstdOut)
 }
 
 // InplaceRenormParams are the arguments of aclnnInplaceRenorm, in C order.

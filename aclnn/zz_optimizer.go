@@ -6,6 +6,45 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
+// AmpUpdateScaleParams are the arguments of aclnnAmpUpdateScale, in C order.
+type AmpUpdateScaleParams struct {
+	CurrentScale         *Tensor
+	GrowthTracker        *Tensor
+	FoundInf             *Tensor
+	GrowthFactor         float64
+	BackoffFactor        float64
+	GrowthInterval       int64
+	UpdatedScale         *Tensor // output
+	UpdatedGrowthTracker *Tensor // output
+}
+
+var opAmpUpdateScale = Operator{
+	Name: "AmpUpdateScale", Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
+	Params: "currentScale growthTracker foundInf growthFactor backoffFactor growthInterval updatedScale updatedGrowthTracker",
+}
+
+// AmpUpdateScale launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) on st.
+func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
+	c := NewCall(st, &opAmpUpdateScale)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AmpUpdateScaleParams) Operator() *Operator { return &opAmpUpdateScale }
+
+// Encode implements Params.
+func (p *AmpUpdateScaleParams) Encode(c *Call) {
+	c.Tensor(p.CurrentScale)
+	c.Tensor(p.GrowthTracker)
+	c.Tensor(p.FoundInf)
+	c.Float64(p.GrowthFactor)
+	c.Float64(p.BackoffFactor)
+	c.Int64(p.GrowthInterval)
+	c.Tensor(p.UpdatedScale)
+	c.Tensor(p.UpdatedGrowthTracker)
+}
+
 // ApplyAdadeltaParams are the arguments of aclnnApplyAdadelta, in C order.
 type ApplyAdadeltaParams struct {
 	Var            *Tensor
@@ -47,6 +86,53 @@ func (p *ApplyAdadeltaParams) Encode(c *Call) {
 	c.Tensor(p.VarOut)
 	c.Tensor(p.AccumOut)
 	c.Tensor(p.AccumUpdateOut)
+}
+
+// ApplyAdamParams are the arguments of aclnnApplyAdam, in C order.
+type ApplyAdamParams struct {
+	VarRef      *Tensor // read and written
+	M           *Tensor // read and written
+	V           *Tensor // read and written
+	Beta1Power  *Tensor
+	Beta2Power  *Tensor
+	Lr          *Tensor
+	Beta1       *Tensor
+	Beta2       *Tensor
+	Epsilon     *Tensor
+	Grad        *Tensor
+	UseLocking  bool
+	UseNesterov bool
+}
+
+var opApplyAdam = Operator{
+	Name: "ApplyAdam", Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
+	Params: "varRef m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov",
+}
+
+// ApplyAdam launches aclnnApplyAdam (libopapi, CANN 2026-08) on st.
+func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
+	c := NewCall(st, &opApplyAdam)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ApplyAdamParams) Operator() *Operator { return &opApplyAdam }
+
+// Encode implements Params.
+func (p *ApplyAdamParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.M)
+	c.Tensor(p.V)
+	c.Tensor(p.Beta1Power)
+	c.Tensor(p.Beta2Power)
+	c.Tensor(p.Lr)
+	c.Tensor(p.Beta1)
+	c.Tensor(p.Beta2)
+	c.Tensor(p.Epsilon)
+	c.Tensor(p.Grad)
+	c.Bool(p.UseLocking)
+	c.Bool(p.UseNesterov)
 }
 
 // ApplyAdamDParams are the arguments of aclnnApplyAdamD, in C order.

@@ -449,6 +449,63 @@ func (p *AntiMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
+// ApplyAdamWQuantParams are the arguments of aclnnApplyAdamWQuant, in C order.
+type ApplyAdamWQuantParams struct {
+	VarRef            *Tensor // read and written
+	Grad              *Tensor
+	MRef              *Tensor // read and written
+	VRef              *Tensor // read and written
+	QmapM             *Tensor
+	QmapV             *Tensor
+	AbsmaxMRef        *Tensor // read and written
+	AbsmaxVRef        *Tensor // read and written
+	Step              *Tensor
+	Lr                float64
+	Beta1             float64
+	Beta2             float64
+	WeightDecay       float64
+	Eps               float64
+	GnormScale        float64
+	QuantModeOptional string // optional
+	BlockSize         int64
+}
+
+var opApplyAdamWQuant = Operator{
+	Name: "ApplyAdamWQuant", Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
+	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
+}
+
+// ApplyAdamWQuant launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) on st.
+func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
+	c := NewCall(st, &opApplyAdamWQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ApplyAdamWQuantParams) Operator() *Operator { return &opApplyAdamWQuant }
+
+// Encode implements Params.
+func (p *ApplyAdamWQuantParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.Grad)
+	c.Tensor(p.MRef)
+	c.Tensor(p.VRef)
+	c.Tensor(p.QmapM)
+	c.Tensor(p.QmapV)
+	c.Tensor(p.AbsmaxMRef)
+	c.Tensor(p.AbsmaxVRef)
+	c.Tensor(p.Step)
+	c.Float64(p.Lr)
+	c.Float64(p.Beta1)
+	c.Float64(p.Beta2)
+	c.Float64(p.WeightDecay)
+	c.Float64(p.Eps)
+	c.Float64(p.GnormScale)
+	c.OptStr(p.QuantModeOptional)
+	c.Int64(p.BlockSize)
+}
+
 // AscendAntiQuantParams are the arguments of aclnnAscendAntiQuant, in C order.
 type AscendAntiQuantParams struct {
 	X        *Tensor
@@ -624,6 +681,55 @@ func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
 	c.Tensor(p.WeightInt4Pack)
 }
 
+// DequantSituQuantParams are the arguments of aclnnDequantSituQuant, in C order.
+type DequantSituQuantParams struct {
+	X                       *Tensor
+	WeightScaleOptional     *Tensor // optional
+	ActivationScaleOptional *Tensor // optional
+	BiasOptional            *Tensor // optional
+	QuantScaleOptional      *Tensor // optional
+	QuantOffsetOptional     *Tensor // optional
+	GroupIndexOptional      *Tensor // optional
+	Beta                    float32
+	LinearBeta              float32
+	ActivateLeft            bool
+	QuantTypeOptional       string  // optional
+	YOut                    *Tensor // output
+	YScaleOut               *Tensor // output
+}
+
+var opDequantSituQuant = Operator{
+	Name: "DequantSituQuant", Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional beta linearBeta activateLeft quantTypeOptional yOut yScaleOut",
+}
+
+// DequantSituQuant launches aclnnDequantSituQuant (libopapi, CANN 2026-08) on st.
+func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
+	c := NewCall(st, &opDequantSituQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DequantSituQuantParams) Operator() *Operator { return &opDequantSituQuant }
+
+// Encode implements Params.
+func (p *DequantSituQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Float32(p.Beta)
+	c.Float32(p.LinearBeta)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(p.QuantTypeOptional)
+	c.Tensor(p.YOut)
+	c.Tensor(p.YScaleOut)
+}
+
 // DequantSwigluQuantParams are the arguments of aclnnDequantSwigluQuant, in C order.
 type DequantSwigluQuantParams struct {
 	X                       *Tensor
@@ -665,6 +771,65 @@ func (p *DequantSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.GroupIndexOptional)
 	c.Bool(p.ActivateLeft)
 	c.OptStr(p.QuantModeOptional)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
+// DequantSwigluQuantV2Params are the arguments of aclnnDequantSwigluQuantV2, in C order.
+type DequantSwigluQuantV2Params struct {
+	X                       *Tensor
+	WeightScaleOptional     *Tensor // optional
+	ActivationScaleOptional *Tensor // optional
+	BiasOptional            *Tensor // optional
+	QuantScaleOptional      *Tensor // optional
+	QuantOffsetOptional     *Tensor // optional
+	GroupIndexOptional      *Tensor // optional
+	ActivateLeft            bool
+	QuantModeOptional       string // optional
+	DstType                 int64
+	RoundModeOptional       string // optional
+	ActivateDim             int64
+	SwigluMode              int64
+	ClampLimit              float64
+	GluAlpha                float64
+	GluBias                 float64
+	YOut                    *Tensor // output
+	ScaleOut                *Tensor // output
+}
+
+var opDequantSwigluQuantV2 = Operator{
+	Name: "DequantSwigluQuantV2", Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional dstType roundModeOptional activateDim swigluMode clampLimit gluAlpha gluBias yOut scaleOut",
+}
+
+// DequantSwigluQuantV2 launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) on st.
+func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
+	c := NewCall(st, &opDequantSwigluQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DequantSwigluQuantV2Params) Operator() *Operator { return &opDequantSwigluQuantV2 }
+
+// Encode implements Params.
+func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightScaleOptional)
+	c.Tensor(p.ActivationScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(p.QuantModeOptional)
+	c.Int64(p.DstType)
+	c.OptStr(p.RoundModeOptional)
+	c.Int64(p.ActivateDim)
+	c.Int64(p.SwigluMode)
+	c.Float64(p.ClampLimit)
+	c.Float64(p.GluAlpha)
+	c.Float64(p.GluBias)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
 }
@@ -716,6 +881,86 @@ func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Int64(p.Level0GroupSize)
 	c.Int64(p.Level1GroupSize)
 	c.Tensor(p.Out)
+}
+
+// DynamicBlockQuantParams are the arguments of aclnnDynamicBlockQuant, in C order.
+type DynamicBlockQuantParams struct {
+	X                 *Tensor
+	MinScale          float64
+	RoundModeOptional string // optional
+	DstType           int64
+	RowBlockSize      int64
+	ColBlockSize      int64
+	YOut              *Tensor // output
+	ScaleOut          *Tensor // output
+}
+
+var opDynamicBlockQuant = Operator{
+	Name: "DynamicBlockQuant", Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize yOut scaleOut",
+}
+
+// DynamicBlockQuant launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) on st.
+func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
+	c := NewCall(st, &opDynamicBlockQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DynamicBlockQuantParams) Operator() *Operator { return &opDynamicBlockQuant }
+
+// Encode implements Params.
+func (p *DynamicBlockQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Float64(p.MinScale)
+	c.OptStr(p.RoundModeOptional)
+	c.Int64(p.DstType)
+	c.Int64(p.RowBlockSize)
+	c.Int64(p.ColBlockSize)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
+// DynamicBlockQuantV2Params are the arguments of aclnnDynamicBlockQuantV2, in C order.
+type DynamicBlockQuantV2Params struct {
+	X                 *Tensor
+	MinScale          float64
+	RoundModeOptional string // optional
+	DstType           int64
+	RowBlockSize      int64
+	ColBlockSize      int64
+	DstTypeMax        float64
+	YOut              *Tensor // output
+	ScaleOut          *Tensor // output
+}
+
+var opDynamicBlockQuantV2 = Operator{
+	Name: "DynamicBlockQuantV2", Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize dstTypeMax yOut scaleOut",
+}
+
+// DynamicBlockQuantV2 launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) on st.
+func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
+	c := NewCall(st, &opDynamicBlockQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DynamicBlockQuantV2Params) Operator() *Operator { return &opDynamicBlockQuantV2 }
+
+// Encode implements Params.
+func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Float64(p.MinScale)
+	c.OptStr(p.RoundModeOptional)
+	c.Int64(p.DstType)
+	c.Int64(p.RowBlockSize)
+	c.Int64(p.ColBlockSize)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
 }
 
 // DynamicQuantParams are the arguments of aclnnDynamicQuant, in C order.
@@ -2382,6 +2627,45 @@ func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
+// RmsNormDynamicQuantParams are the arguments of aclnnRmsNormDynamicQuant, in C order.
+type RmsNormDynamicQuantParams struct {
+	X                    *Tensor
+	Gamma                *Tensor
+	SmoothScalesOptional *Tensor // optional
+	BetaOptional         *Tensor // optional
+	Epsilon              float64
+	DstType              int64
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
+}
+
+var opRmsNormDynamicQuant = Operator{
+	Name: "RmsNormDynamicQuant", Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
+}
+
+// RmsNormDynamicQuant launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) on st.
+func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
+	c := NewCall(st, &opRmsNormDynamicQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormDynamicQuantParams) Operator() *Operator { return &opRmsNormDynamicQuant }
+
+// Encode implements Params.
+func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.BetaOptional)
+	c.Float64(p.Epsilon)
+	c.Int64(p.DstType)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
 // RmsNormGradQuantParams are the arguments of aclnnRmsNormGradQuant, in C order.
 type RmsNormGradQuantParams struct {
 	Dy              *Tensor
@@ -2624,6 +2908,100 @@ func (p *SwiGluQuantParams) Encode(c *Call) {
 	c.OptStr(p.QuantModeOptional)
 	c.Tensor(p.YOut)
 	c.Tensor(p.ScaleOut)
+}
+
+// SwiGluQuantV2Params are the arguments of aclnnSwiGluQuantV2, in C order.
+type SwiGluQuantV2Params struct {
+	X                    *Tensor
+	SmoothScalesOptional *Tensor // optional
+	OffsetsOptional      *Tensor // optional
+	GroupIndexOptional   *Tensor // optional
+	ActivateLeft         bool
+	QuantModeOptional    string // optional
+	GroupListType        int64
+	DstType              int64
+	YOut                 *Tensor // output
+	ScaleOut             *Tensor // output
+}
+
+var opSwiGluQuantV2 = Operator{
+	Name: "SwiGluQuantV2", Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional groupListType dstType yOut scaleOut",
+}
+
+// SwiGluQuantV2 launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) on st.
+func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
+	c := NewCall(st, &opSwiGluQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SwiGluQuantV2Params) Operator() *Operator { return &opSwiGluQuantV2 }
+
+// Encode implements Params.
+func (p *SwiGluQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.OffsetsOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Bool(p.ActivateLeft)
+	c.OptStr(p.QuantModeOptional)
+	c.Int64(p.GroupListType)
+	c.Int64(p.DstType)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
+// SwigluGroupQuantParams are the arguments of aclnnSwigluGroupQuant, in C order.
+type SwigluGroupQuantParams struct {
+	X                  *Tensor
+	WeightOptional     *Tensor // optional
+	GroupIndexOptional *Tensor // optional
+	ScaleOptional      *Tensor // optional
+	DstType            int64
+	QuantMode          int64
+	BlockSize          int64
+	RoundScale         bool
+	ClampLimit         float64
+	DstTypeMax         float64
+	OutputOrigin       bool
+	YOut               *Tensor // output
+	YScaleOut          *Tensor // output
+	YOriginOut         *Tensor // output
+}
+
+var opSwigluGroupQuant = Operator{
+	Name: "SwigluGroupQuant", Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x weightOptional groupIndexOptional scaleOptional dstType quantMode blockSize roundScale clampLimit dstTypeMax outputOrigin yOut yScaleOut yOriginOut",
+}
+
+// SwigluGroupQuant launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) on st.
+func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
+	c := NewCall(st, &opSwigluGroupQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SwigluGroupQuantParams) Operator() *Operator { return &opSwigluGroupQuant }
+
+// Encode implements Params.
+func (p *SwigluGroupQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.GroupIndexOptional)
+	c.Tensor(p.ScaleOptional)
+	c.Int64(p.DstType)
+	c.Int64(p.QuantMode)
+	c.Int64(p.BlockSize)
+	c.Bool(p.RoundScale)
+	c.Float64(p.ClampLimit)
+	c.Float64(p.DstTypeMax)
+	c.Bool(p.OutputOrigin)
+	c.Tensor(p.YOut)
+	c.Tensor(p.YScaleOut)
+	c.Tensor(p.YOriginOut)
 }
 
 // SwinTransformerLnQkvQuantParams are the arguments of aclnnSwinTransformerLnQkvQuant, in C order.

@@ -937,3 +937,130 @@ func (p *RandpermParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 	c.Tensor(p.Out)
 }
+
+// SimThreadExponentialParams are the arguments of aclnnSimThreadExponential, in C order.
+type SimThreadExponentialParams struct {
+	SelfRef *Tensor // read and written
+	Count   int64
+	Lambda  float64
+	Seed    int64
+	Offset  int64
+}
+
+var opSimThreadExponential = Operator{
+	Name: "SimThreadExponential", Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef count lambda seed offset",
+}
+
+// SimThreadExponential launches aclnnSimThreadExponential (libopapi, CANN 2026-08) on st.
+func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
+	c := NewCall(st, &opSimThreadExponential)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SimThreadExponentialParams) Operator() *Operator { return &opSimThreadExponential }
+
+// Encode implements Params.
+func (p *SimThreadExponentialParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Count)
+	c.Float64(p.Lambda)
+	c.Int64(p.Seed)
+	c.Int64(p.Offset)
+}
+
+// TopKTopPSampleParams are the arguments of aclnnTopKTopPSample, in C order.
+type TopKTopPSampleParams struct {
+	Logits            *Tensor
+	TopK              *Tensor
+	TopP              *Tensor
+	Q                 *Tensor
+	Eps               float64
+	IsNeedLogits      bool
+	TopKGuess         int64
+	LogitsSelectIdx   *Tensor // output
+	LogitsTopKPSelect *Tensor // output
+}
+
+var opTopKTopPSample = Operator{
+	Name: "TopKTopPSample", Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
+	Params: "logits topK topP q eps isNeedLogits topKGuess logitsSelectIdx logitsTopKPSelect",
+}
+
+// TopKTopPSample launches aclnnTopKTopPSample (libopapi, CANN 2026-08) on st.
+func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
+	c := NewCall(st, &opTopKTopPSample)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TopKTopPSampleParams) Operator() *Operator { return &opTopKTopPSample }
+
+// Encode implements Params.
+func (p *TopKTopPSampleParams) Encode(c *Call) {
+	c.Tensor(p.Logits)
+	c.Tensor(p.TopK)
+	c.Tensor(p.TopP)
+	c.Tensor(p.Q)
+	c.Float64(p.Eps)
+	c.Bool(p.IsNeedLogits)
+	c.Int64(p.TopKGuess)
+	c.Tensor(p.LogitsSelectIdx)
+	c.Tensor(p.LogitsTopKPSelect)
+}
+
+// TopKTopPSampleV2Params are the arguments of aclnnTopKTopPSampleV2, in C order.
+type TopKTopPSampleV2Params struct {
+	Logits             *Tensor
+	TopK               *Tensor
+	TopP               *Tensor
+	Q                  *Tensor
+	MinPs              *Tensor
+	Eps                float64
+	IsNeedLogits       bool
+	TopKGuess          int64
+	KsMax              int64
+	InputIsLogits      bool
+	IsNeedSampleResult bool
+	LogitsSelectIdx    *Tensor // output
+	LogitsTopKPSelect  *Tensor // output
+	LogitsIdx          *Tensor // output
+	LogitsSortMasked   *Tensor // output
+}
+
+var opTopKTopPSampleV2 = Operator{
+	Name: "TopKTopPSampleV2", Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
+	Params: "logits topK topP q minPs eps isNeedLogits topKGuess ksMax inputIsLogits isNeedSampleResult logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
+}
+
+// TopKTopPSampleV2 launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) on st.
+func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
+	c := NewCall(st, &opTopKTopPSampleV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TopKTopPSampleV2Params) Operator() *Operator { return &opTopKTopPSampleV2 }
+
+// Encode implements Params.
+func (p *TopKTopPSampleV2Params) Encode(c *Call) {
+	c.Tensor(p.Logits)
+	c.Tensor(p.TopK)
+	c.Tensor(p.TopP)
+	c.Tensor(p.Q)
+	c.Tensor(p.MinPs)
+	c.Float64(p.Eps)
+	c.Bool(p.IsNeedLogits)
+	c.Int64(p.TopKGuess)
+	c.Int64(p.KsMax)
+	c.Bool(p.InputIsLogits)
+	c.Bool(p.IsNeedSampleResult)
+	c.Tensor(p.LogitsSelectIdx)
+	c.Tensor(p.LogitsTopKPSelect)
+	c.Tensor(p.LogitsIdx)
+	c.Tensor(p.LogitsSortMasked)
+}

@@ -41,11 +41,11 @@ var rules = []struct {
 	{Recurrent, "GRU LSTM Lstm DeltaRule Kda ChunkBwd ChunkFwd WyRepr RecomputeWU ChunkLocalCumsum ExpSegsum"},
 	{MoE, "^Moe DistributeBarrier ElasticReceivable"},
 	{Communication, "AllReduce AllGather ReduceScatter AlltoAll"},
-	{Attention, "Attention Attn Rope RotaryPos MlaProlog NsaCompress RelPosBias AdvanceStep KvCache Kvcache"},
+	{Attention, "Attention Attn Rope RotaryPos MlaProlog NsaCompress RelPosBias AdvanceStep KvCache Kvcache RescaleQkv"},
 	{Quantization, "Quant INT4Pack PrecisionCompare"},
 	{MatMul, "MatMul Matmul ^Mm$ ^Mv$ ^Dot$ ^Ger$ ^Gemm$ Addmm Addmv Addbmm Baddbmm Addr$ AddrV2$ Einsum MatMat AddLora ^FFN"},
-	{Random, "Random Dropout Bernoulli Multinomial Randperm Uniform InplaceNormal NormalFloat NormalTensor ApplyTopKTopP"},
-	{Optimizer, "^Apply Adamw FusedSgd FusedEma SilentCheck"},
+	{Random, "Random Dropout Bernoulli Multinomial Randperm Uniform InplaceNormal NormalFloat NormalTensor TopKTopP SimThread"},
+	{Optimizer, "^Apply AmpUpdate Adamw FusedSgd FusedEma SilentCheck"},
 	{Loss, "Loss CrossEntropy KlDiv OnlineMaxSum"},
 	{Index, "Embedding"},
 	{LinearAlgebra, "Linalg ^Qr$ ^Svd$ ^Inverse$ det$ Triangular Cdist Pdist Rfft Stft Trace$ ^Diag Tril Triu Chamfer"},
@@ -57,9 +57,9 @@ var rules = []struct {
 	{Activation, "Relu Gelu Elu Selu Silu Swish SwiGlu Swiglu Glu Sigmoid Softmax Softplus Softshrink Softsign Hard Mish TanhBackward Threshold Shrink Celu Sinkhorn Modulate"},
 	{Comparison, "EqScalar EqTensor ^Equal$ Ge&Scalar$ Gt&Scalar$ Le&Scalar$ Lt&Scalar$ Ne&Scalar$ GeTensor GtTensor LeTensor LtTensor NeTensor ^Is Logical Signbit Approximate Heaviside"},
 	{Elementwise, "^Maximum ^Minimum ^MaxN$ ^MinN$"},
-	{Index, "^Index InplaceIndex Gather Scatter Take Put Masked OneHot SearchSorted Bucketize Nonzero Slice Where FillDiagonal"},
+	{Index, "^Index Coalesce InplaceIndex Gather Scatter Take Put Masked OneHot SearchSorted Bucketize Nonzero Slice Where FillDiagonal"},
 	{Reduction, "^Sum ^Mean ^Max ^Min Amax Amin ArgMax ArgMin ^Prod ^Any$ ^All$ ^Std ^Var Median Kthvalue Topk Sort Argsort Unique Cum LogSumExp Reduce Bincount Histc"},
-	{Layout, "Copy Cast Cat$ Stack Split Permute Expand Repeat Flip Roll Flatten Pad Transpose Shuffle Zero One$ Fill Arange Range Linspace LogSpace Eye Complex Real DimMap SignBits"},
+	{Layout, "Copy Cast Cat$ Stack Split Permute Expand Repeat Flip Roll Flatten Pad Transpose Shuffle Zero One$ Fill Arange Range Linspace LogSpace Eye Complex Real DimMap SignBits Hans"},
 }
 
 // FamilyOf files an operator by words of its name.

@@ -31,6 +31,9 @@ var otherHeaders = map[string]string{
 	"aclnnop/aclnn_isneginf.h":   "aclnnop/aclnn_is_neg_inf.h",
 	"aclnnop/aclnn_isposinf.h":   "aclnnop/aclnn_is_pos_inf.h",
 	"aclnnop/aclnn_logsoftmax.h": "aclnnop/aclnn_log_softmax.h",
+
+	// A part of the sources has this one apart.
+	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
 
 // runSDK writes CANN's headers for C and C++ programs.
