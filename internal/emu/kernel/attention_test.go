@@ -297,7 +297,7 @@ func TestFlashAttentionThreads(t *testing.T) {
 		})
 	}
 	results := func(threads int) (all []float64) {
-		kernel.SetThreads(t, threads)
+		kerneltest.Threads(t, threads)
 		n, err := kernel.FlashAttentionGradWorkspace(items)
 		require.NoError(t, err)
 		w := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)

@@ -55,7 +55,7 @@ func TestCombination(t *testing.T) {
 					}
 					var first []float64
 					for _, threads := range []int{1, 2, 5} {
-						kernel.SetThreads(t, threads)
+						kerneltest.Threads(t, threads)
 						out := view(nil, tokens, width)
 						require.NoError(t, c.Into(out))
 						got := kerneltest.Values(out)

@@ -197,12 +197,12 @@ func tile(g *C.struct_gemm) int64 {
 	for _, d := range g.batch[:g.batch_rank] {
 		batch *= int64(d)
 	}
-	limitM, limitN := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N)
+	limitM, limitN, threads := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N), int64(Threads())
 	for {
 		tileM, tileN := split(m, limitM, C.GEMM_GRAIN_M), split(n, limitN, C.GEMM_GRAIN_N)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
 		small := tileM <= 2*C.GEMM_GRAIN_M && tileN <= 2*C.GEMM_GRAIN_N
-		if threads == 1 || count >= 4*int64(threads) || small {
+		if threads == 1 || count >= 4*threads || small {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count
 		}

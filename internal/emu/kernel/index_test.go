@@ -147,7 +147,7 @@ func TestScatter(t *testing.T) {
 				})
 				for _, d := range []dtype.Type{dtype.Float32, dtype.Float64, dtype.BFloat16, dtype.Int8, dtype.Int64} {
 					for _, l := range kerneltest.Layouts {
-						kernel.SetThreads(t, 1+axis)
+						kerneltest.Threads(t, 1+axis)
 						y := kerneltest.New(t, d, l, into, start)
 						at := kerneltest.New(t, dtype.Int64, kerneltest.Contiguous, src, index)
 						require.NoError(t, kernel.Scatter(op, y, kerneltest.New(t, d, l, src, x), axis, at))

@@ -100,8 +100,8 @@ func (x *nzMove) tilesInParallel(f func(lo, hi C.int64_t)) {
 	Parallel((int64(x.rows)+NZRows-1)/NZRows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }
 
-// pastCaches is the size of storage, in bytes, that is not written through the caches.
-const pastCaches = 16 << 20
+// PastCaches is the size of storage, in bytes, that is not written through the caches.
+const PastCaches = 16 << 20
 
 // eachMatrix calls move for every matrix of v, whose storage lies one after the other.
 func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) error {
@@ -126,7 +126,7 @@ func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) er
 	}
 	length := NZ{rows, cols, c0}.Len() / perByte * size
 	stream := C.int32_t(0)
-	if v.Len()/(rows*cols)*length >= pastCaches {
+	if v.Len()/(rows*cols)*length >= PastCaches {
 		stream = 1
 	}
 	at := make([]int64, n)

@@ -8,17 +8,22 @@ import (
 	"sync/atomic"
 )
 
-var threads = defaultThreads()
+// fixedThreads is CANN_EMU_THREADS, 0 without it.
+var fixedThreads = func() int {
+	n, err := strconv.Atoi(os.Getenv("CANN_EMU_THREADS"))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}()
 
-func defaultThreads() int {
-	if n, err := strconv.Atoi(os.Getenv("CANN_EMU_THREADS")); err == nil && n > 0 {
-		return n
+// Threads is the number of threads one kernel may use (CANN_EMU_THREADS, else GOMAXPROCS).
+func Threads() int {
+	if fixedThreads > 0 {
+		return fixedThreads
 	}
 	return runtime.GOMAXPROCS(0)
 }
-
-// Threads is the number of threads one kernel may use (CANN_EMU_THREADS, else GOMAXPROCS).
-func Threads() int { return threads }
 
 // Parallel calls f on consecutive ranges that cover [0, n) and returns when all are done.
 // grain is the number of items worth a thread; below two grains f runs on the caller alone.
@@ -27,7 +32,10 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 	if n <= 0 {
 		return
 	}
-	parts := min(int64(threads), n/max(grain, 1))
+	parts := n / max(grain, 1)
+	if parts > 1 {
+		parts = min(parts, int64(Threads()))
+	}
 	if parts <= 1 {
 		f(0, n)
 		return

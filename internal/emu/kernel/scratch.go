@@ -31,7 +31,7 @@ func (s *scratch) get() unsafe.Pointer {
 func (s *scratch) put(p unsafe.Pointer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.free) < threads {
+	if len(s.free) < Threads() {
 		s.free = append(s.free, p)
 		return
 	}

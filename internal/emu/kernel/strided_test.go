@@ -22,7 +22,7 @@ func TestReduceIgnoresThreads(t *testing.T) {
 			kept, _ := groups(shape, x, axes)
 			var want []float64
 			for _, threads := range []int{1, 2, 3, 8} {
-				kernel.SetThreads(t, threads)
+				kerneltest.Threads(t, threads)
 				out := kerneltest.New(t, dtype.Float64, kerneltest.Contiguous, kept, nil)
 				require.NoError(t, kernel.Reduce(kernel.ReduceSum, out, in, axes, 0))
 				if want == nil {
