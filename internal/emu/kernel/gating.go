@@ -1,6 +1,9 @@
 package kernel
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/goascend/cann/internal/dtype"
 )
 
@@ -78,4 +81,107 @@ func FromIndices(v View, x []int64) error {
 	defer release()
 	copy(whole.ints(), x)
 	return Copy(v, whole)
+}
+
+// GroupGating chooses the experts of tokens among groups of them: first the best groups,
+// then the best experts of those.
+type GroupGating struct {
+	Scores View // [rows, experts]
+	Bias   View // [experts], added for the choice only; may have no data
+	// Sigmoid takes the sigmoid of the scores, else it is their softmax.
+	Sigmoid          bool
+	Groups, Kept     int64 // experts divide evenly between the groups, of which some are kept
+	BestTwo          bool  // a group is as good as its two best together, else as its best
+	Scale, Epsilon   float64
+	Normalise        bool // the chosen weights are divided by their sum and Epsilon
+	Weights, Experts View // [rows, k]
+	All              View // [rows, experts], of the scores; may have no data
+}
+
+// Choose sets the weights, the experts and all.
+func (g GroupGating) Choose() error {
+	rows, n, k := g.Scores.Shape[0], g.Scores.Shape[1], g.Weights.Shape[1]
+	all, release := temporary(dtype.Float32, g.Scores.Shape)
+	defer release()
+	err := error(nil)
+	if g.Sigmoid {
+		err = Map(Sigmoid, dtype.Float32, all, []Input{Of(g.Scores)})
+	} else {
+		err = Softmax(all, g.Scores, 1)
+	}
+	if err == nil && g.All.Data != nil {
+		err = Copy(g.All, all)
+	}
+	if err != nil {
+		return err
+	}
+	bias := make([]float32, n)
+	if g.Bias.Data != nil {
+		if bias, err = Floats(g.Bias); err != nil {
+			return err
+		}
+	}
+	weights, releaseWeights := temporary(dtype.Float32, g.Weights.Shape)
+	defer releaseWeights()
+	experts := make([]int64, rows*k)
+	Parallel(rows, 16, func(lo, hi int64) {
+		for r := lo; r < hi; r++ {
+			g.row(all.floats()[r*n:][:n], bias, weights.floats()[r*k:][:k], experts[r*k:][:k])
+		}
+	})
+	if err := FromIndices(g.Experts, experts); err != nil {
+		return err
+	}
+	return Copy(g.Weights, weights)
+}
+
+// row chooses the experts of one token.
+func (g GroupGating) row(scores, bias, weights []float32, experts []int64) {
+	biased := make([]float32, len(scores))
+	for i, s := range scores {
+		biased[i] = s + bias[i]
+	}
+	size := len(scores) / int(g.Groups)
+	worth := make([]float32, g.Groups)
+	for i := range worth {
+		group := slices.Clone(biased[i*size:][:size])
+		slices.SortFunc(group, func(a, b float32) int { return cmp.Compare(b, a) })
+		worth[i] = group[0]
+		if g.BestTwo && size > 1 {
+			worth[i] += group[1]
+		}
+	}
+	var open []int64
+	for _, i := range descending(worth)[:g.Kept] {
+		for j := range size {
+			open = append(open, i*int64(size)+int64(j))
+		}
+	}
+	slices.Sort(open)
+	of := make([]float32, len(open))
+	for i, e := range open {
+		of[i] = biased[e]
+	}
+	sum := 0.0
+	for i, at := range descending(of)[:len(experts)] {
+		experts[i], weights[i] = open[at], scores[open[at]]
+		sum += float64(weights[i])
+	}
+	factor := g.Scale
+	if g.Normalise {
+		factor /= sum + g.Epsilon
+	}
+	for i := range weights {
+		weights[i] = float32(float64(weights[i]) * factor)
+	}
+}
+
+// descending is the stable order of values from the largest to the smallest.
+func descending(values []float32) []int64 {
+	order := make([]int64, len(values))
+	for i := range order {
+		order[i] = int64(i)
+	}
+	slices.SortStableFunc(order, func(a, b int64) int { return cmp.Compare(values[b], values[a]) })
+	return order
 }

@@ -61,6 +61,7 @@ type DynamicQuantizer struct {
 	Smooth View    // factors of the last dimension, one row for each group; may lack data
 	Ends   []int64 // where the groups of rows end; nil for one group
 	Whole  bool    // one scale for the tensor
+	Most   float64 // what an extreme becomes when they are symmetric; 127 if 0
 	// Offset gets the place of zero when the extremes need not be symmetric; else it lacks data.
 	Offset View
 }
@@ -87,7 +88,11 @@ func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	if symmetric {
 		c.set(least, Neg, nil, Of(least))
 		c.set(wide, Max, nil, Of(most), Of(least))
-		c.set(wide, Div, nil, Of(wide), Const(Real(highestInt8)))
+		highest := q.Most
+		if highest == 0 {
+			highest = highestInt8
+		}
+		c.set(wide, Div, nil, Of(wide), Const(Real(highest)))
 	} else {
 		c.sub(wide, most, least)
 		c.set(wide, Div, nil, Of(wide), Const(Real(highestInt8-lowestInt8)))

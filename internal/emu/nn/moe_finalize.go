@@ -17,6 +17,7 @@ type finalizing struct {
 	byColumns                            bool // places are ordered by choice, then row
 	padded                               bool // x is [experts, capacity, width]
 	rows, choices                        int64
+	first                                int64 // the place of the first row of x
 }
 
 func finalizeRouting(c *Call) (Run, error) {
@@ -117,7 +118,7 @@ func (f *finalizing) run() error {
 	if f.byColumns {
 		places = transposed(places, f.rows)
 	}
-	c := kernel.Combination{X: f.x.View(), Choices: f.choices, Index: within(places, f.x.rows())}
+	c := kernel.Combination{X: f.x.View(), Choices: f.choices, Index: within(places, f.first, f.x.rows())}
 	if err := f.terms(&c); err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (f *finalizing) gradients(gradX, gradScales *Tensor) error {
 	if err != nil {
 		return err
 	}
-	places = within(places, gradX.rows())
+	places = within(places, f.first, gradX.rows())
 	terms := kernel.Combination{X: f.x.View(), Choices: f.choices, Index: places}
 	if err := f.terms(&terms); err != nil {
 		return err

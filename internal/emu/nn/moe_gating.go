@@ -17,6 +17,9 @@ var experts = table{
 	"MoeFinalizeRouting": finalizeRouting, "MoeFinalizeRoutingV2": finalizeRoutingV2, "MoeFinalizeRoutingV2Grad": finalizeRoutingGrad,
 	"MoeTokenPermute": tokenPermute, "MoeTokenPermuteGrad": tokenPermuteGrad,
 	"MoeTokenUnpermute": tokenUnpermute, "MoeTokenUnpermuteGrad": tokenUnpermuteGrad,
+	"MoeTokenPermuteWithEp": tokenPermute, "MoeTokenPermuteWithEpGrad": tokenPermuteGrad,
+	"MoeTokenUnpermuteWithEp": tokenUnpermute, "MoeTokenUnpermuteWithEpGrad": tokenUnpermuteGrad,
+	"MoeGatingTopK":                 groupGating,
 	"MoeTokenPermuteWithRoutingMap": mapPermute, "MoeTokenPermuteWithRoutingMapGrad": mapPermuteGrad,
 	"MoeTokenUnpermuteWithRoutingMap": mapUnpermute,
 	"MoeComputeExpertTokens":          expertTokens,
@@ -97,5 +100,74 @@ func gating(c *Call) (Run, error) {
 		}
 		g := kernel.Gating{Scores: x.View(), TopKFirst: topKFirst, Finished: optionalView(finished)}
 		return g.Choose(y.View(), expert.View(), optionalView(row), optionalView(all))
+	}, nil
+}
+
+// maxGatingExperts is the largest number of experts that groups are chosen among.
+const maxGatingExperts = 2048
+
+// groupGating chooses the k best experts of every token among the experts of the best groups.
+func groupGating(c *Call) (Run, error) {
+	x, bias, y, expert := c.Tensor("x"), c.Optional("biasOptional"), c.Tensor("yOut"), c.Tensor("expertIdxOut")
+	k, groups, kept, all := c.Int("k"), c.Int("groupCount"), c.Int("kGroup"), (*Tensor)(nil)
+	g := kernel.GroupGating{Groups: groups, Kept: kept, Scale: c.Float("routedScalingFactor"), Epsilon: c.Float("eps")}
+	c.plain(x, y, expert)
+	c.DType(x, transformerTypes...)
+	c.SameDType(x, y)
+	c.DType(expert, dtype.Int32)
+	c.matrix(x)
+	for _, option := range []struct {
+		name    string
+		set     *bool
+		meaning string
+	}{
+		{"groupSelectMode", &g.BestTwo, "0 takes a group by its best expert, 1 by its two best"},
+		{"normType", &g.Sigmoid, "0 is softmax, 1 sigmoid"},
+	} {
+		switch v := c.Int(option.name); v {
+		case 0, 1:
+			*option.set = v == 1
+		default:
+			c.Unfit("%s is %d; %s", option.name, v, option.meaning)
+		}
+	}
+	if c.Int("renorm") != 0 {
+		c.Unfit("renorm is %d; only 0, the choice among normalised scores, is supported", c.Int("renorm"))
+	}
+	g.Normalise = g.Sigmoid
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	n := x.Shape[1]
+	if n > maxGatingExperts || groups < 1 || n%max(groups, 1) != 0 {
+		c.Unfit("%v has %d experts; at most %d that divide evenly between groupCount %d are supported", x, n, maxGatingExperts, groups)
+		return nil, c.Err()
+	}
+	if kept < 1 || kept > groups || k < 1 || k > n/groups*kept {
+		c.Unfit("kGroup is %d of %d groups and k is %d; they must be above 0, and k at most the %d experts of kGroup groups", kept, groups, k, n/groups*kept)
+	}
+	chosen := []int64{x.Shape[0], k}
+	c.fits(y, chosen, "k choices for each row of x")
+	c.fits(expert, chosen, "k choices for each row of x")
+	if bias != nil {
+		c.plain(bias)
+		c.SameDType(x, bias)
+		c.fits(bias, []int64{n}, "one for each expert")
+	}
+	if c.Bool("outFlag") {
+		all = c.Tensor("outOut")
+		c.plain(all)
+		c.DType(all, dtype.Float32)
+		c.fits(all, x.Shape, "as x")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if x.Shape[0] == 0 {
+			return nil
+		}
+		g.Scores, g.Bias, g.Weights, g.Experts, g.All = x.View(), optionalView(bias), y.View(), expert.View(), optionalView(all)
+		return g.Choose()
 	}, nil
 }

@@ -308,13 +308,13 @@ func initRoutingGrad(c *Call) (Run, error) {
 		return nil, err
 	}
 	return func(*Exec) error {
-		return combineRows(out.View(), grad.View(), places, k, nil)
+		return combineRows(out.View(), grad.View(), places, 0, k, nil)
 	}, nil
 }
 
 // combineRows sets every row of out to the sum of choices rows of x, times scale unless it
-// is nil. Places beyond the rows of x, which were dropped, are left out.
-func combineRows(out, x kernel.View, places *Tensor, choices int64, scale *Tensor) error {
+// is nil. The first row of x has the place first; places outside of x are left out.
+func combineRows(out, x kernel.View, places *Tensor, first, choices int64, scale *Tensor) error {
 	if out.Len() == 0 {
 		return nil
 	}
@@ -323,7 +323,7 @@ func combineRows(out, x kernel.View, places *Tensor, choices int64, scale *Tenso
 		return err
 	}
 	rows := x.Len() / x.Shape[len(x.Shape)-1]
-	c := kernel.Combination{X: x, Choices: choices, Index: within(index, rows)}
+	c := kernel.Combination{X: x, Choices: choices, Index: within(index, first, rows)}
 	if scale != nil {
 		if c.Scale, err = kernel.Floats(scale.View()); err != nil {
 			return err
@@ -332,10 +332,11 @@ func combineRows(out, x kernel.View, places *Tensor, choices int64, scale *Tenso
 	return c.Into(out)
 }
 
-// within is places with -1 for those beyond n.
-func within(places []int64, n int64) []int64 {
+// within counts places from the first of n on, with -1 for those outside.
+func within(places []int64, first, n int64) []int64 {
 	for i, k := range places {
-		if k >= n {
+		places[i] = k - first
+		if k < first || k >= first+n {
 			places[i] = -1
 		}
 	}

@@ -401,6 +401,181 @@ func permuteAndBack(t *testing.T, c choice, d dtype.Type, l kerneltest.Layout, n
 	require.InDeltaSlice(t, gradProb, values(outProbs), 8*precision(d))
 }
 
+// The operators of one rank's experts see a range of the sorted rows.
+func TestTokenPermuteRange(t *testing.T) {
+	for _, c := range choices {
+		expert := c.expertsOf()
+		order := sorted(expert)
+		total := c.tokens * c.k
+		first, end := total/3, total-total/4
+		n := end - first
+		for _, d := range transformerTypes {
+			for _, l := range kerneltest.Layouts {
+				x, prob := exact(d, 1, c.tokens*c.width), exact(d, 2, total)
+				probs, places := laid(t, d, l, prob, c.tokens, c.k), laid(t, dtype.Int32, l, nil, total)
+				rows, rowProbs := laid(t, d, l, nil, n, c.width), laid(t, d, l, nil, n)
+				bounds := []int64{int64(first), int64(end)}
+				a := args{
+					"tokens": laid(t, d, l, x, c.tokens, c.width), "indices": laid(t, dtype.Int32, l, expert, c.tokens, c.k), "probsOptional": probs,
+					"rangeOptional": bounds, "permuteTokensOut": rows, "sortedIndicesOut": places, "permuteProbsOut": rowProbs,
+				}
+				run(t, "MoeTokenPermuteWithEp", a)
+				var wantRows, wantProbs []float64
+				for _, o := range order[first:end] {
+					wantRows, wantProbs = append(wantRows, row(x, c.width, o/c.k)...), append(wantProbs, prob[o])
+				}
+				require.Equal(t, wantRows, nilIfEmpty(values(rows)))
+				require.Equal(t, wantProbs, nilIfEmpty(values(rowProbs)))
+				require.Equal(t, ints(inverse(order)), values(places))
+
+				grad, gradProb := exact(d, 3, n*c.width), exact(d, 4, n)
+				sum, sumProb, merged := make([]float64, len(x)), make([]float64, total), make([]float64, len(x))
+				back, backProb, up := make([]float64, n*c.width), make([]float64, total), exact(d, 5, len(x))
+				for i, o := range order[first:end] {
+					sumProb[o] = gradProb[i]
+					for j := range c.width {
+						at := o/c.k*c.width + j
+						sum[at] += grad[i*c.width+j]
+						merged[at] += grad[i*c.width+j] * prob[o]
+						back[i*c.width+j] = up[at] * prob[o]
+						backProb[o] += up[at] * grad[i*c.width+j]
+					}
+				}
+				given, out, outProb := laid(t, d, l, grad, n, c.width), laid(t, d, l, nil, c.tokens, c.width), laid(t, d, l, nil, c.tokens, c.k)
+				run(t, "MoeTokenPermuteWithEpGrad", args{
+					"permutedTokensOutputGrad": given, "sortedIndices": places, "permutedProbsOutputGradOptional": laid(t, d, l, gradProb, n), "numTopk": c.k,
+					"rangeOptional": bounds, "tokenGradOut": out, "probsGradOut": outProb,
+				})
+				require.InDeltaSlice(t, sum, values(out), 4*precision(d))
+				require.Equal(t, sumProb, values(outProb))
+				run(t, "MoeTokenUnpermuteWithEp", args{
+					"permutedTokens": given, "sortedIndices": places, "probsOptional": probs, "numTopk": c.k, "rangeOptional": bounds, "out": out,
+				})
+				require.InDeltaSlice(t, merged, values(out), 4*precision(d))
+				run(t, "MoeTokenUnpermuteWithEp", args{"permutedTokens": given, "sortedIndices": places, "numTopk": c.k, "rangeOptional": bounds, "out": out})
+				require.InDeltaSlice(t, sum, values(out), 4*precision(d))
+				gradRows := laid(t, d, l, nil, n, c.width)
+				run(t, "MoeTokenUnpermuteWithEpGrad", args{
+					"unpermutedTokensGrad": laid(t, d, l, up, c.tokens, c.width), "sortedIndices": places, "permutedTokensOptional": given, "probsOptional": probs,
+					"rangeOptional": bounds, "topkNum": c.k, "permutedTokensGradOut": gradRows, "probsGradOut": outProb,
+				})
+				require.InDeltaSlice(t, back, values(gradRows), precision(d))
+				require.InDeltaSlice(t, backProb, values(outProb), 8*precision(d))
+
+				refused(t, invalidParam, "MoeTokenPermuteWithEp", a.with(args{"rangeOptional": []int64{0, int64(total + 1)}}), "rangeOptional")
+				refused(t, invalidParam, "MoeTokenPermuteWithEp", a.with(args{"rangeOptional": []int64{0}}), "rangeOptional")
+				refused(t, nullPointer, "MoeTokenPermuteWithEp", a.with(args{"permuteProbsOut": nil}), "permuteProbsOut is null")
+			}
+		}
+	}
+	one := tensor(t, dtype.Float32, []int64{1, 1}, 1)
+	place := tensor(t, dtype.Int32, []int64{1}, 0)
+	refused(t, invalidParam, "MoeTokenUnpermuteWithEp", args{"permutedTokens": one, "sortedIndices": place, "numTopk": 0, "out": one}, "numTopk is 0")
+	refused(t, nullPointer, "MoeTokenUnpermuteWithEpGrad", args{
+		"unpermutedTokensGrad": one, "sortedIndices": place, "probsOptional": one, "topkNum": 1, "permutedTokensGradOut": one, "probsGradOut": one,
+	}, "permutedTokensOptional is null")
+}
+
+// TestGroupGating compares with the choice made one expert at a time.
+func TestGroupGating(t *testing.T) {
+	for _, c := range []struct{ rows, experts, groups, kept, k int }{{5, 8, 4, 2, 3}, {1, 1, 1, 1, 1}, {7, 12, 3, 1, 4}, {0, 4, 2, 1, 1}, {3, 16, 1, 1, 16}, {4, 6, 6, 4, 2}} {
+		for _, d := range transformerTypes {
+			for _, l := range kerneltest.Layouts {
+				for norm := range 2 {
+					for two := range 2 {
+						what := fmt.Sprintf("%v %v %v norm %d two %d", c, d, l, norm, two)
+						x, bias := exact(d, 3, c.rows*c.experts), exact(d, 4, c.experts)
+						y, expert, all := laid(t, d, l, nil, c.rows, c.k), laid(t, dtype.Int32, l, nil, c.rows, c.k), laid(t, dtype.Float32, l, nil, c.rows, c.experts)
+						const scale, eps = 2.5, 1e-3
+						a := args{
+							"x": laid(t, d, l, x, c.rows, c.experts), "biasOptional": laid(t, d, kerneltest.Contiguous, bias, c.experts), "k": c.k, "kGroup": c.kept, "groupCount": c.groups,
+							"groupSelectMode": two, "normType": norm, "outFlag": true, "routedScalingFactor": scale, "eps": eps, "yOut": y, "expertIdxOut": expert, "outOut": all,
+						}
+						run(t, "MoeGatingTopK", a)
+						var wantY, wantExpert, wantAll []float64
+						for r := range c.rows {
+							score := make([]float64, c.experts)
+							sum := 0.0
+							for e := range score {
+								v := x[r*c.experts+e]
+								score[e] = math.Exp(v)
+								if norm == 1 {
+									score[e] = 1 / (1 + math.Exp(-v))
+								}
+								sum += score[e]
+							}
+							for e := range score {
+								if norm == 0 {
+									score[e] /= sum
+								}
+							}
+							wantAll = append(wantAll, score...)
+							biased := func(e int) float64 { return score[e] + bias[e] }
+							size := c.experts / c.groups
+							worth := make([]float64, c.groups)
+							for g := range worth {
+								best, second := math.Inf(-1), math.Inf(-1)
+								for e := g * size; e < (g+1)*size; e++ {
+									if v := biased(e); v > best {
+										best, second = v, best
+									} else if v > second {
+										second = v
+									}
+								}
+								worth[g] = best
+								if two == 1 && size > 1 {
+									worth[g] += second
+								}
+							}
+							open := make([]bool, c.experts)
+							for range c.kept {
+								best := -1
+								for g, w := range worth {
+									if !math.IsInf(w, -1) && (best < 0 || w > worth[best]) {
+										best = g
+									}
+								}
+								worth[best] = math.Inf(-1)
+								for e := best * size; e < (best+1)*size; e++ {
+									open[e] = true
+								}
+							}
+							total := 0.0
+							var chosen []float64
+							for range c.k {
+								best := -1
+								for e := range open {
+									if open[e] && (best < 0 || biased(e) > biased(best)) {
+										best = e
+									}
+								}
+								open[best] = false
+								wantExpert, chosen = append(wantExpert, float64(best)), append(chosen, score[best])
+								total += score[best]
+							}
+							for _, v := range chosen {
+								if norm == 1 {
+									v /= total + eps
+								}
+								wantY = append(wantY, v*scale)
+							}
+						}
+						require.Equal(t, wantExpert, nilIfEmpty(values(expert)), what)
+						closeTo(t, what, wantY, nilIfEmpty(values(y)), 2*resultLimit(d))
+						closeTo(t, what, wantAll, nilIfEmpty(values(all)), resultLimit(dtype.Float32))
+						refused(t, tilingRefused, "MoeGatingTopK", a.with(args{"k": c.experts/c.groups*c.kept + 1}), "k is")
+						refused(t, tilingRefused, "MoeGatingTopK", a.with(args{"kGroup": c.groups + 1}), "kGroup is")
+						refused(t, tilingRefused, "MoeGatingTopK", a.with(args{"normType": 2}), "normType is 2")
+						refused(t, tilingRefused, "MoeGatingTopK", a.with(args{"renorm": 1}), "renorm is 1")
+						refused(t, tilingRefused, "MoeGatingTopK", a.with(args{"groupCount": 0}), "groupCount 0")
+						refused(t, nullPointer, "MoeGatingTopK", a.with(args{"outOut": nil}), "outOut is null")
+					}
+				}
+			}
+		}
+	}
+}
+
 // Without probabilities every token has one row, and the operators move rows.
 func TestUnpermuteWithoutProbabilities(t *testing.T) {
 	x := tensor(t, dtype.Float32, []int64{3, 2}, 1, 2, 3, 4, 5, 6)

@@ -7,7 +7,7 @@ import (
 
 // addedNorms normalise a sum of tensors.
 var addedNorms = table{
-	"AddRmsNorm": addRMSNorm, "AddLayerNorm": addLayerNorm, "AddLayerNormGrad": addLayerNormGrad,
+	"AddRmsNorm": addRMSNorm, "AddRmsNormCast": addRMSNorm, "InplaceAddRmsNorm": addRMSNorm, "AddLayerNorm": addLayerNorm, "AddLayerNormGrad": addLayerNormGrad,
 	"DeepNorm": deepNorm, "DeepNormGrad": deepNormGrad,
 }
 
@@ -21,10 +21,18 @@ func sumOf(a, b, bias *Tensor, scale float64) (kernel.View, func(), error) {
 	return t, release, err
 }
 
-// addRMSNorm normalises the sum of two tensors and gives the sum too.
+// addRMSNorm normalises the sum of two tensors and gives the sum too: in the place of x2, and
+// the result in that of x1, for the form in place. The form with a cast gives the result also
+// before it is rounded.
 func addRMSNorm(c *Call) (Run, error) {
-	x1, x2, gamma := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("gamma")
-	y, rstd, sum := c.Tensor("yOut"), c.Tensor("rstdOut"), c.Tensor("xOut")
+	x1, x2, gamma := c.Tensor(c.either("x1", "x1Ref")), c.Tensor(c.either("x2", "x2Ref")), c.Tensor("gamma")
+	y, rstd, sum := c.Tensor(c.either("yOut", "y2Out", "x1Ref")), c.Tensor("rstdOut"), c.Tensor(c.either("xOut", "x2Ref"))
+	wide := (*Tensor)(nil)
+	if c.Has("y1Out") {
+		wide = c.Tensor("y1Out")
+		c.DType(wide, dtype.Float32)
+		c.SameShape(x1, wide)
+	}
 	eps := c.Float("epsilon")
 	c.DType(x1, transformerTypes...)
 	c.Same(x1, x2, y, sum)
@@ -39,10 +47,25 @@ func addRMSNorm(c *Call) (Run, error) {
 		if x1.Len() == 0 {
 			return nil
 		}
-		if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), []kernel.Input{kernel.Of(x1.View()), kernel.Of(x2.View())}, kernel.Real(1)); err != nil {
+		if wide == nil {
+			if err := kernel.Map(kernel.Add, dtype.Float32, sum.View(), []kernel.Input{kernel.Of(x1.View()), kernel.Of(x2.View())}, kernel.Real(1)); err != nil {
+				return err
+			}
+			return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
+		}
+		// What is given before the cast comes of a sum that was not rounded.
+		t, release, err := sumOf(x1, x2, nil, 1)
+		defer release()
+		if err == nil {
+			err = kernel.Copy(sum.View(), t)
+		}
+		if err == nil {
+			err = kernel.RMSNorm(wide.View(), rstd.View().Leading(outer), t, gamma.View(), eps)
+		}
+		if err != nil {
 			return err
 		}
-		return kernel.RMSNorm(y.View(), rstd.View().Leading(outer), sum.View(), gamma.View(), eps)
+		return kernel.Copy(y.View(), wide.View())
 	}, nil
 }
 

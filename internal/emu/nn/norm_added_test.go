@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -218,4 +219,31 @@ func TestAdaLayerNorm(t *testing.T) {
 	refused(t, nullPointer, "AdaLayerNorm", a.with(args{"scale": nil}), "scale is null")
 	q := a.with(args{"out": tensor(t, dtype.Int8, []int64{2, 3, 4}), "quantScale": tensor(t, f, []int64{2, 3}), "quantMode": "static"})
 	refused(t, invalidParam, "AdaLayerNormQuant", q, "quantMode \"static\"")
+}
+
+// The forms of AddRmsNorm with a cast and in place give what the definition does of the sum.
+func TestAddRmsNormForms(t *testing.T) {
+	for _, shape := range [][]int64{{3, 4}, {1, 1}, {2, 3, 33}, {0, 4}} {
+		for _, d := range transformerTypes {
+			for _, l := range kerneltest.Layouts {
+				what := fmt.Sprintf("%v %v %v", shape, d, l)
+				last := shape[len(shape)-1:]
+				x1, x2, gamma := filled(t, 1, d, l, shape), filled(t, 2, d, l, shape), filled(t, 3, d, kerneltest.Contiguous, last)
+				wide, y, sum := tensorIn(t, dtype.Float32, l, shape), tensorIn(t, d, l, shape), tensorIn(t, d, l, shape)
+				rstd := tensor(t, dtype.Float32, append(slices.Clone(shape[:len(shape)-1]), 1))
+				total := added(values(x1), values(x2), 1)
+				want, wantRstd := rmsNormDefinition(total, values(gamma))
+				a := args{"x1": x1, "x2": x2, "gamma": gamma, "epsilon": epsilon, "y1Out": wide, "y2Out": y, "rstdOut": rstd, "xOut": sum}
+				run(t, "AddRmsNormCast", a)
+				closeTo(t, what, want, values(wide), resultLimit(dtype.Float32))
+				closeTo(t, what, want, values(y), resultLimit(d))
+				closeTo(t, what, total, values(sum), resultLimit(d))
+				closeTo(t, what, wantRstd, values(rstd), resultLimit(dtype.Float32))
+				refused(t, invalidParam, "AddRmsNormCast", a.with(args{"y1Out": tensor(t, dtype.Int32, shape)}), "y1Out")
+				run(t, "InplaceAddRmsNorm", args{"x1Ref": x1, "x2Ref": x2, "gamma": gamma, "epsilon": epsilon, "rstdOut": rstd})
+				closeTo(t, what, want, values(x1), 2*resultLimit(d))
+				closeTo(t, what, total, values(x2), resultLimit(d))
+			}
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 var quantNorms = table{
 	"RmsNormQuant": quantNorm, "RmsNormQuantV3": quantNorm, "LayerNormQuant": quantNorm,
 	"AddRmsNormQuant": quantNorm, "AddRmsNormQuantV2": quantNorm, "AddLayerNormQuant": quantNorm, "AddLayerNormQuantV2": quantNorm,
-	"AddRmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuantV2": quantNorm,
+	"RmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuantV2": quantNorm,
 }
 
 // int8Result is one result of a quantising norm.
@@ -103,6 +103,9 @@ func quantNorm(c *Call) (Run, error) {
 	sum := c.optionalOf("xOut")
 	eps := c.Float("epsilon")
 	dynamic := c.dynamicNorm()
+	if c.Has("dstType") && c.Int("dstType") != int64(dtype.Int8) {
+		c.Invalid("dstType is %v; only int8 (2) is supported", dtype.Type(c.Int("dstType")))
+	}
 	divide := !c.Has("divMode") || c.Bool("divMode")
 	if c.Has("x2") && (x2 == nil || sum == nil) {
 		c.Fail(nullPointer, "x2 or xOut is null")
@@ -192,8 +195,8 @@ func (c *Call) rowFactors(t *Tensor) *Tensor {
 // quantisedResults reads the one or two results of a call.
 func (c *Call) quantisedResults(x *Tensor, gamma []int64, dynamic bool) []int8Result {
 	first := int8Result{
-		y:      c.Tensor(c.either("y1Out", "y", "res")),
-		scale:  c.optionalOf("scales1", "scales1Optional", "smoothScale1Optional", "scale"),
+		y:      c.Tensor(c.either("y1Out", "y", "res", "yOut")),
+		scale:  c.optionalOf("scales1", "scales1Optional", "smoothScale1Optional", "smoothScalesOptional", "scale"),
 		offset: c.optionalOf("zeroPoints1Optional", "zeroPointsOptional", "offset"),
 	}
 	second := int8Result{

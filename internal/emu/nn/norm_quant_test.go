@@ -127,6 +127,11 @@ func TestDynamicQuantNorms(t *testing.T) {
 				"x1": x1, "x2": x2, "gamma": gamma, "beta": beta, "quantMode": "dynamic", "epsilon": epsilon, "y1Out": y1, "xOut": sum, "outScales1Out": extent1,
 			})
 			extremes(t, what, layer, nil, values(y1), values(extent1))
+			rms, _ = rmsNormDefinition(values(x1), values(gamma))
+			single := args{"x": x1, "gamma": gamma, "smoothScalesOptional": smooth1, "betaOptional": beta, "epsilon": epsilon, "dstType": dtype.Int8, "yOut": y1, "scaleOut": extent1}
+			run(t, "RmsNormDynamicQuant", single)
+			extremes(t, what, added(rms, values(beta), 1), values(smooth1), values(y1), values(extent1))
+			refused(t, invalidParam, "RmsNormDynamicQuant", single.with(args{"dstType": dtype.Int4}), "dstType")
 			alone, _, _ := layerNormDefinition(values(x1), values(gamma), values(beta))
 			run(t, "LayerNormQuant", args{"x": x1, "gammma": gamma, "beta": beta, "quantMode": 1, "epsilon": epsilon, "res": y1, "scaleOut": extent1})
 			extremes(t, what, alone, nil, values(y1), values(extent1))

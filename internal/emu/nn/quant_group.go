@@ -9,14 +9,30 @@ import (
 
 // groupQuantisations have parameters for groups of rows, as experts need them, or scale the
 // sums of a product back.
-var groupQuantisations = table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "DequantBias": dequantBias, "GroupedBiasAddGrad": groupedBiasGrad}
+var groupQuantisations = table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias, "GroupedBiasAddGrad": groupedBiasGrad}
 
-// endsOf reads where the groups of rows end; all rows are one group without a tensor.
-func endsOf(groups *Tensor, rows int64) ([]int64, error) {
+// endsOf reads where the groups of rows end, or with counts how many rows each has; all rows
+// are one group without a tensor.
+func endsOf(groups *Tensor, rows int64, counts bool) ([]int64, error) {
 	if groups == nil {
 		return []int64{rows}, nil
 	}
-	return rowEnds(groups, rows)
+	if !counts {
+		return rowEnds(groups, rows)
+	}
+	ends, err := kernel.Indices(groups.View())
+	if err != nil {
+		return nil, err
+	}
+	end := int64(0)
+	for i, n := range ends {
+		if n < 0 || n > rows-end {
+			return nil, fmt.Errorf("%v holds %v; the numbers of rows must not be negative and not exceed %d together", groups, ends, rows)
+		}
+		end += n
+		ends[i] = end
+	}
+	return ends, nil
 }
 
 // groupQuant quantises rows x [S, H] by the scales [E, H] of their group.
@@ -89,6 +105,13 @@ func swiGLUQuant(c *Call) (Run, error) {
 	c.plain(x, y)
 	c.DType(x, transformerTypes...)
 	c.DType(y, dtype.Int8)
+	if c.Has("dstType") && c.Int("dstType") != int64(dtype.Int8) {
+		c.Invalid("dstType is %v; only int8 (2) is supported", dtype.Type(c.Int("dstType")))
+	}
+	each := c.Has("groupListType") && c.Int("groupListType") == 1
+	if c.Has("groupListType") && c.Int("groupListType") != 0 && !each {
+		c.Invalid("groupListType is %d; 0 is where groups end, 1 how many rows they have", c.Int("groupListType"))
+	}
 	c.Rank(x, 2, kernel.MaxRank)
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -144,7 +167,7 @@ func swiGLUQuant(c *Call) (Run, error) {
 		if err := gate.Forward(t, kernel.View{}, x.View(), last); err != nil {
 			return err
 		}
-		ends, err := endsOf(groups, rows)
+		ends, err := endsOf(groups, rows, each)
 		if err != nil {
 			return err
 		}

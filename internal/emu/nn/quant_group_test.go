@@ -91,6 +91,19 @@ func TestSwiGLUQuant(t *testing.T) {
 					extent[i] = 1 / extent[i]
 				}
 				extremes(t, what, smoothed, nil, values(y), extent)
+				old := values(y)
+				newer := a.with(args{"dstType": dtype.Int8, "groupListType": 1})
+				if grouped {
+					newer["groupIndexOptional"] = tensor(t, dtype.Int32, []int64{2}, 1, 3) // numbers of rows
+				}
+				run(t, "SwiGluQuantV2", newer)
+				assert.Equal(t, old, values(y), what)
+				refused(t, invalidParam, "SwiGluQuantV2", newer.with(args{"dstType": dtype.Int4}), "dstType")
+				refused(t, invalidParam, "SwiGluQuantV2", newer.with(args{"groupListType": 2}), "groupListType is 2")
+				if grouped {
+					many := newer.with(args{"groupIndexOptional": tensor(t, dtype.Int32, []int64{2}, 2, 3)})
+					assert.ErrorContains(t, execute(t, "SwiGluQuantV2", many), "exceed 4 together")
+				}
 
 				factor := tensor(t, dtype.Float32, []int64{int64(parts)}, 10, 20)
 				run(t, "SwiGluQuant", a.with(args{"quantModeOptional": "static", "smoothScalesOptional": factor, "offsetsOptional": factor}))

@@ -9,7 +9,8 @@ import (
 // rotary are rotations of pairs of the last dimension by angles of positions.
 var rotary = table{
 	"RotaryPositionEmbedding": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
-	"ApplyRotaryPosEmb": applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
+	"RotaryPositionEmbeddingGrad": rotaryGrad,
+	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
 }
 
 // angles checks cos and sin for the heads of x.
@@ -51,6 +52,33 @@ func rotaryPositionEmbedding(c *Call) (Run, error) {
 			return nil
 		}
 		return kernel.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
+	}, nil
+}
+
+// rotaryGrad is the gradient of rotaryPositionEmbedding; those of the angles need x.
+func rotaryGrad(c *Call) (Run, error) {
+	dy, cos, sin, x := c.Tensor("dy"), c.Tensor("cos"), c.Tensor("sin"), c.Optional("xOptional")
+	dx, mode := c.Tensor("dxOut"), kernel.RotaryMode(c.Int("mode"))
+	var dcos, dsin *Tensor
+	c.plain(dx)
+	c.Rank(dy, 4, 4)
+	c.Same(dy, dx)
+	c.angles(cos, sin, dy, mode)
+	if x != nil {
+		dcos, dsin = c.Tensor("dcosOut"), c.Tensor("dsinOut")
+		c.plain(x, dcos, dsin)
+		c.Same(dy, x)
+		c.Same(cos, dcos, dsin)
+	}
+	c.Rank(cos, dy.Rank(), dy.Rank())
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if dy.Len() == 0 {
+			return zeroAll(dcos, dsin)
+		}
+		return kernel.RotaryGrad(dx.View(), optionalView(dcos), optionalView(dsin), dy.View(), optionalView(x), cos.View(), sin.View(), mode)
 	}, nil
 }
 

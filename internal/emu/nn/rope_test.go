@@ -98,3 +98,49 @@ func TestRotaryRefuses(t *testing.T) {
 	odd := tensor(t, f, []int64{1, 1, 1, 5}, 1)
 	refused(t, invalidParam, "RotaryPositionEmbedding", args{"x": odd, "cos": odd, "sin": odd, "out": odd}, "rotates pairs")
 }
+
+func TestRotaryGrad(t *testing.T) {
+	for _, c := range []struct{ x, angle []int64 }{
+		{[]int64{2, 3, 2, 8}, []int64{1, 3, 1, 8}}, {[]int64{2, 3, 2, 4}, []int64{2, 3, 2, 4}}, {[]int64{1, 1, 1, 4}, []int64{1, 1, 1, 4}},
+		{[]int64{3, 2, 5, 4}, []int64{1, 1, 5, 4}}, {[]int64{2, 2, 3, 4}, []int64{2, 1, 3, 4}}, {[]int64{0, 2, 3, 4}, []int64{1, 1, 3, 4}},
+	} {
+		for mode := kernel.RotaryHalf; mode <= kernel.RotaryInterleaveHalf; mode++ {
+			for _, d := range transformerTypes {
+				for _, l := range kerneltest.Layouts {
+					what := fmt.Sprintf("%v mode %d %v %v", c, mode, d, l)
+					x, dy, cos, sin := filled(t, 1, d, l, c.x), filled(t, 2, d, l, c.x), filled(t, 3, d, l, c.angle), filled(t, 4, d, l, c.angle)
+					dx, dcos, dsin := tensorIn(t, d, l, c.x), tensorIn(t, d, l, c.angle), tensorIn(t, d, l, c.angle)
+					a := args{"dy": dy, "cos": cos, "sin": sin, "mode": int64(mode), "dxOut": dx}
+					run(t, "RotaryPositionEmbeddingGrad", a)
+					run(t, "RotaryPositionEmbeddingGrad", a.with(args{"xOptional": x, "dcosOut": dcos, "dsinOut": dsin}))
+					size := c.x[3]
+					rotated := func(x, cos, sin []float64) (y []float64) {
+						walk(c.x[:3], func(at []int64) {
+							place := int64(0)
+							for i, k := range at {
+								place = place * c.angle[i]
+								if c.angle[i] != 1 {
+									place += k
+								}
+							}
+							row := ((at[0]*c.x[1]+at[1])*c.x[2] + at[2]) * size
+							y = append(y, rotaryDefinition(mode, x[row:row+size], cos[place*size:][:size], sin[place*size:][:size])...)
+						})
+						return y
+					}
+					vx, vc, vs := values(x), values(cos), values(sin)
+					limit := max(4*resultLimit(d), 1e-5)
+					closeTo(t, what, gradient(func(v []float64) []float64 { return rotated(v, vc, vs) }, values(dy), vx), values(dx), limit)
+					closeTo(t, "cos of "+what, gradient(func(v []float64) []float64 { return rotated(vx, v, vs) }, values(dy), vc), values(dcos), limit)
+					closeTo(t, "sin of "+what, gradient(func(v []float64) []float64 { return rotated(vx, vc, v) }, values(dy), vs), values(dsin), limit)
+				}
+			}
+		}
+	}
+	f := dtype.Float32
+	x, angle := tensor(t, f, []int64{1, 2, 1, 4}, 1), tensor(t, f, []int64{1, 2, 1, 4}, 1)
+	a := args{"dy": x, "cos": angle, "sin": angle, "dxOut": tensor(t, f, []int64{1, 2, 1, 4})}
+	refused(t, invalidParam, "RotaryPositionEmbeddingGrad", a.with(args{"mode": 4}), "mode 4 is unknown")
+	refused(t, nullPointer, "RotaryPositionEmbeddingGrad", a.with(args{"xOptional": x}), "dcosOut is null")
+	refused(t, invalidParam, "RotaryPositionEmbeddingGrad", a.with(args{"cos": tensor(t, f, []int64{1, 3, 1, 4}, 1), "sin": tensor(t, f, []int64{1, 3, 1, 4}, 1)}), "broadcast")
+}

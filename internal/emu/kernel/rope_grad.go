@@ -1,0 +1,54 @@
+package kernel
+
+// RotaryGrad is the gradient of Rotary: dx of the shape of dy, and, with data, dcos and dsin
+// of the shape of cos, for which x is needed.
+func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
+	axis := len(dy.Shape) - 1
+	pairs, err := mode.pairs(dy.Shape[axis], axis)
+	if err != nil {
+		return err
+	}
+	c := newChain(dy)
+	for _, p := range pairs {
+		a, b := p.outA(dy), p.outB(dy)
+		newA, newB := c.temp(a.Shape), c.temp(a.Shape)
+		c.mul(newA, a, p.outA(cos))
+		c.addTimes(newA, newA, 1, b, p.outB(sin))
+		c.mul(newB, b, p.outB(cos))
+		c.addTimes(newB, newB, -1, a, p.outA(sin))
+		c.copy(p.a(dx), newA)
+		c.copy(p.b(dx), newB)
+		if dcos.Data == nil {
+			continue
+		}
+		for _, g := range []struct {
+			out, grad, with View
+			sign            float64
+		}{
+			{p.outA(dcos), a, p.a(x), 1}, {p.outB(dcos), b, p.b(x), 1},
+			{p.outA(dsin), a, p.b(x), -1}, {p.outB(dsin), b, p.a(x), 1},
+		} {
+			c.mul(newA, g.grad, g.with)
+			c.set(newA, Mul, nil, Of(newA), Const(Real(g.sign)))
+			c.unbroadcast(g.out, newA)
+		}
+	}
+	return c.end()
+}
+
+// unbroadcast adds v up over the dimensions in which out, of as many, has one element.
+func (c *chain) unbroadcast(out, v View) {
+	var axes []int
+	for i, n := range out.Shape {
+		if n == 1 && v.Shape[i] != 1 {
+			axes = append(axes, i)
+		}
+	}
+	if axes == nil {
+		c.copy(out, v)
+		return
+	}
+	sum := c.temp(others(v.Shape, axes))
+	c.reduce(ReduceSum, sum, v, axes, 0)
+	c.copy(out, kept(sum, len(v.Shape), axes))
+}
