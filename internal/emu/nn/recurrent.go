@@ -9,7 +9,7 @@ import (
 
 // recurrences are recurrent networks and their cells.
 var recurrences = table{
-	"LSTM": recurrent, "GRU": recurrent, "BidirectionLSTM": layerLSTM, "BidirectionLSTMV2": layerLSTM, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
+	"LSTM": recurrent, "GRU": recurrent, "LstmBackward": recurrentGrad, "GRUBackward": recurrentGrad, "BidirectionLSTM": layerLSTM, "BidirectionLSTMV2": layerLSTM, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
 }
 
 // recurrentTypes are what recurrent networks take.
@@ -157,22 +157,24 @@ func (n *network) record(c *Call) {
 	if n.lstm {
 		gates, states = []string{"iOut", "jOut", "fOut", "oOut"}, []string{"hOut", "cOut", "tanhCOut"}
 	}
-	read := func(names []string) (lists [][]*Tensor) {
-		for _, name := range names {
-			list := c.Tensors(name)
-			if int64(len(list)) != n.layers*n.directions {
-				c.Invalid("%s has %d tensors; training records %d, for each layer and direction", name, len(list), n.layers*n.directions)
-			}
-			for _, t := range list {
-				c.plain(t)
-				c.SameDType(n.x, t)
-				c.Shape(t, []int64{n.times, n.batch, n.size}, "what each time gives")
-			}
-			lists = append(lists, list)
+	n.gates, n.states = n.recorded(c, gates...), n.recorded(c, states...)
+}
+
+// recorded reads lists of what training records.
+func (n *network) recorded(c *Call, names ...string) (lists [][]*Tensor) {
+	for _, name := range names {
+		list := c.Tensors(name)
+		if int64(len(list)) != n.layers*n.directions {
+			c.Invalid("%s has %d tensors; training records %d, for each layer and direction", name, len(list), n.layers*n.directions)
 		}
-		return lists
+		for _, t := range list {
+			c.plain(t)
+			c.SameDType(n.x, t)
+			c.Shape(t, []int64{n.times, n.batch, n.size}, "what each time gives")
+		}
+		lists = append(lists, list)
 	}
-	n.gates, n.states = read(gates), read(states)
+	return lists
 }
 
 // timeFirst is a view with times before the batch.
@@ -203,29 +205,15 @@ func (n *network) run(*Exec) error {
 
 // direction runs the k-th layer and direction, and writes its states to out.
 func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
-	each := int64(2)
-	if n.biased {
-		each = 4
-	}
-	p := n.params[k*each:][:each]
+	p := n.weights(n.params, k)
 	r := kernel.Recurrence{Input: p[0].View(), Hidden: p[1].View(), Reverse: reverse}
 	if n.biased {
 		r.InputBias, r.HiddenBias = p[2].View(), p[3].View()
 	}
-	states := make([]kernel.View, 2)
-	for i := range states {
-		t, release := kernel.Temporary(n.batch, n.size)
-		defer release()
-		err := error(nil)
-		if i < len(n.start) {
-			err = kernel.Copy(t, n.start[i].View().Select(0, k))
-		} else {
-			err = kernel.Zero(t)
-		}
-		if err != nil {
-			return err
-		}
-		states[i] = t
+	states, release, err := n.stateCopies(n.start, k)
+	defer release()
+	if err != nil {
+		return err
 	}
 	rec := kernel.Record{Out: out}
 	for _, list := range n.gates {
@@ -252,6 +240,33 @@ func (n *network) direction(out, x kernel.View, k int64, reverse bool) error {
 		}
 	}
 	return kernel.Copy(n.hy.View().Select(0, k), states[0])
+}
+
+// weights are the tensors of the k-th layer and direction in a list like params.
+func (n *network) weights(list []*Tensor, k int64) []*Tensor {
+	each := int64(2)
+	if n.biased {
+		each = 4
+	}
+	return list[k*each:][:each]
+}
+
+// stateCopies are h and c of the k-th layer and direction in single precision, from tensors
+// of all; zeros for those that are missing.
+func (n *network) stateCopies(of []*Tensor, k int64) (states [2]kernel.View, release func(), err error) {
+	var releases [2]func()
+	for i := range states {
+		states[i], releases[i] = kernel.Temporary(n.batch, n.size)
+		if err != nil {
+			continue
+		}
+		if i < len(of) && of[i] != nil {
+			err = kernel.Copy(states[i], of[i].View().Select(0, k))
+		} else {
+			err = kernel.Zero(states[i])
+		}
+	}
+	return states, func() { releases[0](); releases[1]() }, err
 }
 
 // cellShapes checks the tensors of a cell: gates are four times as wide as states.
