@@ -91,8 +91,8 @@ func (p *ApplyAdadeltaParams) Encode(c *Call) {
 // ApplyAdamParams are the arguments of aclnnApplyAdam, in C order.
 type ApplyAdamParams struct {
 	VarRef      *Tensor // read and written
-	M           *Tensor // read and written
-	V           *Tensor // read and written
+	M           *Tensor
+	V           *Tensor
 	Beta1Power  *Tensor
 	Beta2Power  *Tensor
 	Lr          *Tensor

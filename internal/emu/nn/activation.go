@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/goascend/cann/internal/emu/kernel"
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
 
 // gradOfSelf are the operands of a backward operator in terms of its forward input.
 var gradOfSelf = []string{"gradOutput", "self"}
@@ -8,6 +11,7 @@ var gradOfSelf = []string{"gradOutput", "self"}
 // activations are the activation functions and their backward operators. aclnnGelu is the
 // tanh form, as on the device; GeluV2 and GeluBackwardV2 take the form as an argument.
 var activations = merge(
+	table{"SquaredRelu": squaredRelu},
 	elementwise{op: kernel.Sigmoid, types: floating}.forms("Sigmoid", "InplaceSigmoid"),
 	elementwise{op: kernel.SigmoidGrad, types: floating}.forms("SigmoidBackward"),
 	elementwise{op: kernel.TanhGrad, types: floating}.forms("TanhBackward"),
@@ -119,4 +123,23 @@ func celu(c *Call) (Run, error) {
 	}
 	e := elementwise{op: kernel.Elu, types: floating, params: []string{"alpha"}, fixed: []float64{1, 1 / alpha}}
 	return e.prepare(c)
+}
+
+// squaredRelu is the square of what is above 0.
+func squaredRelu(c *Call) (Run, error) {
+	x, out := c.Tensor("input"), c.Tensor("out")
+	c.plain(x, out)
+	c.DType(x, transformerTypes...)
+	c.Same(x, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		t, release := kernel.Temporary(x.Shape...)
+		defer release()
+		if err := kernel.Map(kernel.Relu, dtype.Float32, t, []kernel.Input{kernel.Of(x.View())}); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Square, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
+	}, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // complexes join real numbers to complex ones and take them apart.
-var complexes = table{"Complex": complexOfParts, "Polar": polar, "Real": realPart}
+var complexes = table{"Complex": complexOfParts, "Polar": polar, "Real": realPart, "AngleV2": angle}
 
 // partTypes are the element types of the parts of complex ones.
 var partTypes = map[dtype.Type]dtype.Type{dtype.Complex32: dtype.Float16, dtype.Complex64: dtype.Float32, dtype.Complex128: dtype.Float64}
@@ -108,5 +108,38 @@ func realPart(c *Call) (Run, error) {
 			from, _ = self.parts()
 		}
 		return kernel.Copy(out.View(), from)
+	}, nil
+}
+
+// angle is that of a number in the complex plane: 0 or π for real ones.
+func angle(c *Call) (Run, error) {
+	x, out := c.Tensor("x"), c.Tensor("out")
+	c.plain(x, out)
+	part, isComplex := partTypes[x.DType]
+	if !isComplex {
+		c.DType(x, append([]dtype.Type{dtype.Bool, dtype.Uint8, dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64}, transformerTypes...)...)
+		c.DType(out, transformerTypes...)
+	} else if x.DType != dtype.Complex64 || out.DType != part {
+		c.Invalid("%v and %v: of complex numbers only complex64 are supported, with float32 angles", x, out)
+	}
+	c.SameShape(x, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		if isComplex {
+			re, im := x.parts()
+			return kernel.Map(kernel.Atan2, part, out.View(), []kernel.Input{kernel.Of(im), kernel.Of(re)})
+		}
+		t, release := kernel.Temporary(x.Shape...)
+		defer release()
+		// The sum takes the sign off a zero, whose angle is 0.
+		if err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(x.View()), kernel.Const(kernel.Real(0))}, kernel.Real(1)); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Atan2, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(0)), kernel.Of(t)})
 	}, nil
 }

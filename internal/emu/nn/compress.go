@@ -8,13 +8,20 @@ import (
 )
 
 // compressions join neighbouring keys or values into one, for attention to long contexts.
-var compressions = table{"NsaCompress": nsaCompress}
+var compressions = table{"NsaCompress": nsaCompress, "NsaCompressGrad": nsaCompressGrad}
 
-// nsaCompress weights blocks of tokens, stride apart in each sequence, and adds them up. The
-// sequences lie one after the other in input [tokens, heads, dim].
-func nsaCompress(c *Call) (Run, error) {
-	input, weight, out, ends := c.Tensor("input"), c.Tensor("weight"), c.Tensor("output"), c.Ints("actSeqLenOptional")
-	size, stride := c.Int("compressBlockSize"), c.Int("compressStride")
+// blocks are those of tokens, stride apart in each sequence, that become one. The sequences
+// lie one after the other in input [tokens, heads, dim].
+type blocks struct {
+	input, weight *Tensor
+	size          int64
+	first         []int64 // the first token of each
+}
+
+// blocks reads the arguments and checks joined, a row for each block.
+func (c *Call) blocks(joined *Tensor) *blocks {
+	b := &blocks{input: c.Tensor("input"), weight: c.Tensor("weight"), size: c.Int("compressBlockSize")}
+	input, ends, size, stride := b.input, c.Ints("actSeqLenOptional"), b.size, c.Int("compressStride")
 	if ends == nil {
 		c.Fail(nullPointer, "actSeqLenOptional is null")
 	}
@@ -24,12 +31,12 @@ func nsaCompress(c *Call) (Run, error) {
 	if kind := c.Int("actSeqLenType"); kind != 0 {
 		c.Invalid("actSeqLenType is %d; only 0 (where sequences end) is supported", kind)
 	}
-	c.plain(input, weight, out)
+	c.plain(input, b.weight, joined)
 	c.DType(input, dtype.Float16, dtype.BFloat16)
-	c.SameDType(input, weight, out)
+	c.SameDType(input, b.weight, joined)
 	c.Rank(input, 3, 3)
 	if c.Err() != nil {
-		return nil, c.Err()
+		return b
 	}
 	tokens, heads, dim := input.Shape[0], input.Shape[1], input.Shape[2]
 	if size < 16 || size > 128 || size%16 != 0 || stride < 16 || stride%16 != 0 || stride > size {
@@ -38,22 +45,34 @@ func nsaCompress(c *Call) (Run, error) {
 	if heads > 128 || dim%16 != 0 || dim > 256 || input.Len() == 0 {
 		c.Invalid("%v must have 1 to 128 heads and a last dimension that is a multiple of 16 up to 256", input)
 	}
-	c.Shape(weight, []int64{size, heads}, "a weight for each token of a block and head")
+	c.Shape(b.weight, []int64{size, heads}, "a weight for each token of a block and head")
 	if !slices.IsSorted(ends) || len(ends) == 0 || ends[0] < 0 || ends[len(ends)-1] != tokens {
 		c.Invalid("actSeqLenOptional %s does not divide the %d tokens of %v", dims(ends), tokens, input)
 	}
 	if c.Err() != nil {
-		return nil, c.Err()
+		return b
 	}
-	var blocks []int64 // the first token of each
-	first := int64(0)
+	begin := int64(0)
 	for _, end := range ends {
-		for at := first; at+size <= end; at += stride {
-			blocks = append(blocks, at)
+		for at := begin; at+size <= end; at += stride {
+			b.first = append(b.first, at)
 		}
-		first = end
+		begin = end
 	}
-	c.Shape(out, []int64{int64(len(blocks)), heads, dim}, "a row for each block that a sequence holds")
+	c.Shape(joined, []int64{int64(len(b.first)), heads, dim}, "a row for each block that a sequence holds")
+	return b
+}
+
+// column is a view [size, heads] as one that broadcasts to [size, heads, dim].
+func column(v kernel.View) kernel.View {
+	v.Shape, v.Strides = append(slices.Clone(v.Shape), 1), append(slices.Clone(v.Strides), 0)
+	return v
+}
+
+// nsaCompress weights the tokens of each block and adds them up.
+func nsaCompress(c *Call) (Run, error) {
+	out := c.Tensor("output")
+	b := c.blocks(out)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -61,11 +80,10 @@ func nsaCompress(c *Call) (Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		t, release := kernel.Temporary(size, heads, dim)
+		t, release := kernel.Temporary(append([]int64{b.size}, b.input.Shape[1:]...)...)
 		defer release()
-		w := weight.As([]int64{size, heads, 1}, append(slices.Clone(weight.Strides), 0))
-		for i, at := range blocks {
-			in := []kernel.Input{kernel.Of(input.View().Narrow(0, at, size)), kernel.Of(w)}
+		for i, at := range b.first {
+			in := []kernel.Input{kernel.Of(b.input.View().Narrow(0, at, b.size)), kernel.Of(column(b.weight.View()))}
 			if err := kernel.Map(kernel.Mul, dtype.Float32, t, in); err != nil {
 				return err
 			}
@@ -74,5 +92,52 @@ func nsaCompress(c *Call) (Run, error) {
 			}
 		}
 		return nil
+	}, nil
+}
+
+// nsaCompressGrad is the gradient of nsaCompress in the tokens and the weights.
+func nsaCompressGrad(c *Call) (Run, error) {
+	dout, dx, dw := c.Tensor("outputGrad"), c.Tensor("inputGradOut"), c.Tensor("weightGradOut")
+	b := c.blocks(dout)
+	c.plain(dx, dw)
+	c.Same(b.input, dx)
+	c.Same(b.weight, dw)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		tokens, releaseTokens := kernel.Temporary(b.input.Shape...)
+		defer releaseTokens()
+		weights, releaseWeights := kernel.Temporary(b.weight.Shape...)
+		defer releaseWeights()
+		product, release := kernel.Temporary(append([]int64{b.size}, b.input.Shape[1:]...)...)
+		defer release()
+		sum, releaseSum := kernel.Temporary(b.weight.Shape...)
+		defer releaseSum()
+		for _, v := range []kernel.View{tokens, weights} {
+			if err := kernel.Zero(v); err != nil {
+				return err
+			}
+		}
+		for i, at := range b.first {
+			grad := kernel.Of(dout.View().Select(0, int64(i)))
+			into := tokens.Narrow(0, at, b.size)
+			if err := kernel.Map(kernel.Addcmul, dtype.Float32, into, []kernel.Input{kernel.Of(into), grad, kernel.Of(column(b.weight.View()))}, kernel.Real(1)); err != nil {
+				return err
+			}
+			if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(b.input.View().Narrow(0, at, b.size)), grad}); err != nil {
+				return err
+			}
+			if err := kernel.Reduce(kernel.ReduceSum, sum, product, []int{2}, 0); err != nil {
+				return err
+			}
+			if err := kernel.Map(kernel.Add, dtype.Float32, weights, []kernel.Input{kernel.Of(weights), kernel.Of(sum)}, kernel.Real(1)); err != nil {
+				return err
+			}
+		}
+		if err := kernel.Copy(dx.View(), tokens); err != nil {
+			return err
+		}
+		return kernel.Copy(dw.View(), weights)
 	}, nil
 }

@@ -20,6 +20,7 @@ func TestNsaCompress(t *testing.T) {
 				const dim = 16
 				tokens := s.ends[len(s.ends)-1]
 				x, w := filled(t, 1, d, l, []int64{tokens, s.heads, dim}), filled(t, 2, d, l, []int64{s.size, s.heads})
+				vx, vw := values(x), values(w)
 				var want []float64
 				first := int64(0)
 				for _, end := range s.ends {
@@ -28,7 +29,7 @@ func TestNsaCompress(t *testing.T) {
 							for k := range int64(dim) {
 								sum := 0.0
 								for i := range s.size {
-									sum += values(x)[((at+i)*s.heads+h)*dim+k] * values(w)[i*s.heads+h]
+									sum += vx[((at+i)*s.heads+h)*dim+k] * vw[i*s.heads+h]
 								}
 								want = append(want, sum)
 							}
@@ -39,6 +40,31 @@ func TestNsaCompress(t *testing.T) {
 				y := tensorIn(t, d, l, []int64{int64(len(want)) / s.heads / dim, s.heads, dim})
 				run(t, "NsaCompress", args{"input": x, "weight": w, "actSeqLenOptional": s.ends, "layoutOptional": "TND", "compressBlockSize": s.size, "compressStride": s.stride, "output": y})
 				closeTo(t, what, want, values(y), 2*resultLimit(d))
+
+				dy, dx, dw := filled(t, 3, d, l, y.Shape), tensorIn(t, d, l, x.Shape), tensorIn(t, d, l, w.Shape)
+				vdy := values(dy)
+				wantX, wantW, row := make([]float64, x.Len()), make([]float64, w.Len()), int64(0)
+				first = 0
+				for _, end := range s.ends {
+					for at := first; at+s.size <= end; at += s.stride {
+						for h := range s.heads {
+							for k := range int64(dim) {
+								g := vdy[(row*s.heads+h)*dim+k]
+								for i := range s.size {
+									wantX[((at+i)*s.heads+h)*dim+k] += g * vw[i*s.heads+h]
+									wantW[i*s.heads+h] += g * vx[((at+i)*s.heads+h)*dim+k]
+								}
+							}
+						}
+						row++
+					}
+					first = end
+				}
+				grad := args{"outputGrad": dy, "input": x, "weight": w, "actSeqLenOptional": s.ends, "layoutOptional": "TND", "compressBlockSize": s.size, "compressStride": s.stride, "inputGradOut": dx, "weightGradOut": dw}
+				run(t, "NsaCompressGrad", grad)
+				closeTo(t, "dx of "+what, wantX, values(dx), 2*resultLimit(d))
+				closeTo(t, "dw of "+what, wantW, values(dw), 2*resultLimit(d))
+				refused(t, invalidParam, "NsaCompressGrad", grad.with(args{"weightGradOut": dx}), "differ")
 			}
 		}
 	}

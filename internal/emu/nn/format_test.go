@@ -202,6 +202,22 @@ func TestMatmulWithNzWeight(t *testing.T) {
 	refused(t, invalidParam, "MatmulWeightNz", args{"self": tensor(t, dtype.Float16, []int64{3, 1}), "mat2": one, "out": tensor(t, dtype.Float16, []int64{3, 16})}, "may be 1")
 }
 
+// A batch of weights lies matrix after matrix.
+func TestBatchMatmulWithNzWeight(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Float16, dtype.BFloat16} {
+		for _, batch := range []int64{1, 3} {
+			x, w := filled(t, 1, d, kerneltest.Contiguous, []int64{3, 2, 20}), filled(t, 2, d, kerneltest.Contiguous, []int64{batch, 20, 33})
+			tiled := nzTensor(t, d, []int64{batch, 20, 33}, false, 16)
+			run(t, "NpuFormatCast", args{"srcTensor": w, "dstTensor": tiled})
+			want, got := tensor(t, d, []int64{3, 2, 33}), tensor(t, d, []int64{3, 2, 33})
+			run(t, "BatchMatMul", args{"self": x, "mat2": w, "out": want})
+			run(t, "BatchMatMulWeightNz", args{"self": x, "mat2": tiled, "out": got})
+			require.Equal(t, values(want), values(got), "%v %d", d, batch)
+		}
+	}
+	refused(t, invalidParam, "BatchMatMulWeightNz", args{"self": tensor(t, dtype.Float16, []int64{2, 3}), "mat2": nzTensor(t, dtype.Float16, []int64{16, 16}, false, 16), "out": tensor(t, dtype.Float16, []int64{2, 16})}, "dimensions")
+}
+
 func TestFormatShape(t *testing.T) {
 	l := New(rt.New())
 	call := l.Functions()["aclnnNpuFormatCastCalculateSizeAndFormat"]

@@ -4,7 +4,7 @@ import "github.com/goascend/cann/internal/dtype"
 
 var matmulTable = table{
 	"Matmul":         matmul(1, 6),
-	"MatmulWeightNz": matmulWeightNz,
+	"MatmulWeightNz": matmulWeightNz(2), "BatchMatMulWeightNz": matmulWeightNz(3),
 	"Mm":             matmul(2, 2),
 	"BatchMatMul":    matmul(3, 3),
 	"Addmm":          addmm,
@@ -52,9 +52,11 @@ func matmul(lo, hi int) Prepare {
 }
 
 // matmulWeightNz multiplies by a weight in FRACTAL_NZ storage.
-func matmulWeightNz(c *Call) (Run, error) {
-	c.weightNz("mat2")
-	return matmul(2, 2)(c)
+func matmulWeightNz(rank int) Prepare {
+	return func(c *Call) (Run, error) {
+		c.weightNz("mat2")
+		return matmul(rank, rank)(c)
+	}
 }
 
 // addmm is beta·self + alpha·mat1·mat2; the in-place forms take selfRef for self and out.

@@ -21,8 +21,8 @@ var experts = table{
 	"MoeTokenUnpermuteWithEp": tokenUnpermute, "MoeTokenUnpermuteWithEpGrad": tokenUnpermuteGrad,
 	"MoeGatingTopK":                 groupGating,
 	"MoeTokenPermuteWithRoutingMap": mapPermute, "MoeTokenPermuteWithRoutingMapGrad": mapPermuteGrad,
-	"MoeTokenUnpermuteWithRoutingMap": mapUnpermute,
-	"MoeComputeExpertTokens":          expertTokens,
+	"MoeTokenUnpermuteWithRoutingMap": mapUnpermute, "MoeTokenUnpermuteWithRoutingMapGrad": mapUnpermuteGrad,
+	"MoeComputeExpertTokens": expertTokens,
 }
 
 // tilingRefused is what phase one answers to shapes and attributes that a kernel's tiling

@@ -374,3 +374,104 @@ func (m *mapped) weights(probs, out *Tensor, places []int64) ([]float32, error) 
 	}
 	return rows, nil
 }
+
+// mapUnpermuteGrad is the gradient of mapUnpermute. The rows and their tokens come as two
+// lists, which the forward operator writes with padding.
+func mapUnpermuteGrad(c *Call) (Run, error) {
+	grad, index, ids, probs := c.Tensor("unpermutedTokensGrad"), c.Tensor("outIndex"), c.Tensor("permuteTokenId"), c.Optional("probsOptional")
+	out, x, outProbs := c.Tensor("permutedTokensGradOut"), c.Optional("permutedTokensOptional"), (*Tensor)(nil)
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: index, padded: c.Bool("dropAndPad"), experts: 1}
+	c.Rank(grad, 2, 2)
+	c.SameDType(grad, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	m.tokens = grad.Shape[0]
+	for _, t := range []*Tensor{probs, m.routing} {
+		if t != nil {
+			c.Rank(t, 2, 2)
+			m.experts = t.Dim(-1)
+		}
+	}
+	m.check(out)
+	c.Shape(grad, []int64{m.tokens, m.width}, "a row for each token")
+	c.Same(index, ids)
+	if probs != nil {
+		x, outProbs = c.Tensor("permutedTokensOptional"), c.Tensor("probsGradOutOptional")
+		if m.routing == nil {
+			c.Fail(nullPointer, "routingMapOptional is null; probsOptional needs it")
+		}
+		c.DType(probs, transformerTypes...)
+		c.Shape(probs, []int64{m.tokens, m.experts}, "as the map")
+		c.Same(out, x)
+		c.Same(probs, outProbs)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if m.rows == 0 || out.Len() == 0 {
+			return zeroAll(out, outProbs)
+		}
+		token, err := m.tokensOf(index, ids)
+		if err != nil {
+			return err
+		}
+		back := kernel.Combination{X: grad.View(), Choices: 1, Index: token}
+		if probs == nil {
+			return back.Into(out.View())
+		}
+		if back.Scale, err = m.weights(probs, nil, token); err != nil {
+			return err
+		}
+		if err := back.Into(out.View()); err != nil {
+			return err
+		}
+		each, release := kernel.Temporary(m.rows, m.width)
+		defer release()
+		back.Scale = nil
+		if err := back.Into(each); err != nil {
+			return err
+		}
+		if err := kernel.Map(kernel.Mul, dtype.Float32, each, []kernel.Input{kernel.Of(each), kernel.Of(x.View())}); err != nil {
+			return err
+		}
+		sums, releaseSums := kernel.Temporary(m.rows)
+		defer releaseSums()
+		if err := kernel.Reduce(kernel.ReduceSum, sums, each, []int{1}, 0); err != nil {
+			return err
+		}
+		all, releaseAll := kernel.Temporary(m.tokens, m.experts)
+		defer releaseAll()
+		if err := m.spread(all, sums, token); err != nil {
+			return err
+		}
+		return kernel.Copy(outProbs.View(), all)
+	}, nil
+}
+
+// tokensOf are the tokens of the rows that index lists; no row is listed twice.
+func (m *mapped) tokensOf(index, ids *Tensor) ([]int64, error) {
+	rows, err := kernel.Indices(index.View())
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := kernel.Indices(ids.View())
+	if err != nil {
+		return nil, err
+	}
+	of := make([]int64, m.rows)
+	for i := range of {
+		of[i] = -1
+	}
+	for i, r := range rows {
+		if r < 0 || r >= m.rows || tokens[i] < 0 || tokens[i] >= m.tokens {
+			return nil, fmt.Errorf("position %d names row %d of %d and token %d of %d", i, r, m.rows, tokens[i], m.tokens)
+		}
+		if of[r] >= 0 {
+			return nil, fmt.Errorf("row %d is named twice, the second time at position %d", r, i)
+		}
+		of[r] = tokens[i]
+	}
+	return of, nil
+}

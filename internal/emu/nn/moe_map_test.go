@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,7 +68,7 @@ func TestRoutingMap(t *testing.T) {
 						closeTo(t, what, wantProbs, values(a["permuteProbsOutOptional"].(*Tensor)), 0)
 					}
 					checkMapGrad(t, what, d, l, r.tokens, r.experts, r.width, padded, withProbs, routing, places, token, expert)
-					checkMapUnpermute(t, what, d, l, r.tokens, r.experts, r.width, padded, withProbs, routing, probs, places, token, wantProbs)
+					checkMapUnpermute(t, what, d, l, r.tokens, r.experts, r.width, padded, withProbs, routing, probs, places, token, expert, wantProbs)
 				}
 			}
 		}
@@ -101,7 +102,7 @@ func checkMapGrad(t *testing.T, what string, d dtype.Type, l kerneltest.Layout, 
 	}
 }
 
-func checkMapUnpermute(t *testing.T, what string, d dtype.Type, l kerneltest.Layout, tokens, experts, width int, padded, withProbs bool, routing *Tensor, probs []float64, places, token []int, rowProbs []float64) {
+func checkMapUnpermute(t *testing.T, what string, d dtype.Type, l kerneltest.Layout, tokens, experts, width int, padded, withProbs bool, routing *Tensor, probs []float64, places, token, expert []int, rowProbs []float64) {
 	rows := len(token)
 	x, want := exact(d, 5, rows*width), make([]float64, tokens*width)
 	for i := range rows {
@@ -128,6 +129,9 @@ func checkMapUnpermute(t *testing.T, what string, d dtype.Type, l kerneltest.Lay
 	if withProbs {
 		closeTo(t, what, rowProbs, values(a["permuteProbs"].(*Tensor)), 0)
 	}
+	if tokens > 0 {
+		checkMapUnpermuteGrad(t, what, d, l, tokens, experts, width, padded, withProbs, routing, x, probs, token, expert, rowProbs)
+	}
 	if padded && rows > 0 {
 		order := sorted(ints(token))
 		ids := make([]int, rows)
@@ -136,6 +140,51 @@ func checkMapUnpermute(t *testing.T, what string, d dtype.Type, l kerneltest.Lay
 		}
 		require.Equal(t, ints(order), values(a["outIndex"].(*Tensor)), what)
 		require.Equal(t, ints(ids), values(a["permuteTokenId"].(*Tensor)), what)
+	}
+}
+
+func checkMapUnpermuteGrad(t *testing.T, what string, d dtype.Type, l kerneltest.Layout, tokens, experts, width int, padded, withProbs bool, routing *Tensor, x, probs []float64, token, expert []int, rowProbs []float64) {
+	rows := len(token)
+	grad, want := exact(d, 6, tokens*width), make([]float64, rows*width)
+	index, ids := sorted(ints(token)), make([]int, rows)
+	for i, o := range index {
+		ids[i] = token[o]
+	}
+	dots := make([]float64, rows)
+	for i := range rows {
+		for j := range width {
+			g := grad[token[i]*width+j]
+			dots[i] += g * x[i*width+j]
+			want[i*width+j] = g
+			if withProbs {
+				want[i*width+j] *= rowProbs[i]
+			}
+		}
+	}
+	out := laid(t, d, l, nil, rows, width)
+	a := args{
+		"unpermutedTokensGrad": laid(t, d, l, grad, tokens, width), "outIndex": laid(t, dtype.Int32, l, ints(index), rows), "permuteTokenId": laid(t, dtype.Int32, l, ints(ids), rows),
+		"routingMapOptional": routing, "dropAndPad": padded, "permutedTokensGradOut": out,
+	}
+	dprobs := laid(t, d, l, nil, tokens, experts)
+	if withProbs {
+		a["permutedTokensOptional"], a["probsOptional"], a["probsGradOutOptional"] = laid(t, d, l, x, rows, width), laid(t, d, l, probs, tokens, experts), dprobs
+	}
+	run(t, "MoeTokenUnpermuteWithRoutingMapGrad", a)
+	closeTo(t, what, want, values(out), precision(d))
+	if !withProbs {
+		return
+	}
+	wantProbs := make([]float64, tokens*experts)
+	for i, dot := range dots {
+		wantProbs[token[i]*experts+expert[i]] = dot
+	}
+	closeTo(t, "probabilities of "+what, wantProbs, values(dprobs), 8*precision(d))
+	refused(t, nullPointer, "MoeTokenUnpermuteWithRoutingMapGrad", a.with(args{"permutedTokensOptional": nil}), "permutedTokensOptional is null")
+	refused(t, nullPointer, "MoeTokenUnpermuteWithRoutingMapGrad", a.with(args{"routingMapOptional": nil}), "routingMapOptional is null")
+	if rows > 1 {
+		twice := slices.Repeat([]float64{0}, rows)
+		require.ErrorContains(t, execute(t, "MoeTokenUnpermuteWithRoutingMapGrad", a.with(args{"outIndex": laid(t, dtype.Int32, l, twice, rows)})), "named twice")
 	}
 }
 

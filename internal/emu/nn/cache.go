@@ -1,0 +1,159 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// cacheWrites put new tokens into the caches of sequences.
+var cacheWrites = table{"InplaceQuantScatter": quantScatter, "InplaceQuantScatterV2": quantScatter, "ScatterList": scatterList}
+
+// spans are the places of updates in caches: rows of each update from a place on.
+func spans(index *Tensor, rows, room int64) ([]int64, error) {
+	first, err := kernel.Indices(index.View())
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range first {
+		if k < 0 || k+rows > room {
+			return nil, fmt.Errorf("index %d at position %d: %d rows from there are not within %d", k, i, rows, room)
+		}
+	}
+	return first, nil
+}
+
+// quantScatter quantises updates and writes each into selfRef, from the row that indices
+// names.
+func quantScatter(c *Call) (Run, error) {
+	self, indices, updates, scales, zeros := c.Tensor("selfRef"), c.Tensor("indices"), c.Tensor("updates"), c.Tensor("quantScales"), c.Optional("quantZeroPoints")
+	c.plain(self, indices, updates, scales)
+	c.DType(self, dtype.Int8)
+	c.DType(indices, indexTypes...)
+	c.DType(updates, dtype.Float16, dtype.BFloat16)
+	c.DType(scales, dtype.Float32, dtype.BFloat16)
+	c.Rank(indices, 1, 1)
+	c.Rank(self, 3, 8)
+	c.Rank(updates, self.Rank(), self.Rank())
+	if c.Int("reduction") != 1 {
+		c.Invalid("reduction is %d; only 1 (update) is supported", c.Int("reduction"))
+	}
+	if c.Has("roundMode") && c.Text("roundMode") != "rint" {
+		c.Invalid("roundMode is %q; only rint is supported", c.Text("roundMode"))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	last := self.Rank() - 1
+	axis := last - 1
+	if c.Axis(self, c.Int("axis")) != axis || c.Axis(self, c.Int("quantAxis")) != last {
+		c.Invalid("axis is %d and quantAxis %d; only the last dimension but one, and the last, are supported", c.Int("axis"), c.Int("quantAxis"))
+	}
+	want := append([]int64{}, self.Shape...)
+	want[0], want[axis] = indices.Len(), updates.Shape[axis]
+	c.Shape(updates, want, "selfRef with an update for each index")
+	if want[0] > self.Shape[0] || want[axis] > self.Shape[axis] {
+		c.Invalid("%v does not fit into %v", updates, self)
+	}
+	for _, t := range []*Tensor{scales, zeros} {
+		if t != nil && (t.Len() != self.Shape[last] || !t.Contiguous()) {
+			c.Invalid("%v must be contiguous, with an element for each of the last dimension of %v", t, updates)
+		}
+	}
+	if zeros != nil {
+		c.plain(zeros)
+		c.DType(zeros, dtype.Int32, dtype.BFloat16)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		first, err := spans(indices, updates.Shape[axis], self.Shape[axis])
+		if err != nil || updates.Len() == 0 {
+			return err
+		}
+		row := []int64{self.Shape[last]}
+		q := kernel.Quantizer{Factor: scales.As(row, []int64{1}), Divide: true, Round: kernel.Round}
+		if zeros != nil {
+			q.Offset = zeros.As(row, []int64{1})
+		}
+		for i, k := range first {
+			into := self.View().Select(0, int64(i)).Narrow(axis-1, k, updates.Shape[axis])
+			if err := q.Quantize(into, updates.View().Select(0, int64(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// scatterList writes update b into the b-th tensor of a list, from the row that indice names;
+// where the mask is 0 it leaves the tensor alone.
+func scatterList(c *Call) (Run, error) {
+	list, index, updates, mask := c.Tensors("varRef"), c.Tensor("indice"), c.Tensor("updates"), c.Optional("maskOptional")
+	n := int64(len(list))
+	if n == 0 {
+		c.Fail(nullPointer, "varRef is null or empty")
+		return nil, c.Err()
+	}
+	c.plain(index, updates)
+	c.DType(index, indexTypes...)
+	if index.Rank() == 2 {
+		c.Unfit("%v: pairs of a place and a length are not supported; use a place for each tensor", index)
+	}
+	if mode := c.Text("reduceOptional"); mode != "" && mode != "update" {
+		c.Unfit("reduceOptional is %q; only update is supported", mode)
+	}
+	axis := c.Axis(updates, c.Int("axis"))
+	if axis == 0 {
+		c.Unfit("axis %d of %v says which tensor; use another", c.Int("axis"), updates)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.fits(index, []int64{n}, "a place for each tensor of varRef")
+	want := append([]int64{n}, list[0].Shape...)
+	if axis < len(want) && updates.Rank() == len(want) {
+		want[axis] = min(want[axis], updates.Shape[axis])
+	}
+	c.fits(updates, want, "an update for each tensor of varRef")
+	for _, t := range list {
+		c.plain(t)
+		c.SameDType(updates, t)
+		c.fits(t, list[0].Shape, "as the first of varRef")
+	}
+	if mask != nil {
+		c.plain(mask)
+		c.DType(mask, dtype.Uint8)
+		c.fits(mask, []int64{n}, "one for each tensor of varRef")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		rows := updates.Shape[axis]
+		first, err := spans(index, rows, list[0].Shape[axis-1])
+		if err != nil || updates.Len() == 0 {
+			return err
+		}
+		used := make([]int64, n)
+		for i := range used {
+			used[i] = 1
+		}
+		if mask != nil {
+			if used, err = kernel.Indices(mask.View()); err != nil {
+				return err
+			}
+		}
+		for i, t := range list {
+			if used[i] == 0 {
+				continue
+			}
+			if err := kernel.Copy(t.View().Narrow(axis-1, first[i], rows), updates.View().Select(0, int64(i))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
