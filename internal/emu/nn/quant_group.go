@@ -87,6 +87,15 @@ func eachGroup(ends []int64, f func(g int, first, n int64) error) error {
 	return nil
 }
 
+// ofGroup is the part of a contiguous tensor that one of several groups has; nothing of nil.
+func (t *Tensor) ofGroup(groups int64, g int) kernel.View {
+	if t == nil {
+		return kernel.View{}
+	}
+	n := t.Len() / groups
+	return t.As([]int64{groups, n}, []int64{n, 1}).Select(0, int64(g))
+}
+
 // swiGLUQuant quantises what the gated unit gives: dynamically, after smoothing, or with
 // given scales and offsets; both may differ between groups of rows.
 func swiGLUQuant(c *Call) (Run, error) {
@@ -151,13 +160,6 @@ func swiGLUQuant(c *Call) (Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	ofGroup := func(t *Tensor, g int) kernel.View {
-		if t == nil {
-			return kernel.View{}
-		}
-		n := t.Len() / parts
-		return t.As([]int64{parts, n}, []int64{n, 1}).Select(0, int64(g))
-	}
 	return func(*Exec) error {
 		if y.Len() == 0 {
 			return nil
@@ -176,10 +178,10 @@ func swiGLUQuant(c *Call) (Run, error) {
 		return eachGroup(ends, func(g int, first, n int64) error {
 			part, into := flat.Narrow(0, first, n), out.Narrow(0, first, n)
 			if !dynamic {
-				return kernel.Quantizer{Factor: ofGroup(smooth, g), Offset: ofGroup(offsets, g), Round: kernel.Round}.Quantize(into, part)
+				return kernel.Quantizer{Factor: smooth.ofGroup(parts, g), Offset: offsets.ofGroup(parts, g), Round: kernel.Round}.Quantize(into, part)
 			}
 			if smooth != nil {
-				if err := kernel.Map(kernel.Mul, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(ofGroup(smooth, g))}); err != nil {
+				if err := kernel.Map(kernel.Mul, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(smooth.ofGroup(parts, g))}); err != nil {
 					return err
 				}
 			}

@@ -27,6 +27,7 @@ var implementations = collect(
 	decoding,
 	deformables,
 	deltaRule,
+	dequantGates,
 	distances,
 	divergences,
 	dropouts,
