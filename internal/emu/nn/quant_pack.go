@@ -58,9 +58,7 @@ func packInt4(c *Call) (Run, error) {
 		packed, release := kernel.TemporaryInt8(weight.Len() / 2)
 		defer release()
 		bytes := unsafe.Slice((*byte)(packed.Data), len(values)/2)
-		for i := range bytes {
-			bytes[i] = byte(values[2*i]&15 | values[2*i+1]&15<<4)
-		}
+		copyInt4(bytes, values)
 		if nz {
 			v := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: weight.Shape, Strides: ContiguousStrides(weight.Shape)}
 			return kernel.ToNZ(out.host, c0, v)
@@ -68,6 +66,13 @@ func packInt4(c *Call) (Run, error) {
 		copy(unsafe.Slice((*byte)(out.host), len(bytes)), bytes)
 		return nil
 	}, nil
+}
+
+// copyInt4 packs values of -8 to 7, the first of a byte in its low half.
+func copyInt4(bytes []byte, values []int64) {
+	for i := range bytes {
+		bytes[i] = byte(values[2*i]&15 | values[2*i+1]&15<<4)
+	}
 }
 
 // packSigns writes a bit for each element, set unless it is negative, first the lowest of a

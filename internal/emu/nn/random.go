@@ -18,7 +18,8 @@ var randoms = table{
 	"InplaceRandom": randomIntegers, "InplaceRandomTensor": randomIntegers,
 	"InplaceRandomWithoutFromTo": randomIntegers, "InplaceRandomWithoutFromToTensor": randomIntegers,
 	"Bernoulli": bernoulli, "BernoulliTensor": bernoulli, "InplaceBernoulli": bernoulli, "InplaceBernoulliTensor": bernoulli,
-	"Randperm": randomPermutation, "Multinomial": multinomial, "MultinomialTensor": multinomial,
+	"SimThreadExponential": exponential,
+	"Randperm":             randomPermutation, "Multinomial": multinomial, "MultinomialTensor": multinomial,
 }
 
 // generator reads seed and offset. The result is called in Run.
@@ -73,6 +74,32 @@ func uniform(c *Call) (Run, error) {
 		c.Invalid("from %v is larger than to %v", lo, hi)
 	}
 	return c.drawn(self, func(p kernel.Philox) error { return p.Uniform(self.View(), lo, hi) })
+}
+
+// exponential draws from the distribution of the waiting times of events at the rate lambda.
+func exponential(c *Call) (Run, error) {
+	self, rate := c.Tensor("selfRef"), c.Float("lambda")
+	c.plain(self)
+	c.DType(self, transformerTypes...)
+	if !(rate > 0) {
+		c.Invalid("lambda is %v; it must be above 0", rate)
+	}
+	if n := c.Int("count"); n != self.Len() {
+		c.Invalid("count is %d; it must be the number of elements of %v", n, self)
+	}
+	return c.drawn(self, func(p kernel.Philox) error {
+		t, release := kernel.Temporary(self.Shape...)
+		defer release()
+		if err := p.Uniform(t, 0, 1); err != nil {
+			return err
+		}
+		for _, op := range []kernel.Op{kernel.Neg, kernel.Log1p} {
+			if err := kernel.Map(op, dtype.Float32, t, []kernel.Input{kernel.Of(t)}); err != nil {
+				return err
+			}
+		}
+		return kernel.Map(kernel.Mul, dtype.Float32, self.View(), []kernel.Input{kernel.Of(t), kernel.Const(kernel.Real(-1 / rate))})
+	})
 }
 
 func (c *Call) deviation(x float64) float64 {

@@ -74,6 +74,7 @@ var implementations = collect(
 	recurrences,
 	reductions,
 	rotary,
+	rotations,
 	searches,
 	segmentSums,
 	sequenceLosses,

@@ -31,7 +31,7 @@ func (c *Call) accesses(workspace uint64) []rt.Access {
 // selective are words in the names of operators that read or write a part of a tensor, which
 // other arguments choose.
 var selective = []string{
-	"AdvanceStep", "Attention", "Cache", "CausalConv", "Combine", "Conv1d", "Ctc", "DeltaRule", "Embedding", "Gather", "Gmm", "Grouped", "GroupQuant",
+	"AdvanceStep", "Attention", "Cache", "CausalConv", "Combine", "Conv1d", "Ctc", "DeltaRule", "Embedding", "FlatQuantV3", "Gather", "Gmm", "Grouped", "GroupQuant",
 	"Index", "Kda", "Kvcache", "Lstm", "Gru", "Masked", "Mla", "Moe", "NLLLoss", "Nll", "Prolog", "Put", "RRelu", "Recurrent", "Rope", "Scatter", "SilentCheck",
 	"Sampl", "Search", "Segment", "Slice", "Sparse", "Strided", "Swiglu", "Take", "TopKTopP", "Unpool", "Upsample", "Where",
 }
