@@ -12,8 +12,9 @@ var quantisations = table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant,
 	"QuantMatmulV3": quantMatmul, "QuantMatmulV4": quantMatmul, "QuantMatmulV5": quantMatmul,
-	"QuantMatmulV2": quantMatmul, "QuantMatmulWeightNz": quantMatmul,
-	"WeightQuantBatchMatmulV2": weightQuantMatmul, "WeightQuantBatchMatmulV3": weightQuantMatmul,
+	"QuantMatmulV2": quantMatmul, "QuantMatmulWeightNz": quantMatmul, "FusedQuantMatmul": quantMatmul, "FusedQuantMatmulWeightNz": quantMatmul,
+	"QuantMatmulReduceSumWeightNz": quantMatmulSum,
+	"WeightQuantBatchMatmulV2":     weightQuantMatmul, "WeightQuantBatchMatmulV3": weightQuantMatmul,
 }
 
 // roundings are the values of roundMode.

@@ -50,20 +50,37 @@ func (o quantOperand) turned(s []int64) []int64 {
 func (o quantOperand) view() (v kernel.View, release func(), err error) {
 	v, release = o.t.View(), func() {}
 	if o.t.DType != dtype.Int8 {
-		shape := o.shape()
-		v, release = kernel.TemporaryInt8(o.turned(shape)...)
-		err = kernel.UnpackInt4(v, o.t.host)
+		shape, packed := o.turned(o.shape()), o.t.host
+		v, release = kernel.TemporaryInt8(shape...)
+		if isNz(o.t.Format) {
+			plain, releasePlain := kernel.TemporaryInt8(count(shape) / 2)
+			defer releasePlain()
+			packed = plain.Data
+			err = kernel.FromNZ(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: ContiguousStrides(shape)}, o.t.host, o.t.nzColumns())
+		}
+		if err == nil {
+			err = kernel.UnpackInt4(v, packed)
+		}
 	}
 	v.Shape, v.Strides = o.turned(slices.Clone(v.Shape)), o.turned(slices.Clone(v.Strides))
 	return v, release, err
+}
+
+// tile is the number of columns of a tile of the view in FRACTAL_NZ storage, 0 in another.
+func (o quantOperand) tile() int64 {
+	if o.t.DType != dtype.Int8 {
+		return 0 // widened in row-major order
+	}
+	return o.t.nzColumns()
 }
 
 // quantOperand checks one factor of a quantised product.
 func (c *Call) quantOperand(t *Tensor, transposed bool) quantOperand {
 	c.DType(t, dtype.Int8, dtype.Int4, dtype.Int32)
 	c.Rank(t, 2, 6)
-	if t.DType != dtype.Int8 && (!t.Contiguous() || isPrivate(t.Format) || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
-		c.Invalid("%v must be contiguous in ND format, of an even number of columns: int4 elements share bytes", t)
+	private := isPrivate(t.Format) && !(isNz(t.Format) && t.DType == dtype.Int4)
+	if t.DType != dtype.Int8 && (!t.Contiguous() || private || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
+		c.Invalid("%v must be contiguous in ND format, or int4 in FRACTAL_NZ, of an even number of columns: int4 elements share bytes", t)
 	}
 	return quantOperand{t, transposed}
 }
@@ -80,8 +97,43 @@ func (c *Call) columns(t *Tensor, n int64, types ...dtype.Type) {
 	}
 }
 
+// flag is the first of the flags that the declaration has; false without one.
+func (c *Call) flag(names ...string) bool {
+	name := c.either(names...)
+	return c.Has(name) && c.Bool(name)
+}
+
+// fusedWith is the activation that a call applies to the product; ok is false without one.
+func (c *Call) fusedWith() (op kernel.Op, ok bool) {
+	if !c.Has("fusedOpType") {
+		return kernel.Identity, false
+	}
+	switch name := c.RequiredText("fusedOpType"); name {
+	case "gelu_tanh":
+		op = kernel.GeluTanh
+	case "gelu_erf":
+		op = kernel.Gelu
+	default:
+		c.Invalid("fusedOpType is %q; use gelu_tanh or gelu_erf", name)
+	}
+	return op, true
+}
+
+// noneOf refuses tensors that are reserved, or not supported.
+func (c *Call) noneOf(names ...string) {
+	for _, name := range names {
+		if !c.Has(name) {
+			continue
+		}
+		if t := c.Optional(name); t != nil && t.Len() > 0 {
+			c.Invalid("%v is given; it is not supported", t)
+		}
+	}
+}
+
 // quantMatmul multiplies int8 matrices and scales the sums by columns and, if asked, by
-// rows. V5 has other names for the same; what it adds is refused.
+// rows. V5 has other names for the same; what it adds is refused. The fused forms apply an
+// activation to the scaled sums.
 func quantMatmul(c *Call) (Run, error) {
 	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
 	scaleName, rowsName, offsetName := "scale", "pertokenScaleOptional", "offset"
@@ -90,16 +142,13 @@ func quantMatmul(c *Call) (Run, error) {
 	}
 	if c.Has("x2Scale") {
 		scaleName, rowsName, offsetName = "x2Scale", "x1Scale", "x2Offset"
-		for _, name := range []string{"yScale", "x1Offset", "yOffset"} {
-			if t := c.Optional(name); t != nil && t.Len() > 0 {
-				c.Invalid("%v is given; it is not supported", t)
-			}
-		}
-		if c.Int("groupSize") != 0 {
-			c.Invalid("groupSize is %d; only 0 is supported", c.Int("groupSize"))
+		c.noneOf("yScale", "x1Offset", "yOffset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional")
+		if group := c.Int(c.either("groupSize", "groupSizeOptional")); group != 0 {
+			c.Invalid("groupSize is %d; only 0 is supported", group)
 		}
 	}
-	scale, offset, bias, rows := c.Tensor(scaleName), c.optionalOf(offsetName), c.Optional("bias"), c.optionalOf(rowsName)
+	activation, fused := c.fusedWith()
+	scale, offset, bias, rows := c.Tensor(scaleName), c.optionalOf(offsetName, "x2OffsetOptional"), c.optionalOf("bias", "biasOptional"), c.optionalOf(rowsName)
 	c.plain(x1, out)
 	switch {
 	case strings.HasSuffix(c.op.name, "WeightNz"):
@@ -109,9 +158,13 @@ func quantMatmul(c *Call) (Run, error) {
 	default:
 		c.plain(x2)
 	}
+	if fused {
+		rows = c.Tensor(rowsName)
+		c.DType(out, dtype.Float16, dtype.BFloat16)
+	}
 	c.DType(out, dtype.Int8, dtype.Float16, dtype.BFloat16, dtype.Int32)
-	left := c.quantOperand(x1, c.Bool(c.either("transposeX1", "adjX1")))
-	right := c.quantOperand(x2, c.Bool(c.either("transposeX2", "adjX2")))
+	left := c.quantOperand(x1, c.flag("transposeX1", "adjX1"))
+	right := c.quantOperand(x2, c.flag("transposeX2", "adjX2"))
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -158,11 +211,68 @@ func quantMatmul(c *Call) (Run, error) {
 		if err != nil {
 			return err
 		}
-		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset), NZ: x2.nzColumns()}
+		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset), NZ: right.tile()}
 		if rows != nil {
 			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
 		}
-		return p.Run()
+		if !fused {
+			return p.Run()
+		}
+		t, releaseT := kernel.Temporary(out.Shape...)
+		defer releaseT()
+		p.Out = t
+		if err := p.Run(); err != nil {
+			return err
+		}
+		return kernel.Map(activation, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
+	}, nil
+}
+
+// quantMatmulSum adds up the scaled products of a batch; the weights lie in FRACTAL_NZ.
+func quantMatmulSum(c *Call) (Run, error) {
+	x1, x2, rows, columns, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("x1Scale"), c.Tensor("x2Scale"), c.Tensor("out")
+	c.noneOf("yScale", "x1Offset", "x2Offset", "yOffset", "bias")
+	c.weightNz("x2")
+	c.plain(x1, rows, columns, out)
+	c.DType(x1, dtype.Int8)
+	c.SameDType(x1, x2)
+	c.DType(rows, dtype.Float32)
+	c.DType(columns, dtype.BFloat16)
+	c.DType(out, dtype.BFloat16)
+	c.Rank(x1, 3, 3)
+	c.Rank(x2, 3, 3)
+	if c.Bool("transposeX1") || c.Bool("transposeX2") || c.Int("groupSize") != 0 || c.Bool("keepDims") {
+		c.Invalid("transposeX1 is %v, transposeX2 %v, groupSize %d and keepDims %v; only false, false, 0 and false are supported",
+			c.Bool("transposeX1"), c.Bool("transposeX2"), c.Int("groupSize"), c.Bool("keepDims"))
+	}
+	if list := c.Ints("dims"); !slices.Equal(list, []int64{0}) {
+		c.Invalid("dims is %s; only the batch, [0], is supported", dims(list))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	batch, m, k, n := x1.Shape[0], x1.Shape[1], x1.Shape[2], x2.Shape[2]
+	c.Shape(x2, []int64{batch, k, n}, "a weight for each matrix of x1")
+	c.Shape(rows, []int64{batch, m}, "one for each row of x1")
+	c.Shape(columns, []int64{n}, "one for each column of x2")
+	c.Shape(out, []int64{m, n}, "the sum of the products")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		each, release := kernel.Temporary(batch, m, n)
+		defer release()
+		p := kernel.QuantProduct{
+			Out: each, A: x1.View(), B: x2.View(), Scale: columns.View(), NZ: x2.nzColumns(),
+			Rows: rows.As([]int64{batch, m, 1}, append(slices.Clone(rows.Strides), 0)),
+		}
+		if err := p.Run(); err != nil {
+			return err
+		}
+		return kernel.Reduce(kernel.ReduceSum, out.View(), each, []int{0}, 0)
 	}, nil
 }
 
@@ -171,11 +281,7 @@ func quantMatmul(c *Call) (Run, error) {
 func weightQuantMatmul(c *Call) (Run, error) {
 	x, weight, y := c.Tensor("x"), c.Tensor("weight"), c.Tensor("y")
 	scale, offset, bias := c.Tensor("antiquantScale"), c.Optional("antiquantOffsetOptional"), c.Optional("biasOptional")
-	for _, name := range []string{"quantScaleOptional", "quantOffsetOptional"} {
-		if t := c.Optional(name); t != nil && t.Len() > 0 {
-			c.Invalid("%v is given; quantised results are not supported", t)
-		}
-	}
+	c.noneOf("quantScaleOptional", "quantOffsetOptional")
 	c.plain(x, weight, y, scale)
 	c.DType(x, dtype.Float16, dtype.BFloat16)
 	c.SameDType(x, y, scale)
