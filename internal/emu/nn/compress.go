@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -8,7 +9,7 @@ import (
 )
 
 // compressions join neighbouring keys or values into one, for attention to long contexts.
-var compressions = table{"NsaCompress": nsaCompress, "NsaCompressGrad": nsaCompressGrad}
+var compressions = table{"NsaCompress": nsaCompress, "NsaCompressGrad": nsaCompressGrad, "NsaCompressWithCache": nsaCompressCache}
 
 // blocks are those of tokens, stride apart in each sequence, that become one. The sequences
 // lie one after the other in input [tokens, heads, dim].
@@ -139,5 +140,122 @@ func nsaCompressGrad(c *Call) (Run, error) {
 			return err
 		}
 		return kernel.Copy(dw.View(), weights)
+	}, nil
+}
+
+// nsaCompressCache compresses the last block of each sequence that a token has just completed,
+// and writes it to a place of a cache. Tokens lie in pages that a table lists, [pages, tokens
+// of a page, heads, dim], or one sequence after the other.
+func nsaCompressCache(c *Call) (Run, error) {
+	input, weight, slots, out := c.Tensor("input"), c.Tensor("weight"), c.Tensor("slotMapping"), c.Tensor("outputCache")
+	table, lengths, size, stride := c.Optional("blockTableOptional"), c.Ints("actSeqLenOptional"), c.Int("compressBlockSize"), c.Int("compressStride")
+	if lengths == nil {
+		c.Fail(nullPointer, "actSeqLenOptional is null")
+	}
+	if kind := c.Int("actSeqLenType"); kind != 1 {
+		c.Invalid("actSeqLenType is %d; only 1 (the length of each sequence) is supported", kind)
+	}
+	c.plain(input, weight, slots, out)
+	c.DType(input, dtype.Float16, dtype.BFloat16)
+	c.SameDType(input, weight, out)
+	c.DType(slots, dtype.Int32)
+	rank := 3
+	if table != nil {
+		rank = 4
+		c.plain(table)
+		c.DType(table, dtype.Int32)
+		c.Rank(table, 2, 2)
+	} else if layout := c.Text("layoutOptional"); layout != "TND" {
+		c.Invalid("layoutOptional is %q; only TND is supported", layout)
+	}
+	c.Rank(input, rank, rank)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	heads, dim, batch := input.Dim(-2), input.Dim(-1), int64(len(lengths))
+	if size < 16 || size%16 != 0 || stride < 16 || stride%16 != 0 || stride > size {
+		c.Invalid("compressBlockSize is %d and compressStride %d; use multiples of 16, and a stride of at most a block", size, stride)
+	}
+	if dim%16 != 0 || input.Len() == 0 || !input.Contiguous() {
+		c.Invalid("%v must be contiguous and not empty, with a last dimension that is a multiple of 16", input)
+	}
+	c.Shape(weight, []int64{size, heads}, "a weight for each token of a block and head")
+	c.Shape(slots, []int64{batch}, "a place for each sequence")
+	if out.Rank() != 3 || !slices.Equal(out.Shape[1:], []int64{heads, dim}) {
+		c.Invalid("%v must have rows like the tokens of %v", out, input)
+	}
+	page, tokens := int64(0), int64(0)
+	if table != nil {
+		page = input.Shape[1]
+		if c.Int("pageBlockSize") != page || table.Shape[0] != batch {
+			c.Invalid("pageBlockSize is %d: %v must have pages of that many tokens, and %v a row for each of %d sequences", c.Int("pageBlockSize"), input, table, batch)
+		}
+	}
+	for _, n := range lengths {
+		tokens += n
+		if n < 0 || table != nil && n > table.Shape[1]*page {
+			c.Invalid("actSeqLenOptional %s: a length is negative, or longer than the pages of %v", dims(lengths), table)
+		}
+	}
+	if table == nil && tokens != input.Shape[0] {
+		c.Invalid("actSeqLenOptional %s has %d tokens, but %v", dims(lengths), tokens, input)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	// rows are those of the last block of sequence i, of which first is the first token.
+	rows := func(i int, first int64, pages []int64) ([]int64, error) {
+		places := make([]int64, size)
+		for k := range places {
+			at := lengths[i] - size + int64(k)
+			if places[k] = first + at; table != nil {
+				p := pages[int64(i)*table.Shape[1]+at/page]
+				if p < 0 || p >= input.Shape[0] {
+					return nil, fmt.Errorf("%v names page %d for token %d of sequence %d; there are %d", table, p, at, i, input.Shape[0])
+				}
+				places[k] = p*page + at%page
+			}
+		}
+		return places, nil
+	}
+	return func(*Exec) error {
+		to, err := kernel.Indices(slots.View())
+		if err != nil {
+			return err
+		}
+		var pages []int64
+		if table != nil {
+			if pages, err = kernel.Indices(table.View()); err != nil {
+				return err
+			}
+		}
+		width := heads * dim
+		flat := input.As([]int64{input.Len() / width, width}, []int64{width, 1})
+		t, release := kernel.Temporary(size, width)
+		defer release()
+		first := int64(0)
+		for i, n := range lengths {
+			if n >= size && (n-size)%stride == 0 {
+				if to[i] < 0 || to[i] >= out.Shape[0] {
+					return fmt.Errorf("slotMapping %d of sequence %d is out of range for %d", to[i], i, out.Shape[0])
+				}
+				places, err := rows(i, first, pages)
+				if err != nil {
+					return err
+				}
+				if err := copyRows(t, flat, places); err != nil {
+					return err
+				}
+				block := divided(t, 1, heads)
+				if err := kernel.Map(kernel.Mul, dtype.Float32, block, []kernel.Input{kernel.Of(block), kernel.Of(column(weight.View()))}); err != nil {
+					return err
+				}
+				if err := kernel.Reduce(kernel.ReduceSum, out.View().Select(0, to[i]), block, []int{0}, 0); err != nil {
+					return err
+				}
+			}
+			first += n
+		}
+		return nil
 	}, nil
 }

@@ -132,9 +132,11 @@ func (c *Call) noneOf(names ...string) {
 }
 
 // quantMatmul multiplies int8 matrices and scales the sums by columns and, if asked, by
-// rows. V5 has other names for the same; what it adds is refused. The fused forms apply an
-// activation to the scaled sums.
+// rows. V5 has other names for the same. The fused forms apply an activation to the scaled sums.
 func quantMatmul(c *Call) (Run, error) {
+	if c.op.name == "QuantMatmulV5" && c.Int("groupSize") != 0 {
+		return groupQuantMatmul(c)
+	}
 	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
 	scaleName, rowsName, offsetName := "scale", "pertokenScaleOptional", "offset"
 	if c.Has("deqScale") {
