@@ -51,7 +51,7 @@ func (p *AdvanceStepParams) Encode(c *Call) {
 type AdvanceStepV2Params struct {
 	InputTokens     *Tensor // output
 	SampledTokenIds *Tensor
-	InputPositions  *Tensor // output
+	InputPositions  *Tensor // read and written
 	SeqLens         *Tensor // output
 	SlotMapping     *Tensor // output
 	BlockTables     *Tensor

@@ -2,13 +2,14 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // decoding are steps of programs that serve language models.
-var decoding = table{"AdvanceStep": advanceStep, "AddLora": addLora}
+var decoding = table{"AdvanceStep": advanceStep, "AdvanceStepV2": advanceSpeculation, "AddLora": addLora}
 
 // advanceStep feeds the tokens drawn last back as input: the sequences are a token longer,
 // and every token gets a slot of the blocks that the table gives its sequence.
@@ -59,6 +60,79 @@ func advanceStep(c *Call) (Run, error) {
 				continue
 			}
 			if err := kernel.SetInts(t.View(), read[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// advanceSpeculation feeds back, for each sequence, the last token that was drawn and those
+// that are speculated to come after it. What was drawn ends before the first -1.
+func advanceSpeculation(c *Call) (Run, error) {
+	tokens, drawn, positions, lengths, slots := c.Tensor("inputTokens"), c.Tensor("sampledTokenIds"), c.Tensor("inputPositions"), c.Tensor("seqLens"), c.Tensor("slotMapping")
+	blocks, guesses, accepted, sequences, size := c.Tensor("blockTables"), c.Tensor("specToken"), c.Tensor("acceptedNum"), c.Int("numSeqs"), c.Int("blockSize")
+	for _, t := range []*Tensor{tokens, drawn, positions, lengths, slots, blocks, guesses, accepted} {
+		c.plain(t)
+		c.DType(t, dtype.Int64)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	if sequences < 1 || sequences != c.Int("numQueries") || size < 1 {
+		c.Unfit("numSeqs is %d, numQueries %d and blockSize %d; they must be above 0, and the first two equal", sequences, c.Int("numQueries"), size)
+	}
+	c.matrix(drawn, blocks, guesses)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	each := 1 + guesses.Shape[1]
+	for _, t := range []*Tensor{drawn, blocks, guesses} {
+		if t.Shape[0] != sequences || t.Shape[1] == 0 && t != guesses {
+			c.Unfit("%v must have a row for each of numSeqs %d", t, sequences)
+		}
+	}
+	c.fits(accepted, []int64{sequences}, "one for each sequence")
+	for _, t := range []*Tensor{tokens, positions, lengths, slots} {
+		if t.Len() != sequences*each {
+			c.Unfit("%v must have %d elements for each of numSeqs %d, the last token and those speculated", t, each, sequences)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		read := make([][]int64, 5)
+		for i, t := range []*Tensor{drawn, positions, blocks, guesses, accepted} {
+			var err error
+			if read[i], err = kernel.Indices(t.View()); err != nil {
+				return err
+			}
+		}
+		width, pages := drawn.Shape[1], blocks.Shape[1]
+		token, at, length, slot := make([]int64, sequences*each), read[1], make([]int64, sequences*each), make([]int64, sequences*each)
+		for i := range sequences {
+			row := read[0][i*width:][:width]
+			last := row[width-1]
+			if end := slices.Index(row, -1); end > 0 {
+				last = row[end-1]
+			}
+			for j := range each {
+				k := i*each + j
+				token[k] = last
+				if j > 0 {
+					token[k] = read[3][i*(each-1)+j-1]
+				}
+				at[k] += read[4][i] + 1
+				length[k] = at[k] + 1
+				if at[k] < 0 || at[k]/size >= pages {
+					return fmt.Errorf("sequence %d has %d tokens; its %d blocks of %d have no slot for the next", i, at[k], pages, size)
+				}
+				slot[k] = read[2][i*pages+at[k]/size]*size + at[k]%size
+			}
+		}
+		for i, t := range []*Tensor{tokens, positions, lengths, slots} {
+			if err := kernel.FromIndices(t.View(), [][]int64{token, at, length, slot}[i]); err != nil {
 				return err
 			}
 		}

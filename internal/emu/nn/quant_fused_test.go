@@ -82,7 +82,7 @@ func TestFusedQuantMatmul(t *testing.T) {
 }
 
 func TestQuantMatmulReduceSum(t *testing.T) {
-	for _, s := range []struct{ batch, m, k, n int64 }{{3, 2, 5, 4}, {1, 1, 2, 2}, {2, 3, 40, 33}, {2, 0, 4, 4}} {
+	for _, s := range []struct{ batch, m, k, n int64 }{{3, 2, 5, 4}, {1, 1, 2, 2}, {2, 2, 1, 2}, {2, 3, 40, 33}, {2, 0, 4, 4}} {
 		a1, a2 := int8s(1, int(s.batch*s.m*s.k)), int8s(2, int(s.batch*s.k*s.n))
 		weight := nzTensor(t, dtype.Int8, []int64{s.batch, s.k, s.n}, false, 32)
 		run(t, "NpuFormatCast", args{"srcTensor": tensor(t, dtype.Int8, []int64{s.batch, s.k, s.n}, a2...), "dstTensor": weight})

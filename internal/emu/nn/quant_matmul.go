@@ -234,7 +234,12 @@ func quantMatmul(c *Call) (Run, error) {
 func quantMatmulSum(c *Call) (Run, error) {
 	x1, x2, rows, columns, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("x1Scale"), c.Tensor("x2Scale"), c.Tensor("out")
 	c.noneOf("yScale", "x1Offset", "x2Offset", "yOffset", "bias")
-	c.weightNz("x2")
+	c.Rank(x2, 3, 3)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	x2.Format = dtype.FractalNZ
+	c.checkNz(x2)
 	c.plain(x1, rows, columns, out)
 	c.DType(x1, dtype.Int8)
 	c.SameDType(x1, x2)
@@ -242,7 +247,6 @@ func quantMatmulSum(c *Call) (Run, error) {
 	c.DType(columns, dtype.BFloat16)
 	c.DType(out, dtype.BFloat16)
 	c.Rank(x1, 3, 3)
-	c.Rank(x2, 3, 3)
 	if c.Bool("transposeX1") || c.Bool("transposeX2") || c.Int("groupSize") != 0 || c.Bool("keepDims") {
 		c.Invalid("transposeX1 is %v, transposeX2 %v, groupSize %d and keepDims %v; only false, false, 0 and false are supported",
 			c.Bool("transposeX1"), c.Bool("transposeX2"), c.Int("groupSize"), c.Bool("keepDims"))

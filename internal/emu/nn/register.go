@@ -75,6 +75,7 @@ var implementations = collect(
 	reductions,
 	rotary,
 	rotations,
+	samplings,
 	searches,
 	segmentSums,
 	sequenceLosses,
