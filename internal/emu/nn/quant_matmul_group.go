@@ -19,19 +19,18 @@ type groupMatmul struct {
 // 1, 128 and 128 with scales for the groups of rows and for squares of x2, or 256 along K with
 // scales for the groups of columns and one for a row.
 func groupQuantMatmul(c *Call) (Run, error) {
-	x1, x2, packed := c.Tensor("x1"), c.Tensor("x2"), c.Int("groupSize")
+	packed := c.Int("groupSize")
+	sizes := [3]int64{packed >> 32, packed >> 16 & 0xffff, packed & 0xffff}
+	square := sizes == [3]int64{1, 128, 128}
+	if !square && sizes != [3]int64{0, 0, 256} {
+		c.Invalid("groupSize is %d, for groups of %v along M, N and K; use 0, [1,128,128] or [0,0,256]", packed, sizes)
+		return nil, c.Err()
+	}
+	x1, x2 := c.Tensor("x1"), c.Tensor("x2")
 	g := &groupMatmul{
-		rows: c.Tensor("x1Scale"), columns: c.Tensor("x2Scale"), offset: c.Optional("x2Offset"), yOffset: c.Optional("yOffset"), bias: c.Optional("bias"), out: c.Tensor("out"),
+		size: sizes[2], square: square, rows: c.Tensor("x1Scale"), columns: c.Tensor("x2Scale"), offset: c.Optional("x2Offset"), yOffset: c.Optional("yOffset"), bias: c.Optional("bias"), out: c.Tensor("out"),
 	}
 	c.noneOf("yScale", "x1Offset")
-	switch sizes := [3]int64{packed >> 32, packed >> 16 & 0xffff, packed & 0xffff}; sizes {
-	case [3]int64{1, 128, 128}:
-		g.square = true
-	case [3]int64{0, 0, 256}:
-	default:
-		c.Invalid("groupSize is %d, for groups of %v along M, N and K; use 0, [1,128,128] or [0,0,256]", packed, sizes)
-	}
-	g.size = packed & 0xffff
 	c.plain(x1, x2, g.rows, g.columns, g.out)
 	c.Rank(x1, 2, 2)
 	c.Rank(x2, 2, 2)
