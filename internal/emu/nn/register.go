@@ -26,6 +26,7 @@ var implementations = collect(
 	cumulatives,
 	decoding,
 	deformables,
+	deformedConvolutions,
 	deltaRule,
 	dequantGates,
 	distances,
