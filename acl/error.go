@@ -24,6 +24,7 @@ var (
 	ErrKernel          = errors.New("kernel failed on the device")
 	ErrOverflow        = errors.New("numeric overflow")
 	ErrDeviceLost      = errors.New("device lost")
+	ErrPeerLost        = errors.New("a peer or the link to it was lost")
 	ErrCapture         = errors.New("not allowed while a graph is captured")
 )
 
@@ -41,6 +42,7 @@ var groupHints = map[error]string{
 	ErrKernel:          "run again with ASCEND_LAUNCH_BLOCKING=1 to find the operator; a buffer freed or overwritten too early is a frequent cause",
 	ErrOverflow:        "results hold Inf or NaN; scale the loss or use bfloat16",
 	ErrDeviceLost:      "look at npu-smi info and dmesg; reset the device or restart the process",
+	ErrPeerLost:        "look at the logs of the other ranks; make a new communicator of those that are left, or restart from a checkpoint",
 	ErrCapture:         "make the call before or after the capture",
 }
 

@@ -14,7 +14,7 @@ import (
 
 var groups = []error{
 	ErrNotInstalled, ErrNotSupported, ErrInvalidArgument, ErrClosed, ErrWrongDevice, ErrOutOfMemory, ErrExhausted,
-	ErrTimeout, ErrAborted, ErrKernel, ErrOverflow, ErrDeviceLost, ErrCapture,
+	ErrTimeout, ErrAborted, ErrKernel, ErrOverflow, ErrDeviceLost, ErrPeerLost, ErrCapture,
 }
 
 // requireGroup checks that an error is of one group and no other.
@@ -43,6 +43,7 @@ func TestErrorsOfTheShim(t *testing.T) {
 		{"operator", &cshim.Error{Func: "aclnnAddGetWorkspaceSize", Code: 161002}, "aclnnAddGetWorkspaceSize", 161002, ErrInvalidArgument, nil},
 		{"inner", &cshim.Error{Func: "aclnnAdd", Code: 561000, Message: "EZ9999"}, "aclnnAdd", 561000, nil, nil},
 		{"kernel", &cshim.Error{Func: "aclrtSynchronizeStream", Code: 507015}, "aclrtSynchronizeStream", 507015, ErrKernel, []string{"ASCEND_LAUNCH_BLOCKING", "results on the stream are lost"}},
+		{"peer lost", &cshim.Error{Func: "aclrtSynchronizeStream", Code: 507057}, "aclrtSynchronizeStream", 507057, ErrPeerLost, []string{"other ranks"}},
 		{"lost", &cshim.Error{Func: "aclrtMemcpy", Code: 507053}, "aclrtMemcpy", 507053, ErrDeviceLost, []string{"unusable"}},
 		{"stub", &cshim.Error{Func: "aclInit", Code: 100039}, "aclInit", 100039, ErrNotInstalled, []string{"stub", "LD_LIBRARY_PATH"}},
 		{"unknown", &cshim.Error{Func: "aclrtNew", Code: 299999}, "aclrtNew", 299999, nil, []string{"code 299999"}},

@@ -108,7 +108,7 @@ func TestFaults(t *testing.T) {
 				p.Tell("reduce")
 			}
 			all[2].Kill()
-		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006"}},
+		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
 			meet(all, freePort(t))
 			requireMet(t, all)
@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 			for _, p := range all[:2] {
 				p.Tell("reduce")
 			}
-		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006"}},
+		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"stalled", func(t *testing.T, all []*puppet.Puppet) {
 			meet(all, freePort(t))
 			requireMet(t, all)
@@ -124,7 +124,7 @@ func TestFaults(t *testing.T) {
 			for _, p := range all[:2] {
 				p.Tell("reduce")
 			}
-		}, "acl.ErrTimeout acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0002"}},
+		}, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", []string{"EI0002"}},
 		{"left", func(t *testing.T, all []*puppet.Puppet) {
 			meet(all, freePort(t))
 			requireMet(t, all)
@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 			for _, p := range all[:2] {
 				p.Tell("reduce")
 			}
-		}, "acl.ErrDeviceLost hccl.ErrRemote", []string{"EI0006", "rank 2"}},
+		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006", "rank 2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +203,7 @@ func TestGatherWhileStuck(t *testing.T) {
 	for _, p := range all[:2] {
 		p.Tell("wait")
 	}
-	requireFailed(t, all[:2], "acl.ErrTimeout acl.ErrDeviceLost", "EI0002")
+	requireFailed(t, all[:2], "acl.ErrTimeout acl.ErrPeerLost", "EI0002")
 	gathered()
 	requireFresh(t, all, freePort(t))
 }

@@ -23,8 +23,8 @@ func TestHosts(t *testing.T) {
 			errors string
 			word   string
 		}{
-			{"lost", func(h *puppet.Host) { h.Kill() }, "acl.ErrDeviceLost hccl.ErrRemote", "EI0006"},
-			{"unplugged", func(h *puppet.Host) { h.Unplug() }, "acl.ErrTimeout acl.ErrDeviceLost hccl.ErrRemote", "EI0002"},
+			{"lost", func(h *puppet.Host) { h.Kill() }, "acl.ErrPeerLost hccl.ErrRemote", "EI0006"},
+			{"unplugged", func(h *puppet.Host) { h.Unplug() }, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", "EI0002"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				hosts := puppet.Hosts(t, 3, func(address string) []string { return append(quick, "HCCL_IF_IP="+address) })

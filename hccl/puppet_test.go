@@ -180,7 +180,7 @@ var sentinels = map[string]error{
 	"hccl.ErrArgument": hccl.ErrArgument, "hccl.ErrJoin": hccl.ErrJoin, "hccl.ErrRemote": hccl.ErrRemote, "hccl.ErrBusy": hccl.ErrBusy,
 	"hccl.ErrPortInUse": hccl.ErrPortInUse, "hccl.ErrRanksMissing": hccl.ErrRanksMissing, "hccl.ErrRankLost": hccl.ErrRankLost,
 	"hccl.ErrWorldMismatch": hccl.ErrWorldMismatch, "hccl.ErrStranger": hccl.ErrStranger, "hccl.ErrRankFailed": hccl.ErrRankFailed,
-	"acl.ErrDeviceLost": acl.ErrDeviceLost, "acl.ErrTimeout": acl.ErrTimeout, "acl.ErrAborted": acl.ErrAborted, "acl.ErrKernel": acl.ErrKernel,
+	"acl.ErrPeerLost": acl.ErrPeerLost, "acl.ErrTimeout": acl.ErrTimeout, "acl.ErrAborted": acl.ErrAborted, "acl.ErrKernel": acl.ErrKernel,
 }
 
 // described is an error's text behind what errors.Is finds in it.

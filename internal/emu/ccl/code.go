@@ -26,7 +26,7 @@ const (
 const (
 	faultTimeout  = int32(abi.ACL_ERROR_RT_FFTS_PLUS_TIMEOUT)
 	faultMismatch = int32(abi.ACL_ERROR_RT_FFTS_PLUS_EXCEPTION)
-	faultLost     = int32(abi.ACL_ERROR_RT_LOST_HEARTBEAT)
+	faultLost     = int32(abi.ACL_ERROR_RT_SUSPECT_REMOTE_ERROR)
 	faultAborted  = int32(abi.ACL_ERROR_RT_STREAM_ABORT)
 )
 

@@ -2,10 +2,12 @@ package ccl_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +35,19 @@ func save(t *testing.T, table string) uint64 {
 	return address(&text[0])
 }
 
-// usePort makes rank 0 of tables listen on a port that is free, and returns it.
+// usePort makes rank 0 of tables listen on a port that is free, and returns it. It is none of
+// those that connections get by themselves, some of which come and go meanwhile.
 func usePort(t *testing.T) string {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	require.NoError(t, free.Close())
-	t.Setenv("HCCL_IF_BASE_PORT", port)
-	return port
+	for {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		free, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		require.NoError(t, free.Close())
+		t.Setenv("HCCL_IF_BASE_PORT", port)
+		return port
+	}
 }
 
 // barrier waits for all ranks.
@@ -52,7 +59,7 @@ func (r *rank) barrier() int32 {
 }
 
 // Ranks of a table meet in their first collective, in one process and in several, and can do
-// so again after they have destroyed the communicator.
+// so again and again: each time at once after they have destroyed the communicator.
 func TestTableOfRanks(t *testing.T) {
 	for _, processes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("processes=%v", processes), func(t *testing.T) {
@@ -66,7 +73,7 @@ func TestTableOfRanks(t *testing.T) {
 				}
 				all = append(all, newRank(t, n, i))
 			}
-			for range 2 {
+			for range 20 {
 				for _, r := range all { // one after the other: nobody waits here
 					comm := new(uint64)
 					r.must("HcclCommInitClusterInfo", path, uint64(r.id), address(comm))

@@ -47,14 +47,14 @@ func TestRankDrops(t *testing.T) {
 		text  string // a regular expression
 		codes []int32
 	}{
-		{"does not come", func(*rank) {}, "EI0002", []int32{outOfTime, lostHeartbeat, remote}},
-		{"leaves", (*rank).close, "EI0006: rank 2 left", []int32{lostHeartbeat, remote}},
+		{"does not come", func(*rank) {}, "EI0002", []int32{outOfTime, lostPeer, remote}},
+		{"leaves", (*rank).close, "EI0006: rank 2 left", []int32{lostPeer, remote}},
 		{"gives up", func(r *rank) {
 			r.must("HcclBarrier", r.comm, r.stream)
 			r.must("aclrtStreamAbort", r.stream)
 			r.sync()
 			_ = r.text()
-		}, "aborted|EI0002", []int32{outOfTime, lostHeartbeat, remote}}, // EI0002 when it had not begun
+		}, "aborted|EI0002", []int32{outOfTime, lostPeer, remote}}, // EI0002 when it had not begun
 		{"gives memory that is not there", func(r *rank) {
 			p := r.upload(ones(8))
 			r.free(p)
@@ -62,7 +62,7 @@ func TestRankDrops(t *testing.T) {
 				require.NotZero(r.tb, r.sync())
 			}
 			_ = r.text()
-		}, "rank 2 of 3", []int32{lostHeartbeat, remote}},
+		}, "rank 2 of 3", []int32{lostPeer, remote}},
 		{"makes another call", func(r *rank) {
 			p := r.upload(ones(8))
 			if r.call("HcclBroadcast", p, 8, int32Type, 0, r.comm, r.stream) == 0 {
@@ -70,7 +70,7 @@ func TestRankDrops(t *testing.T) {
 			}
 			_ = r.text()
 			r.free(p)
-		}, "EI0005", []int32{lostHeartbeat, exception, remote}},
+		}, "EI0005", []int32{lostPeer, exception, remote}},
 	} {
 		for connection := range worlds {
 			t.Run(c.name+"/"+connection, func(t *testing.T) {

@@ -197,10 +197,14 @@ func (r *root) refuse(offender guest, text string) {
 	r.inform(offender.conn)
 }
 
-// tell answers all who wait, and who come soon after; r.mu is held.
+// tell answers all who wait and, when there will be no communicator, who come soon after; r.mu
+// is held.
 func (r *root) tell(answer table) {
 	r.answer = &answer
-	if d, ok := r.listener.(*net.TCPListener); ok {
+	if answer.Code == 0 {
+		// All have come: whoever connects from now on means the next root at this address.
+		_ = r.listener.Close()
+	} else if d, ok := r.listener.(*net.TCPListener); ok {
 		_ = d.SetDeadline(time.Now().Add(2 * patience))
 	}
 	for _, g := range r.guests {
@@ -337,7 +341,9 @@ func (g *gathering) reach(address string) (net.Conn, error) {
 	pause := time.Millisecond
 	for {
 		conn, err := g.connect(address)
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Until(g.deadline) < pause {
+		// Refused: nobody listens yet. Reset: an earlier root has just stopped.
+		again := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+		if !again || time.Until(g.deadline) < pause {
 			return conn, err
 		}
 		<-time.After(pause)

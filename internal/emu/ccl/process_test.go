@@ -171,10 +171,10 @@ const large = 4 << 20 // elements
 // Codes of collectives that fail: at the stream, or at the call when another rank's failure
 // came first.
 const (
-	lostHeartbeat = 507010
-	outOfTime     = 507048
-	exception     = 507049
-	remote        = 21
+	lostPeer  = 507057
+	outOfTime = 507048
+	exception = 507049
+	remote    = 21
 )
 
 var faults = []fault{
@@ -199,13 +199,13 @@ var faults = []fault{
 			p.Tell("reduce %d", large)
 		}
 		all[2].Kill()
-	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"killed in a collective", func(t *testing.T, all []*puppet.Puppet) {
 		meet(t, all)
 		for i, p := range all {
 			p.Tell("repeat 50 %d %v", large, i == 2)
 		}
-	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
 		meet(t, all)
 		reduce(t, all, 1000)
@@ -213,14 +213,14 @@ var faults = []fault{
 		for _, p := range all[:2] {
 			p.Tell("reduce 1000")
 		}
-	}, []int{lostHeartbeat, remote}, []string{"EI0006"}},
+	}, []int{lostPeer, remote}, []string{"EI0006"}},
 	{"stalled", func(t *testing.T, all []*puppet.Puppet) {
 		meet(t, all)
 		all[2].Signal(syscall.SIGSTOP)
 		for _, p := range all[:2] {
 			p.Tell("reduce %d", large)
 		}
-	}, []int{outOfTime, lostHeartbeat, remote}, []string{"EI0002"}},
+	}, []int{outOfTime, lostPeer, remote}, []string{"EI0002"}},
 	{"stalled while joining", func(t *testing.T, all []*puppet.Puppet) {
 		info := all[0].Must("root")
 		all[2].Signal(syscall.SIGSTOP)
