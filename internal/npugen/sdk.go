@@ -36,6 +36,12 @@ var otherHeaders = map[string]string{
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
 
+// includes are what CANN's headers include beyond their types: programs rely on it.
+var includes = map[string]string{
+	"hccl/hccl.h":        "acl/acl.h",
+	"aclnn/aclnn_base.h": "aclnn/acl_meta.h",
+}
+
 // runSDK writes CANN's headers for C and C++ programs.
 func runSDK(args []string) error {
 	set := flag.NewFlagSet("npugen sdk", flag.ContinueOnError)
@@ -76,7 +82,9 @@ func headers(t *abi.Table, version string) (files, error) {
 	}
 	for name, list := range functions {
 		include := typesHeader
-		if strings.HasPrefix(name, "aclnnop/") {
+		if more := includes[name]; more != "" {
+			include = more
+		} else if strings.HasPrefix(name, "aclnnop/") {
 			include = "aclnn/acl_meta.h"
 		}
 		text := fmt.Sprintf("#include \"%s\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",

@@ -81,3 +81,23 @@ func TestHeadersCompile(t *testing.T) {
 		compile("g++", "-std=c++11", "all.cpp")
 	}
 }
+
+// TestHeadersInclude: a program that includes one header of CANN's finds what CANN's includes
+// with it.
+func TestHeadersInclude(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, version := range dumps {
+		out, err := headers(table, version)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		require.NoError(t, out.write(dir))
+		for header, use := range map[string]string{
+			"hccl/hccl.h": "aclrtMalloc", "aclnn/aclnn_base.h": "aclCreateTensor", "aclnnop/aclnn_add.h": "aclCreateScalar", "aclnnop/aclnn_elu.h": "aclnnInplaceElu",
+		} {
+			source := fmt.Appendf(nil, "#include \"%s\"\nconst void *used = (const void *)%s;\n", header, use)
+			message, err := compile(t, nil, source, "gcc", "-x", "c", "-std=c11", "-I", dir)
+			require.NoError(t, err, "%s of %s: %.2000s", header, version, message)
+		}
+	}
+}
