@@ -75,14 +75,6 @@ func (g *Gating) Choose(weights, experts, rowIndex, softmax View) error {
 	return Copy(rowIndex, places)
 }
 
-// FromIndices writes integers to a view of their number of elements.
-func FromIndices(v View, x []int64) error {
-	whole, release := temporary(dtype.Int64, v.Shape)
-	defer release()
-	copy(whole.ints(), x)
-	return Copy(v, whole)
-}
-
 // GroupGating chooses the experts of tokens among groups of them: first the best groups,
 // then the best experts of those.
 type GroupGating struct {
@@ -129,7 +121,7 @@ func (g GroupGating) Choose() error {
 			g.row(all.floats()[r*n:][:n], bias, weights.floats()[r*k:][:k], experts[r*k:][:k])
 		}
 	})
-	if err := FromIndices(g.Experts, experts); err != nil {
+	if err := SetInts(g.Experts, experts); err != nil {
 		return err
 	}
 	return Copy(g.Weights, weights)

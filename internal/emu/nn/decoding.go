@@ -132,7 +132,7 @@ func advanceSpeculation(c *Call) (Run, error) {
 			}
 		}
 		for i, t := range []*Tensor{tokens, positions, lengths, slots} {
-			if err := kernel.FromIndices(t.View(), [][]int64{token, at, length, slot}[i]); err != nil {
+			if err := kernel.SetInts(t.View(), [][]int64{token, at, length, slot}[i]); err != nil {
 				return err
 			}
 		}

@@ -114,7 +114,7 @@ func jaggedPermute(c *Call) (Run, error) {
 		if end := parts[len(parts)-1]; end != size {
 			return fmt.Errorf("%v ends at %d, but outputSize is %d", to, end, size)
 		}
-		return kernel.FromIndices(out.View(), result)
+		return kernel.SetInts(out.View(), result)
 	}, nil
 }
 

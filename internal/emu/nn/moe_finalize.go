@@ -266,6 +266,6 @@ func expertTokens(c *Call) (Run, error) {
 			n, _ := slices.BinarySearch(expert, int64(e)+1)
 			counts[e] = int64(n)
 		}
-		return kernel.FromIndices(out.View(), counts)
+		return kernel.SetInts(out.View(), counts)
 	}, nil
 }

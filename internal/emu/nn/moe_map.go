@@ -198,7 +198,7 @@ func mapPermute(c *Call) (Run, error) {
 		if !m.padded {
 			places = kernel.StableOrder(token)
 		}
-		if err := kernel.FromIndices(m.sorted.View(), places); err != nil {
+		if err := kernel.SetInts(m.sorted.View(), places); err != nil {
 			return err
 		}
 		if probs != nil {
@@ -269,7 +269,7 @@ func (m *mapped) spread(out, values kernel.View, places []int64) error {
 	}
 	index, release := kernel.TemporaryInt64(m.rows)
 	defer release()
-	if err := kernel.FromIndices(index, at); err != nil {
+	if err := kernel.SetInts(index, at); err != nil {
 		return err
 	}
 	return kernel.PutFlat(kernel.ScatterSet, out, index, values)
@@ -342,10 +342,10 @@ func mapUnpermute(c *Call) (Run, error) {
 			for i, row := range order {
 				ids[i] = places[row]
 			}
-			if err := kernel.FromIndices(index.View(), order); err != nil {
+			if err := kernel.SetInts(index.View(), order); err != nil {
 				return err
 			}
-			if err := kernel.FromIndices(tokens.View(), ids); err != nil {
+			if err := kernel.SetInts(tokens.View(), ids); err != nil {
 				return err
 			}
 		}

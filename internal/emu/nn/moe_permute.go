@@ -75,7 +75,7 @@ func tokenPermute(c *Call) (Run, error) {
 		for i, o := range order {
 			at[o], order[i] = int64(i), o/choices
 		}
-		if err := kernel.FromIndices(places.View(), at); err != nil || out.Len() == 0 {
+		if err := kernel.SetInts(places.View(), at); err != nil || out.Len() == 0 {
 			return err
 		}
 		return kernel.Rows(out.View(), tokens.View(), order[first:end])

@@ -74,10 +74,10 @@ func initRouting(c *Call) (Run, error) {
 			}
 			at[row[o]], byExpert[i], from[i] = int64(i), expert[o], row[o]%n
 		}
-		if err := kernel.FromIndices(places.View(), at); err != nil {
+		if err := kernel.SetInts(places.View(), at); err != nil {
 			return err
 		}
-		if err := kernel.FromIndices(sorted.View(), byExpert); err != nil {
+		if err := kernel.SetInts(sorted.View(), byExpert); err != nil {
 			return err
 		}
 		return give(from[:out.Shape[0]], nil)
@@ -208,7 +208,7 @@ func (r *routing) run() error {
 				shown[i+1] += shown[i]
 			}
 		}
-		if err := kernel.FromIndices(o.out.View(), shown); err != nil {
+		if err := kernel.SetInts(o.out.View(), shown); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,7 @@ func (r *routing) run() error {
 			from[at[o]] = o / r.choices
 		}
 	}
-	if err := kernel.FromIndices(r.places.View(), at); err != nil || r.out.Len() == 0 {
+	if err := kernel.SetInts(r.places.View(), at); err != nil || r.out.Len() == 0 {
 		return err
 	}
 	return r.give(from, r.ends(counts))

@@ -242,7 +242,7 @@ func initRoutingV3(c *Call) (Run, error) {
 		if total == 0 {
 			return nil
 		}
-		if err := kernel.FromIndices(places.View(), at); err != nil {
+		if err := kernel.SetInts(places.View(), at); err != nil {
 			return err
 		}
 		if err := zeroAll(out, scales); err != nil || len(from) == 0 || x.Shape[1] == 0 {

@@ -114,7 +114,7 @@ func maskPoolGrad(c *Call) (Run, error) {
 		}
 		at, release := kernel.TemporaryInt64(dy.Shape...)
 		defer release()
-		if err := kernel.FromIndices(at, places); err != nil {
+		if err := kernel.SetInts(at, places); err != nil {
 			return err
 		}
 		return kernel.Unpool(kernel.ScatterAdd, dx.View(), dy.View(), at, 2)

@@ -114,11 +114,11 @@ func sample(c *Call) (Run, error) {
 			}
 		}
 		if choice != nil {
-			if err := kernel.FromIndices(choice.View(), index); err != nil {
+			if err := kernel.SetInts(choice.View(), index); err != nil {
 				return err
 			}
 		} else {
-			if err := kernel.FromIndices(places.View(), at); err != nil {
+			if err := kernel.SetInts(places.View(), at); err != nil {
 				return err
 			}
 			if err := kernel.SetFloats(probabilities.View(), probability); err != nil {
