@@ -29,10 +29,13 @@ func (c *Combination) rows() int64 { return int64(len(c.Index)) / max(c.Choices,
 // Into computes the sums.
 func (c *Combination) Into(out View) error {
 	p, err := c.plan(out)
-	if err != nil || out.Len() == 0 {
+	if err != nil {
 		return err
 	}
 	defer p.end()
+	if out.Len() == 0 {
+		return nil
+	}
 	p.c.out = p.row(out)
 	for i, a := range c.Addends {
 		if p.c.addend[i], err = p.input(a); err != nil {
@@ -47,10 +50,13 @@ func (c *Combination) Into(out View) error {
 // of grad's row r and the j-th term's row, 0 where the term is left out.
 func (c *Combination) ScaleGrad(out, grad View) error {
 	p, err := c.plan(grad)
-	if err != nil || out.Len() == 0 {
+	if err != nil {
 		return err
 	}
 	defer p.end()
+	if out.Len() == 0 {
+		return nil
+	}
 	if p.c.grad, err = p.input(grad); err != nil {
 		return err
 	}

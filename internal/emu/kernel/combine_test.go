@@ -81,6 +81,16 @@ func nearly(t testing.TB, d dtype.Type, want, got []float64) {
 	require.InDeltaSlice(t, want, got, tolerance)
 }
 
+// Without terms there is nothing to write, and nothing is left behind: under the address
+// sanitizer this looks for leaks.
+func TestCombinationOfNothing(t *testing.T) {
+	x := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{4, 2}, iota64(8))
+	none := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{0, 2}, nil)
+	c := kernel.Combination{X: x, Choices: 2, Index: []int64{}}
+	require.NoError(t, c.Into(none))
+	require.NoError(t, c.ScaleGrad(none, none))
+}
+
 func TestCombinationRefuses(t *testing.T) {
 	x := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{4, 2}, iota64(8))
 	out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{1, 2}, iota64(2))
