@@ -16,8 +16,8 @@ func TestWrite(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, write(&b, table, []string{"Addmm", "Mm"}, []string{"aclrtMalloc"}))
 	assert.Contains(t, b.String(), fmt.Sprintf("Operators: 2 of %d\n", len(table.Operators)))
-	assert.Contains(t, b.String(), "| matmul | 2 | 48 | Addmm Mm |\n")
-	assert.Contains(t, b.String(), "| pooling | 0 | 27 |  |\n")
-	assert.Contains(t, b.String(), "Functions: 1 of 699\n")
-	assert.Contains(t, b.String(), "| libascendcl | 1 | 538 | aclrtMalloc |\n")
+	assert.Regexp(t, `\n\| matmul \| 2 \| \d\d+ \| Addmm Mm \|\n`, b.String())
+	assert.Regexp(t, `\n\| pooling \| 0 \| \d\d+ \|  \|\n`, b.String())
+	assert.Contains(t, b.String(), fmt.Sprintf("Functions: 1 of %d\n", len(table.Functions)))
+	assert.Regexp(t, `\n\| libascendcl \| 1 \| \d\d\d \| aclrtMalloc \|\n`, b.String())
 }
