@@ -47,6 +47,18 @@ func (m *mapped) check(rows *Tensor) {
 	m.choices, m.capacity = m.rows/max(m.tokens, 1), m.rows/max(m.experts, 1)
 }
 
+// countExperts takes the number of experts from the columns of the map or the probabilities;
+// without either it does not count, and is 1.
+func (m *mapped) countExperts(probs *Tensor) {
+	m.experts = 1
+	for _, t := range []*Tensor{probs, m.routing} {
+		if t != nil {
+			m.Rank(t, 2, 2)
+			m.experts = t.Dim(-1)
+		}
+	}
+}
+
 // pairs are the tokens and experts of the rows, from the map: without padding those that it
 // chooses, with padding the first capacity tokens of every expert, chosen ones first.
 func (m *mapped) pairs() (token, expert []int64, err error) {
@@ -288,13 +300,8 @@ func mapUnpermute(c *Call) (Run, error) {
 		return nil, c.Err()
 	}
 	c.Shape(out, size, "restoreShapeOptional")
-	m.tokens, m.experts = out.Shape[0], 1 // without probabilities or map the number of experts does not count
-	for _, t := range []*Tensor{probs, m.routing} {
-		if t != nil {
-			c.Rank(t, 2, 2)
-			m.experts = t.Dim(-1)
-		}
-	}
+	m.tokens = out.Shape[0]
+	m.countExperts(probs)
 	m.check(x)
 	c.Shape(out, []int64{m.tokens, m.width}, "rows of permutedTokens")
 	outProbs, index, tokens := c.Optional("permuteProbs"), c.Optional("outIndex"), c.Optional("permuteTokenId")
@@ -380,19 +387,14 @@ func (m *mapped) weights(probs, out *Tensor, places []int64) ([]float32, error) 
 func mapUnpermuteGrad(c *Call) (Run, error) {
 	grad, index, ids, probs := c.Tensor("unpermutedTokensGrad"), c.Tensor("outIndex"), c.Tensor("permuteTokenId"), c.Optional("probsOptional")
 	out, x, outProbs := c.Tensor("permutedTokensGradOut"), c.Optional("permutedTokensOptional"), (*Tensor)(nil)
-	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: index, padded: c.Bool("dropAndPad"), experts: 1}
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: index, padded: c.Bool("dropAndPad")}
 	c.Rank(grad, 2, 2)
 	c.SameDType(grad, out)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	m.tokens = grad.Shape[0]
-	for _, t := range []*Tensor{probs, m.routing} {
-		if t != nil {
-			c.Rank(t, 2, 2)
-			m.experts = t.Dim(-1)
-		}
-	}
+	m.countExperts(probs)
 	m.check(out)
 	c.Shape(grad, []int64{m.tokens, m.width}, "a row for each token")
 	c.Same(index, ids)
