@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -11,14 +12,14 @@ import (
 var cacheWrites = table{"InplaceQuantScatter": quantScatter, "InplaceQuantScatterV2": quantScatter, "ScatterList": scatterList}
 
 // spans are the places of updates in caches: rows of each update from a place on.
-func spans(index *Tensor, rows, room int64) ([]int64, error) {
-	first, err := kernel.Indices(index.View())
+func spans(index kernel.View, rows []int64, room int64) ([]int64, error) {
+	first, err := kernel.Indices(index)
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range first {
-		if k < 0 || k+rows > room {
-			return nil, fmt.Errorf("index %d at position %d: %d rows from there are not within %d", k, i, rows, room)
+		if k < 0 || rows[i] < 0 || k > room-rows[i] {
+			return nil, fmt.Errorf("index %d at position %d: %d rows from there are not within %d", k, i, rows[i], room)
 		}
 	}
 	return first, nil
@@ -69,7 +70,7 @@ func quantScatter(c *Call) (Run, error) {
 		return nil, err
 	}
 	return func(*Exec) error {
-		first, err := spans(indices, updates.Shape[axis], self.Shape[axis])
+		first, err := spans(indices.View(), slices.Repeat([]int64{updates.Shape[axis]}, int(indices.Len())), self.Shape[axis])
 		if err != nil || updates.Len() == 0 {
 			return err
 		}
@@ -88,8 +89,8 @@ func quantScatter(c *Call) (Run, error) {
 	}, nil
 }
 
-// scatterList writes update b into the b-th tensor of a list, from the row that indice names;
-// where the mask is 0 it leaves the tensor alone.
+// scatterList writes update b into the b-th tensor of a list, from the row that indice names,
+// and as many rows as it says if it holds pairs; where the mask is 0 it leaves the tensor alone.
 func scatterList(c *Call) (Run, error) {
 	list, index, updates, mask := c.Tensors("varRef"), c.Tensor("indice"), c.Tensor("updates"), c.Optional("maskOptional")
 	n := int64(len(list))
@@ -99,9 +100,6 @@ func scatterList(c *Call) (Run, error) {
 	}
 	c.plain(index, updates)
 	c.DType(index, indexTypes...)
-	if index.Rank() == 2 {
-		c.Unfit("%v: pairs of a place and a length are not supported; use a place for each tensor", index)
-	}
 	if mode := c.Text("reduceOptional"); mode != "" && mode != "update" {
 		c.Unfit("reduceOptional is %q; only update is supported", mode)
 	}
@@ -112,7 +110,12 @@ func scatterList(c *Call) (Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	c.fits(index, []int64{n}, "a place for each tensor of varRef")
+	pairs := index.Rank() == 2
+	if pairs {
+		c.fits(index, []int64{n, 2}, "a place and a length for each tensor of varRef")
+	} else {
+		c.fits(index, []int64{n}, "a place for each tensor of varRef")
+	}
 	want := append([]int64{n}, list[0].Shape...)
 	if axis < len(want) && updates.Rank() == len(want) {
 		want[axis] = min(want[axis], updates.Shape[axis])
@@ -132,8 +135,18 @@ func scatterList(c *Call) (Run, error) {
 		return nil, err
 	}
 	return func(*Exec) error {
-		rows := updates.Shape[axis]
-		first, err := spans(index, rows, list[0].Shape[axis-1])
+		places, lengths := index.View(), slices.Repeat([]int64{updates.Shape[axis]}, int(n))
+		var err error
+		if pairs {
+			if lengths, err = kernel.Indices(places.Select(1, 1)); err != nil {
+				return err
+			}
+			if longest := slices.Max(lengths); longest > updates.Shape[axis] {
+				return fmt.Errorf("%v holds a length of %d; an update has %d rows", index, longest, updates.Shape[axis])
+			}
+			places = places.Select(1, 0)
+		}
+		first, err := spans(places, lengths, list[0].Shape[axis-1])
 		if err != nil || updates.Len() == 0 {
 			return err
 		}
@@ -150,7 +163,7 @@ func scatterList(c *Call) (Run, error) {
 			if used[i] == 0 {
 				continue
 			}
-			if err := kernel.Copy(t.View().Narrow(axis-1, first[i], rows), updates.View().Select(0, int64(i))); err != nil {
+			if err := kernel.Copy(t.View().Narrow(axis-1, first[i], lengths[i]), updates.View().Select(0, int64(i)).Narrow(axis-1, 0, lengths[i])); err != nil {
 				return err
 			}
 		}

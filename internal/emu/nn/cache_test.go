@@ -61,7 +61,14 @@ func TestScatterList(t *testing.T) {
 			run(t, "ScatterList", a.with(args{"maskOptional": nil}))
 			assert.Equal(t, []float64{5, 6, 7, 8, 9, 9, 9, 9}, values(list[1]))
 			assert.ErrorContains(t, execute(t, "ScatterList", a.with(args{"indice": tensor(t, dtype.Int32, []int64{3}, 3, 0, 0)})), "index 3 at position 0")
-			refused(t, tilingRefused, "ScatterList", a.with(args{"indice": tensor(t, dtype.Int32, []int64{3, 2}, 0)}), "pairs of a place")
+			pairs := []*Tensor{tensorIn(t, d, l, []int64{4, 2}, 9), tensorIn(t, d, l, []int64{4, 2}, 9), tensorIn(t, d, l, []int64{4, 2}, 9)}
+			run(t, "ScatterList", a.with(args{"varRef": pairs, "maskOptional": nil, "indice": tensor(t, dtype.Int32, []int64{3, 2}, 3, 1, 0, 2, 4, 0)}))
+			for i, want := range [][]float64{{9, 9, 9, 9, 9, 9, 1, 2}, {5, 6, 7, 8, 9, 9, 9, 9}, {9, 9, 9, 9, 9, 9, 9, 9}} {
+				assert.Equal(t, want, values(pairs[i]), "%v %v", d, l)
+			}
+			assert.ErrorContains(t, execute(t, "ScatterList", a.with(args{"indice": tensor(t, dtype.Int32, []int64{3, 2}, 0, 3, 0, 2, 0, 1)})), "a length of 3")
+			assert.ErrorContains(t, execute(t, "ScatterList", a.with(args{"indice": tensor(t, dtype.Int32, []int64{3, 2}, 0, -1, 0, 2, 0, 1)})), "-1 rows")
+			refused(t, tilingRefused, "ScatterList", a.with(args{"indice": tensor(t, dtype.Int32, []int64{3, 3}, 0)}), "a place and a length")
 			refused(t, tilingRefused, "ScatterList", a.with(args{"reduceOptional": "add"}), "reduceOptional")
 			refused(t, tilingRefused, "ScatterList", a.with(args{"axis": 0}), "axis 0")
 			refused(t, tilingRefused, "ScatterList", a.with(args{"varRef": list[:2]}), "for each tensor of varRef")

@@ -1,13 +1,60 @@
 package nn
 
 import (
+	"errors"
+	"math"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // optimizers update weights in place.
 var optimizers = table{
-	"ApplyAdamW": applyAdamW, "ApplyAdamWV2": applyAdamWV2, "FusedAdamw": fusedAdamW, "ApplyFusedEmaAdam": emaAdam, "FusedSgd": fusedSGD,
+	"ApplyAdam": applyAdam, "ApplyAdamW": applyAdamW, "ApplyAdamWV2": applyAdamWV2, "ApplyAdamWQuant": adamWQuant,
+	"FusedAdamw": fusedAdamW, "ApplyFusedEmaAdam": emaAdam, "FusedSgd": fusedSGD,
+}
+
+// applyAdam updates the weight alone: the moments are read, and the caller keeps them. Its
+// epsilon is added to the root of the moment before the bias correction.
+func applyAdam(c *Call) (Run, error) {
+	w, m, v, grad := c.Tensor("varRef"), c.Tensor("m"), c.Tensor("v"), c.Tensor("grad")
+	var settings []*Tensor
+	for _, name := range []string{"beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon"} {
+		t := c.Tensor(name)
+		c.DType(t, dtype.Float32)
+		c.single(t)
+		settings = append(settings, t)
+	}
+	nesterov := c.Bool("useNesterov")
+	c.state(w, m, v, grad)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		s, err := numbersOf(settings)
+		if err != nil || w.Len() == 0 {
+			return err
+		}
+		o := kernel.AdamW{LR: s[2] * math.Sqrt(1-s[1]) / (1 - s[0]), Beta1: s[3], Beta2: s[4], Eps: s[5]}
+		average, releaseAverage := kernel.Temporary(w.Shape...)
+		defer releaseAverage()
+		square, releaseSquare := kernel.Temporary(w.Shape...)
+		defer releaseSquare()
+		if err := errors.Join(kernel.Copy(average, m.View()), kernel.Copy(square, v.View())); err != nil {
+			return err
+		}
+		if !nesterov {
+			return o.Update(w.View(), average, square, kernel.View{}, grad.View())
+		}
+		// The step of Nesterov's momentum is the average that the same gradient would
+		// make once more.
+		next, releaseNext := kernel.Temporary(w.Shape...)
+		defer releaseNext()
+		if err := errors.Join(kernel.Copy(next, average), kernel.Blend(next, grad.View(), 1-o.Beta1)); err != nil {
+			return err
+		}
+		return o.Update(w.View(), next, square, kernel.View{}, grad.View())
+	}, nil
 }
 
 // applyAdamWV2 counts as the device does: step is the number of updates made before, and

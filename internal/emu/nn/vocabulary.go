@@ -144,11 +144,15 @@ func onlineMaxSum(c *Call) (Run, error) {
 	}, nil
 }
 
-// unsmoothed refuses what the family has names for and the device does not support.
-func (c *Call) unsmoothed(names ...string) {
+// unsmoothed refuses what the family has a name for and the device does not support.
+func (c *Call) unsmoothed() {
 	if s := c.Float("labelSmoothing"); s != 0 {
 		c.Invalid("labelSmoothing is %g; only 0 is supported", s)
 	}
+}
+
+// onlyNull refuses tensors that the family has names for and the device does not support.
+func (c *Call) onlyNull(names ...string) {
 	for _, name := range names {
 		if t := c.Optional(name); t != nil {
 			c.Invalid("%v is given; only null is supported", t)
@@ -159,7 +163,11 @@ func (c *Call) unsmoothed(names ...string) {
 func maxSumLoss(c *Call) (Run, error) {
 	most, sum, predicted, loss := c.Tensor("logitsMax"), c.Tensor("sumExpLogits"), c.Tensor("predictedLogits"), c.Tensor("lossOut")
 	logits, softmax := c.Optional("vocabParallelLogitsOptional"), c.Optional("softMaxOutOptional")
-	c.unsmoothed("inputOptional", "weightOptional")
+	// The factors of the product are there to make the logits anew: whoever has the logits
+	// may pass them and they are not read.
+	if c.unsmoothed(); logits == nil {
+		c.onlyNull("inputOptional", "weightOptional")
+	}
 	c.Rank(most, 1, 1)
 	c.perRow(most.Len(), dtype.Float32, most, sum, predicted, loss)
 	if (logits == nil) != (softmax == nil) {

@@ -148,6 +148,13 @@ func TestVocabularyParallelLossRefuses(t *testing.T) {
 	v := tensor(t, f, []int64{3}, 1)
 	refused(t, invalidParam, "FusedCrossEntropyLossWithMaxSum", args{"logitsMax": v, "sumExpLogits": v, "predictedLogits": v, "lossOut": v, "labelSmoothing": 0.1}, "labelSmoothing")
 	refused(t, invalidParam, "FusedCrossEntropyLossWithMaxSum", args{"logitsMax": v, "sumExpLogits": v, "predictedLogits": v, "lossOut": v, "inputOptional": v}, "only null")
+	two := func() *Tensor { return tensor(t, f, []int64{3, 2}, 1) }
+	loss := tensor(t, f, []int64{3}, 0)
+	run(t, "FusedCrossEntropyLossWithMaxSum", args{
+		"logitsMax": v, "sumExpLogits": v, "predictedLogits": v, "lossOut": loss, "inputOptional": v, "weightOptional": v,
+		"vocabParallelLogitsOptional": two(), "softMaxOutOptional": two(),
+	})
+	assert.Equal(t, []float64{-1, -1, -1}, values(loss)) // log 1 - 1
 	x, w := tensor(t, d, []int64{3, 2}, 1), tensor(t, d, []int64{2, 2}, 1)
 	grad := args{"grad": v, "input": x, "weight": w, "targetMask": tensor(t, dtype.Uint8, []int64{1}, 0), "maskedTarget": tensor(t, dtype.Int64, []int64{3}, 5), "inputGradOut": x, "weightGradOut": w}
 	refused(t, nullPointer, "FusedLinearCrossEntropyLossGrad", grad, "logitsMaxOptional")
