@@ -15,7 +15,7 @@ type AllGatherMatmulParams struct {
 	GatherIndex int64
 	CommTurn    int64
 	StreamMode  int64
-	Output      *Tensor
+	Output      *Tensor // output
 	GatherOut   *Tensor // output
 }
 
@@ -488,7 +488,7 @@ type MatmulAllReduceAddRmsNormParams struct {
 	ReduceOp   string
 	CommTurn   int64
 	StreamMode int64
-	Y          *Tensor
+	Y          *Tensor // output
 	NormOut    *Tensor // output
 }
 
@@ -659,7 +659,7 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 	ReduceOp     string
 	CommTurn     int64
 	StreamMode   int64
-	Y            *Tensor
+	Y            *Tensor // output
 	NormOut      *Tensor // output
 }
 
@@ -853,7 +853,7 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 	CommTurn           int64
 	StreamMode         int64
 	AntiquantGroupSize int64
-	Y                  *Tensor
+	Y                  *Tensor // output
 	NormOut            *Tensor // output
 }
 

@@ -58,7 +58,7 @@ var exceptions = []exception{
 	{"mxscale", "GroupedDynamicMxQuant GroupedDynamicMxQuantV2", Written},
 	{"noise", "RReluWithNoise InplaceRReluWithNoise", Written}, // what was drawn
 	{"outScaleOptional", "GeluQuant", Written},
-	{"output", "MatmulAllReduce MatmulAllReduceV2 MatmulReduceScatter NsaCompressAttentionInfer QuantMatmulAllReduce QuantMatmulAllReduceV2 " +
+	{"output", "AllGatherMatmul MatmulAllReduce MatmulAllReduceV2 MatmulReduceScatter NsaCompressAttentionInfer QuantMatmulAllReduce QuantMatmulAllReduceV2 " +
 		"QuantMatmulAllReduceV3 WeightQuantMatmulAllReduce", Written},
 	{"result", "LogSpace", Written},
 	{"softmaxLse", "FusedInferAttentionScore FusedInferAttentionScoreV2 FusedInferAttentionScoreV3 FusedInferAttentionScoreV4 InnerFusedInferAttentionScore", Written},
@@ -67,8 +67,8 @@ var exceptions = []exception{
 	{"updatedScale", "AmpUpdateScale", Written},
 	{"x_grad", "AcosGrad", Written},
 	{"y", "AntiMxQuant AscendAntiQuant AscendQuant AscendQuantV3 DataFormatDimMap FFN FFNV2 FFNV3 FusedMatmul GeluQuant GroupedDynamicMxQuant " +
-		"GroupedDynamicMxQuantV2 GroupedMatMulAllReduce GroupedMatmul GroupedMatmulV2 GroupedMatmulV3 GroupedQuantMax MatmulEmuSplitWeight QuantMax " +
-		"WeightQuantBatchMatmulNz WeightQuantBatchMatmulV2 WeightQuantBatchMatmulV3", Written},
+		"GroupedDynamicMxQuantV2 GroupedMatMulAllReduce GroupedMatmul GroupedMatmulV2 GroupedMatmulV3 GroupedQuantMax MatmulAllReduceAddRmsNorm MatmulEmuSplitWeight " +
+		"QuantMatmulAllReduceAddRmsNorm QuantMax WeightQuantBatchMatmulNz WeightQuantBatchMatmulV2 WeightQuantBatchMatmulV3 WeightQuantMatmulAllReduceAddRmsNorm", Written},
 	{"z", "AcosGradV2 MulNoNan Xlog1py", Written},
 	// What is updated and not called …Ref.
 	{"inputPositions", "AdvanceStep", Written},

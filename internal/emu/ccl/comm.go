@@ -11,6 +11,7 @@ import (
 // comm is one rank's end of a communicator.
 type comm struct {
 	library *Library
+	handle  uint64 // 0 until it is published
 	name    string
 	device  int
 	rank    int
@@ -73,7 +74,13 @@ func (c *comm) linked() error {
 }
 
 // publish gives the communicator its handle.
-func (c *comm) publish() uint64 { return c.library.rt.Handles.New(rt.CommKind, c) }
+func (c *comm) publish() uint64 {
+	handle := c.library.rt.Handles.New(rt.CommKind, c)
+	c.library.mu.Lock()
+	defer c.library.mu.Unlock()
+	c.handle = handle
+	return handle
+}
 
 // fail ends the communicator; the first failure counts.
 func (c *comm) fail(f *rt.Fault) {
@@ -174,4 +181,15 @@ func (c *comm) checkRank(function, what string, r uint32) error {
 		return refuse(badParameter, "EI0003: %s: %s %d; communicator %q has ranks 0 to %d", function, what, r, c.name, c.size-1)
 	}
 	return nil
+}
+
+// Find is the communicator of a name on a device, for operators that compute and communicate.
+func (l *Library) Find(device int, name string) (handle uint64, rank, size int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.names[place{device, name}]
+	if !ok || c.handle == 0 {
+		return 0, 0, 0, false
+	}
+	return c.handle, c.rank, c.size, true
 }

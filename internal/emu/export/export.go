@@ -62,11 +62,20 @@ var process = sync.OnceValue(func() *machine {
 	return m
 })
 
-// implementations are the functions of all packages by C name.
+// implementations are the functions of all packages by C name. It lets the operators use the
+// collectives.
 func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
+	groups := ccl.New(r)
+	l.Collectives = nn.Collectives{
+		Functions: groups.Functions(),
+		Find: func(device int, name string) (nn.Communicator, bool) {
+			handle, rank, size, ok := groups.Find(device, name)
+			return nn.Communicator{Handle: handle, Rank: rank, Size: size}, ok
+		},
+	}
 	all := r.Functions()
 	maps.Copy(all, l.Functions())
-	maps.Copy(all, ccl.New(r).Functions())
+	maps.Copy(all, l.Collectives.Functions)
 	return all
 }
 

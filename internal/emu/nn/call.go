@@ -34,6 +34,10 @@ type Call struct {
 	op        *operator
 	args      []any // by parameter; *Tensor, []*Tensor, *Scalar, …; nil when null
 	tensors   []*Tensor
+	views     []view  // other looks at tensors, and parts of the workspace
+	stages    []stage // of phase two, before the Run
+	join      func(group string) (Communicator, error)
+	joined    map[string]Communicator
 	workspace int64
 	err       error
 	launchErr error
@@ -340,7 +344,7 @@ func (c *Call) capture(t *Tensor, name string) *Tensor {
 // again is the call with fresh copies of its tensors, for an executor that runs repeatedly
 // while the addresses of the originals change.
 func (c *Call) again() *Call {
-	n := &Call{op: c.op, args: slices.Clone(c.args)}
+	n := &Call{op: c.op, args: slices.Clone(c.args), joined: c.joined}
 	for i, a := range n.args {
 		switch a := a.(type) {
 		case *Tensor:

@@ -32,7 +32,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	if sizeOut == 0 || executorOut == 0 {
 		return l.fail(t, &Error{Code: nullPointer, Text: fmt.Sprintf("aclnn%s: workspaceSize or executor is null", op.name)})
 	}
-	e, err := l.prepare(op, words)
+	e, err := l.prepare(t, op, words)
 	if err != nil {
 		return l.fail(t, err)
 	}
@@ -41,7 +41,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	return 0
 }
 
-func (l *Library) prepare(op *operator, words []uint64) (*executor, error) {
+func (l *Library) prepare(t *rt.Thread, op *operator, words []uint64) (*executor, error) {
 	p, ok := implementations[op.name]
 	if !ok {
 		return nil, &Error{Code: invalidParam, Text: fmt.Sprintf("aclnn%s: the emulator does not implement this operator", op.name)}
@@ -50,7 +50,10 @@ func (l *Library) prepare(op *operator, words []uint64) (*executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newExecutor(p, c)
+	c.join = func(group string) (Communicator, error) { return l.communicator(t, group) }
+	e, err := newExecutor(p, c)
+	c.join = nil // the thread is the caller's only now
+	return e, err
 }
 
 func newExecutor(p Prepare, c *Call) (e *executor, err error) {
@@ -103,8 +106,24 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 	if code != 0 {
 		return uint64(uint32(code))
 	}
+	for _, p := range e.call.stages {
+		code := uint64(0)
+		if p.collective != nil {
+			code = l.collect(t, p.collective, workspace, stream)
+		} else {
+			code = l.compute(t, s, e, p.run, workspace)
+		}
+		if code != 0 {
+			return code
+		}
+	}
+	return l.compute(t, s, e, e.run, workspace)
+}
+
+// compute queues a Run of a call.
+func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *executor, run Run, workspace uint64) uint64 {
 	memory := s.Memory()
-	task := rt.Task{Name: "aclnn" + name, Repeatable: true, Run: func() error { return e.execute(memory, workspace) }}
+	task := rt.Task{Name: e.call.Name(), Repeatable: true, Run: func() error { return e.execute(memory, workspace, run) }}
 	if l.rt.Sanitizes() {
 		task.Accesses = func() []rt.Access { return e.call.accesses(workspace) }
 	}
@@ -112,7 +131,7 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 }
 
 // execute runs on the stream: it resolves the memory of the call and computes.
-func (e *executor) execute(memory resolver, workspace uint64) (err error) {
+func (e *executor) execute(memory resolver, workspace uint64, run Run) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fault("%v: internal error: %v\n%s", e.call, r, debug.Stack())
@@ -129,7 +148,10 @@ func (e *executor) execute(memory resolver, workspace uint64) (err error) {
 			return fault("%v: %v: %v", e.call, t, err)
 		}
 	}
-	if err := e.run(&x); err != nil {
+	for _, v := range e.call.views {
+		v.bind(x.workspace)
+	}
+	if err := run(&x); err != nil {
 		var f *rt.Fault
 		if errors.As(err, &f) {
 			return f

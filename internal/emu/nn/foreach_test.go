@@ -107,7 +107,7 @@ func TestForeachReadsDeviceScalars(t *testing.T) {
 	e, err := prepared(t, "ForeachMulScalar", args{"x": x, "scalar": factor, "out": x})
 	assert.NoError(t, err)
 	*(*float32)(factor.host) = .5
-	assert.NoError(t, e.execute(host{}, 0))
+	assert.NoError(t, e.execute(host{}, 0, e.run))
 	assert.Equal(t, []float64{.5, 1, 1.5}, append(values(x[0]), values(x[1])...))
 
 	y := []*Tensor{tensor(t, dtype.Float32, []int64{1}, 10), tensor(t, dtype.Float32, []int64{1}, 10)}

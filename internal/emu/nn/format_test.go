@@ -89,7 +89,7 @@ func runSliceNz(t *testing.T, a args) error {
 	if err != nil {
 		return err
 	}
-	return e.execute(host{}, 0)
+	return e.execute(host{}, 0, e.run)
 }
 
 func TestGoldenSliceNz(t *testing.T) {

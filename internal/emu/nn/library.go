@@ -9,7 +9,12 @@ import (
 )
 
 // Library is the emulated libnnopbase and libopapi of one runtime.
-type Library struct{ rt *rt.Runtime }
+type Library struct {
+	// Collectives is HCCL, which fused operators use; without it they find no group.
+	Collectives Collectives
+
+	rt *rt.Runtime
+}
 
 // New returns the library over a runtime, whose handles, streams and memory it uses.
 func New(r *rt.Runtime) *Library { return &Library{rt: r} }

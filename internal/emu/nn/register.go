@@ -40,6 +40,7 @@ var implementations = collect(
 	filling,
 	foreachTable,
 	formatTable,
+	fused,
 	gatedUnits,
 	grids,
 	groupNorms,

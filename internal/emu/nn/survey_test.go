@@ -131,7 +131,7 @@ func retyped(arg any, from, to dtype.Type) any {
 
 // try asks phase one, and notes the types when it accepts.
 func (s *survey) try(args []any) error {
-	c := &Call{op: s.op, args: slices.Clone(args)}
+	c := &Call{op: s.op, args: slices.Clone(args), join: alone}
 	for i, p := range s.op.params {
 		switch x := args[i].(type) {
 		case *Tensor:

@@ -23,6 +23,8 @@ type Tensor struct {
 	host   unsafe.Pointer // first element of the view; set before Run, nil when empty
 	name   string         // argument name, for messages
 	object *Tensor        // the caller's tensor that this is a copy of
+
+	inWorkspace bool // Addr counts from the workspace
 }
 
 // Len is the number of elements.

@@ -58,8 +58,8 @@ func execute(t testing.TB, name string, a args) error {
 	if e.call.launchErr != nil {
 		return e.call.launchErr
 	}
-	scratch := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{e.call.workspace}, nil)
-	compute := func(e *executor) error { return e.execute(host{}, uint64(uintptr(scratch.Data))) }
+	scratch := workspaceOf(t, e)
+	compute := func(e *executor) error { return together([]*executor{e}, []uint64{scratch}) }
 	if triable(e.call) {
 		trial, err := prepared(t, name, a)
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func called(t testing.TB, name string, a args) *Call {
 	op := find(name)
 	require.NotNil(t, op, "no operator aclnn%s", name)
 	require.NotNil(t, implementations[name], "aclnn%s is not implemented", name)
-	c := &Call{op: op, args: make([]any, len(op.params))}
+	c := &Call{op: op, args: make([]any, len(op.params)), join: alone}
 	known := make(map[string]bool)
 	for i, p := range op.params {
 		known[p.name] = true
