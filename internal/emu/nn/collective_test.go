@@ -26,12 +26,18 @@ func workspaceOf(t testing.TB, e *executor) uint64 {
 func together(ranks []*executor, workspaces []uint64) error {
 	for i := range ranks[0].call.stages {
 		if ranks[0].call.stages[i].collective != nil {
-			words := make([][]uint64, len(ranks))
+			groups := make(map[uint64][][]uint64) // words by group and rank in it
 			for r, e := range ranks {
-				words[r] = e.call.stages[i].collective.words(workspaces[r])
+				p := e.call.stages[i].collective
+				if groups[p.comm.Handle] == nil {
+					groups[p.comm.Handle] = make([][]uint64, p.comm.Size)
+				}
+				groups[p.comm.Handle][p.comm.Rank] = p.words(workspaces[r])
 			}
-			if err := exchange(ranks[0].call.stages[i].collective.function, words); err != nil {
-				return err
+			for _, words := range groups {
+				if err := exchange(ranks[0].call.stages[i].collective.function, words); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -102,13 +108,19 @@ func exchange(function string, words [][]uint64) error {
 // ensemble prepares and executes an operator on ranks, each with arguments of its own.
 func ensemble(t testing.TB, name string, size int, of func(rank int) args) {
 	t.Helper()
+	choir(t, name, size, of, func(_ string, rank int) Communicator { return Communicator{Handle: 1, Rank: rank, Size: size} })
+}
+
+// choir is ensemble with more than one group; in tells which one a name is for a rank.
+func choir(t testing.TB, name string, size int, of func(rank int) args, in func(group string, rank int) Communicator) {
+	t.Helper()
 	var ranks []*executor
 	var workspaces []uint64
 	for r := range size {
 		c := called(t, name, of(r))
 		c.join = func(group string) (Communicator, error) {
 			require.NotEmpty(t, group)
-			return Communicator{Handle: 1, Rank: r, Size: size}, nil
+			return in(group, r), nil
 		}
 		e, err := newExecutor(implementations[name], c)
 		require.NoError(t, err)

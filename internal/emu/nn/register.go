@@ -41,6 +41,7 @@ var implementations = collect(
 	foreachTable,
 	formatTable,
 	fused,
+	fusedExperts,
 	gatedUnits,
 	grids,
 	groupNorms,

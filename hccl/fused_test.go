@@ -1,0 +1,67 @@
+package hccl_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/half"
+)
+
+// Operators that compute and communicate find their ranks by the communicator's name.
+func TestFusedProducts(t *testing.T) {
+	const ranks, rows, depth, columns = 2, 2, 256, 3
+	ctx := context.Background()
+	joined(t, ranks, func(st *acl.Stream, c *hccl.Comm) {
+		name, err := c.Name()
+		assert.NoError(t, err)
+		var all []*aclnn.Tensor
+		tensor := func(value float32, shape ...int64) *aclnn.Tensor {
+			x, err := aclnn.New(st, aclnn.Float16, shape...)
+			if assert.NoError(t, err) {
+				values := make([]half.Float16, shape[0]*shape[1])
+				for i := range values {
+					values[i] = half.Float16FromFloat32(value)
+				}
+				assert.NoError(t, aclnn.CopyToDevice(ctx, st, x, values))
+			}
+			all = append(all, x)
+			return x
+		}
+		first := func(x *aclnn.Tensor, n int) []float32 {
+			got, wide := make([]half.Float16, n), make([]float32, n)
+			assert.NoError(t, aclnn.CopyFromDevice(ctx, st, got, x))
+			for i, v := range got {
+				wide[i] = v.Float32()
+			}
+			return wide
+		}
+		// Rank r multiplies by r + 1.
+		x, w := tensor(1, rows, depth), tensor(float32(c.Rank()+1)/depth, depth, columns)
+
+		sum := tensor(0, rows, columns)
+		assert.NoError(t, aclnn.MatmulAllReduce(st, aclnn.MatmulAllReduceParams{X1: x, X2: w, Group: name, ReduceOp: "sum", StreamMode: 1, Output: sum}))
+		assert.Equal(t, []float32{3, 3, 3, 3, 3, 3}, first(sum, rows*columns))
+
+		block := tensor(0, rows/ranks, columns)
+		assert.NoError(t, aclnn.MatmulReduceScatter(st, aclnn.MatmulReduceScatterParams{X1: x, X2: w, Group: name, ReduceOp: "sum", StreamMode: 1, Output: block}))
+		assert.Equal(t, []float32{3, 3, 3}, first(block, columns))
+
+		mine := tensor(float32(10*c.Rank()), rows, depth)
+		product, gathered := tensor(0, ranks*rows, columns), tensor(0, ranks*rows, depth)
+		assert.NoError(t, aclnn.AllGatherMatmul(st, aclnn.AllGatherMatmulParams{X1: mine, X2: w, Group: name, StreamMode: 1, Output: product, GatherOut: gathered}))
+		k := float32(10 * (c.Rank() + 1))
+		assert.Equal(t, []float32{0, 0, 0, 0, 0, 0, k, k, k, k, k, k}, first(product, ranks*rows*columns))
+		assert.Equal(t, float32(10), first(gathered, ranks*rows*depth)[rows*depth])
+
+		err = aclnn.MatmulAllReduce(st, aclnn.MatmulAllReduceParams{X1: x, X2: w, Group: "strangers", ReduceOp: "sum", StreamMode: 1, Output: sum})
+		assert.ErrorContains(t, err, `no communicator named "strangers"`)
+		for _, x := range all {
+			assert.NoError(t, x.Close())
+		}
+	})
+}
