@@ -276,7 +276,8 @@ func (r *rank) moves(w *world) []check {
 func (r *rank) blockMoves(w *world) []check {
 	n, count, root, c := w.ranks, w.count, w.ranks-1, uint64(w.count)
 	mine, whole := w.of(w.blocks[r.id], 0, count), w.blocks[r.id]
-	var gathered, traded, scattered []byte
+	gathered, traded := make([]byte, 0, len(whole)), make([]byte, 0, len(whole))
+	var scattered []byte
 	for _, b := range w.blocks {
 		gathered = append(gathered, w.of(b, 0, count)...)
 		traded = append(traded, w.of(b, r.id*count, count)...)
@@ -317,7 +318,7 @@ func (r *rank) unevenMoves(w *world) []check {
 	// Rank i sends counts[j] elements to rank j, so every block that arrives has the same size.
 	same := slices.Repeat([]uint64{uint64(own)}, n)
 	matrix := slices.Repeat(counts, n)
-	var row []byte
+	row := make([]byte, 0, len(w.blocks[r.id]))
 	for i, b := range w.blocks {
 		copy(w.of(gathered, i*count, count), w.of(b, 0, int(counts[i])))
 		copy(w.of(traded, i*count, count), w.of(b, r.id*count, own))
