@@ -8,7 +8,7 @@ import (
 
 // DistributeBarrierParams are the arguments of aclnnDistributeBarrier, in C order.
 type DistributeBarrierParams struct {
-	XRef      *Tensor // read and written
+	XRef      *Tensor
 	Group     string
 	WorldSize int64
 }
@@ -37,7 +37,7 @@ func (p *DistributeBarrierParams) Encode(c *Call) {
 
 // DistributeBarrierV2Params are the arguments of aclnnDistributeBarrierV2, in C order.
 type DistributeBarrierV2Params struct {
-	XRef        *Tensor // read and written
+	XRef        *Tensor
 	TimeOut     *Tensor
 	ElasticInfo *Tensor
 	Group       string

@@ -41,6 +41,8 @@ var exceptions = []exception{
 	{"offsetOut", "DeformableConv2dBackward", Read},
 	{"prevAttnOut", "RingAttentionUpdate", Read},
 	{"timeOut", "DistributeBarrierV2", Read},
+	// What only orders calls.
+	{"xRef", "DistributeBarrier DistributeBarrierV2", Read},
 	// Outputs with const.
 	{"amax", "GroupedQuantMax QuantMax", Written},
 	{"dst_out", "ViewCopy", Written},

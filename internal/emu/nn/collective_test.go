@@ -21,28 +21,37 @@ func workspaceOf(t testing.TB, e *executor) uint64 {
 	return uint64(uintptr(kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{e.call.workspace}, nil).Data))
 }
 
-// together executes the calls of the ranks of a group: every stage on all ranks, then the
-// next. Collectives follow their definitions.
+// together executes the calls of ranks: each up to its next collective, then the collectives
+// of all groups, which follow their definitions.
 func together(ranks []*executor, workspaces []uint64) error {
-	for i := range ranks[0].call.stages {
-		if ranks[0].call.stages[i].collective != nil {
-			groups := make(map[uint64][][]uint64) // words by group and rank in it
-			for r, e := range ranks {
-				p := e.call.stages[i].collective
-				if groups[p.comm.Handle] == nil {
-					groups[p.comm.Handle] = make([][]uint64, p.comm.Size)
-				}
-				groups[p.comm.Handle][p.comm.Rank] = p.words(workspaces[r])
-			}
-			for _, words := range groups {
-				if err := exchange(ranks[0].call.stages[i].collective.function, words); err != nil {
+	next := make([]int, len(ranks))
+	for {
+		type round struct {
+			function string
+			words    [][]uint64 // by rank of the group
+		}
+		groups := make(map[uint64]round)
+		for r, e := range ranks {
+			for ; next[r] < len(e.call.stages) && e.call.stages[next[r]].collective == nil; next[r]++ {
+				if err := e.execute(host{}, workspaces[r], e.call.stages[next[r]].run); err != nil {
 					return err
 				}
 			}
-			continue
+			if next[r] == len(e.call.stages) {
+				continue
+			}
+			p := e.call.stages[next[r]].collective
+			next[r]++
+			if groups[p.comm.Handle].words == nil {
+				groups[p.comm.Handle] = round{p.function, make([][]uint64, p.comm.Size)}
+			}
+			groups[p.comm.Handle].words[p.comm.Rank] = p.words(workspaces[r])
 		}
-		for r, e := range ranks {
-			if err := e.execute(host{}, workspaces[r], e.call.stages[i].run); err != nil {
+		if len(groups) == 0 {
+			break
+		}
+		for _, g := range groups {
+			if err := exchange(g.function, g.words); err != nil {
 				return err
 			}
 		}
@@ -71,6 +80,7 @@ func exchange(function string, words [][]uint64) error {
 		var sources []kernel.View
 		for q, from := range words {
 			switch function {
+			case "HcclBarrier":
 			case "HcclAllReduce":
 				sources = append(sources, at(from[0], 0, from[2], from[3]))
 			case "HcclReduceScatter":
