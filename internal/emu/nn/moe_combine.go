@@ -35,10 +35,8 @@ func moeCombine(c *Call) (Run, error) {
 		return nil, c.err
 	}
 	c.noneOf("activationScale", "weightScale", "groupList", "activationScaleOptional", "weightScaleOptional", "groupListOptional", "elasticInfoOptional")
-	for _, name := range []string{"outDtype", "groupListType"} {
-		if n := c.Int(name); n != 0 {
-			c.Unfit("%s is %d; only 0 is supported", name, n)
-		}
+	if n := c.Int("outDtype"); n != 0 { // groupListType, with a list that is reserved, is not read
+		c.Unfit("outDtype is %d; only 0 is supported", n)
 	}
 	switch mode := c.Int("commQuantMode"); {
 	case mode == 2 && p.tp.Size == 1:

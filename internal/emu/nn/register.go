@@ -60,6 +60,7 @@ var implementations = collect(
 	maskedSoftmaxes,
 	maskPools,
 	matmulTable,
+	mixedProducts,
 	modulations,
 	moving,
 	norms,
