@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"flag"
 	"fmt"
 	"path"
@@ -35,6 +36,14 @@ var otherHeaders = map[string]string{
 	// A part of the sources has this one apart.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
+
+// fp16 is the half of C++ programs. It has no C form.
+//
+//go:embed fp16.h
+var fp16 string
+
+// fp16Header is where such programs look for it.
+const fp16Header = "aclnn/opdev/fp16_t.h"
 
 // includes are what CANN's headers include beyond their types: programs rely on it.
 var includes = map[string]string{
@@ -96,6 +105,7 @@ func headers(t *abi.Table, version string) (files, error) {
 			out[name] = guarded(name, fmt.Sprintf("#include \"%s\"\n", relative(name, include)))
 		}
 	}
+	out[fp16Header] = guarded(fp16Header, fp16)
 	return out, nil
 }
 

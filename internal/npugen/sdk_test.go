@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/half"
 )
 
 // TestHeadersAgree: every constant, record and function type of the table, and of the dumps of
@@ -100,4 +101,30 @@ func TestHeadersInclude(t *testing.T) {
 			require.NoError(t, err, "%s of %s: %.2000s", header, version, message)
 		}
 	}
+}
+
+// TestHalfOfPrograms: the C++ half keeps every bit pattern, and rounds as this module's does.
+func TestHalfOfPrograms(t *testing.T) {
+	if _, err := exec.LookPath("g++"); err != nil {
+		t.Skip("needs g++:", err)
+	}
+	table, err := abi.Load()
+	require.NoError(t, err)
+	out, err := headers(table, "")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, out.write(dir))
+	numbers := []float32{0, 1, -2.5, 65504, 65519, 65520, 1e9, 6.1e-5, 5.96e-8, 2.98e-8, 2.99e-8, 1e-9, 1.00048828125, 1.00146484375, -0.33333334, 6.0976e-5, 3.0518e-5}
+	source := "#include \"aclnn/opdev/fp16_t.h\"\n#include <cstdio>\nint main() {\n"
+	source += "for (int i = 0; i < 65536; i++) { op::fp16_t a, b; a.val = i; b = a.toFloat(); if ((i & 0x7c00) == 0x7c00 && (i & 0x3ff)) { if (b.toFloat() == b.toFloat()) return 1; } else if (b.val != i) return 2; }\n"
+	for _, x := range numbers {
+		source += fmt.Sprintf("if (op::fp16_t(%[1]vf).val != %[2]d) { std::printf(\"%[1]v is %%d\\n\", op::fp16_t(%[1]vf).val); return 3; }\n", fmt.Sprintf("%.9e", x), half.Float16FromFloat32(x))
+	}
+	source += "op::fp16_t sum = 1.0; sum += 2; sum *= op::fp16_t(int64_t{3}); return static_cast<float>(sum) == 9 && sizeof sum == 2 ? 0 : 4;\n}\n"
+	file, program := filepath.Join(dir, "half.cpp"), filepath.Join(dir, "half")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+	message, err := exec.Command("g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-I"+dir, "-o", program, file).CombinedOutput()
+	require.NoError(t, err, "%s", message)
+	message, err = exec.Command(program).CombinedOutput()
+	require.NoError(t, err, "%s", message)
 }

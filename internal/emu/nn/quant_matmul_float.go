@@ -55,8 +55,8 @@ func matmulQuant(c *Call) (Run, error) {
 		return nil, c.err
 	}
 	n := out.Dim(-1)
-	if padded := (n + 15) / 16 * 16; params.Len() != 1 && params.Len() != padded || !params.Contiguous() {
-		c.Invalid("%v must have one element without gaps, or %d: one for each column, padded to sixteen", params, padded)
+	if padded := (n + 15) / 16 * 16; params.Len() != 1 && params.Len() != n && params.Len() != padded || !params.Contiguous() {
+		c.Invalid("%v must have one element without gaps, %d, one for each column, or %d, padded to sixteen", params, n, padded)
 	}
 	sums := c.scratch(dtype.Float32, out.Shape...)
 	p := product{out: sums, a: left(c.turned(x1, c.Bool("transposeX1"))), b: right(c.turned(x2, c.Bool("transposeX2"))), alpha: 1, types: cubeTypes}

@@ -68,7 +68,7 @@ func TestBatchMatmulQuant(t *testing.T) {
 					assert.InDelta(t, want[i], got[i], 1, "%v %v %v", l, all, swap)
 				}
 				refused(t, nullPointer, "BatchMatmulQuant", a.with(args{"quantParam": nil}), "quantParam is null")
-				refused(t, invalidParam, "BatchMatmulQuant", a.with(args{"quantParam": tensor(t, dtype.Uint64, []int64{n}, 0)}), "padded to sixteen")
+				refused(t, invalidParam, "BatchMatmulQuant", a.with(args{"quantParam": tensor(t, dtype.Uint64, []int64{n + 1}, 0)}), "padded to sixteen")
 				refused(t, invalidParam, "BatchMatmulQuant", a.with(args{"bias": tensor(t, d, []int64{n + 1}, 0)}), "one for each column")
 				refused(t, invalidParam, "BatchMatmulQuant", a.with(args{"x1": tensor(t, d, []int64{0, k})}), "is empty")
 			}
