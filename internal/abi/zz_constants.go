@@ -1351,4 +1351,6 @@ const (
 	ACLNN_ERR_INNER_CREATE_EXECUTOR                    = 561101               // 8.1.RC1, 2026-08
 	ACLNN_ERR_INNER_NOT_TRANS_EXECUTOR                 = 561102               // 8.1.RC1, 2026-08
 	ACLNN_ERR_INNER_NULLPTR                            = 561103               // 8.1.RC1, 2026-08
+	ACL_MODEL_STREAM_FLAG_HEAD                         = 0                    // 2026-08
+	ACL_MODEL_STREAM_FLAG_DEFAULT                      = 2147483647           // 2026-08
 )

@@ -27,9 +27,20 @@ type Event struct {
 
 	mu     sync.Mutex
 	last   *record
-	mark   *mark // where a capture recorded it last
-	waited int   // device waits queued and not passed yet
-	order  Order // of an external event, whose waits in a graph find their record late
+	mark   *mark         // where a capture recorded it last
+	waited int           // device waits queued and not passed yet
+	order  Order         // of an external event, whose waits in a graph find their record late
+	coming []*record     // which replays under way will make, in order
+	change chan struct{} // closed by the next record; nil when nobody waits for one
+}
+
+// set makes a record the latest one. The caller holds the lock.
+func (e *Event) set(rec *record) {
+	e.last, e.mark = rec, nil
+	if e.change != nil {
+		close(e.change)
+		e.change = nil
+	}
 }
 
 // record is one recording: done is closed when the stream has passed it.
@@ -161,6 +172,9 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	if c := s.capture.Load(); c != nil {
 		return c.record(t, s, e)
 	}
+	if s.bound.Load() != nil {
+		return r.Submit(t, s, e.repeatedRecord())
+	}
 	rec := &record{done: make(chan struct{})}
 	if e.flags&eventExternal != 0 {
 		rec.order.also = &e.order
@@ -176,7 +190,7 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	defer e.mu.Unlock()
 	code = r.Submit(t, s, Task{Name: "aclrtRecordEvent", Releases: &rec.order, Run: func() error { pass(); return nil }, Drop: pass})
 	if code == 0 {
-		e.last, e.mark = rec, nil
+		e.set(rec)
 	}
 	return code
 }
@@ -193,14 +207,7 @@ func (c *capture) record(t *Thread, s *Stream, e *Event) uint64 {
 		e.mark = c.mark(s)
 		return 0
 	}
-	return c.add(t, s, Task{Name: "aclrtRecordEvent", Repeatable: true, Releases: &e.order, Run: func() error {
-		rec := &record{done: make(chan struct{}), at: time.Now(), order: Order{clock: e.device.rt.sanitizer.of(&e.order)}}
-		close(rec.done)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.last = rec
-		return nil
-	}})
+	return c.add(t, s, e.repeatedRecord())
 }
 
 // captured refuses a call that asks for the state of an event of a capture.
@@ -218,20 +225,24 @@ func (r *Runtime) resetEvent(t *Thread, a []uint64) uint64 {
 	if e == nil {
 		return code
 	}
-	if e.ex || e.flags&eventSync == 0 {
-		return t.Fail(featureNotSupported, "EE1005: aclrtResetEvent: only an event made with ACL_EVENT_SYNC by aclrtCreateEventWithFlag can be reset")
+	if e.ex || e.flags&(eventSync|eventExternal) == 0 {
+		return t.Fail(featureNotSupported, "EE1005: aclrtResetEvent: only an event made with ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL by aclrtCreateEventWithFlag can be reset")
 	}
 	s, streamCode := r.Stream(t, a[1])
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
+	if s.capture.Load() != nil && e.flags&eventExternal == 0 {
+		return t.Fail(captureForbids, "EE1016: aclrtResetEvent cannot be captured, but for an event made with ACL_EVENT_EXTERNAL")
+	}
 	e.mu.Lock()
 	rec := e.last
 	e.mu.Unlock()
-	return r.Submit(t, s, Task{Name: "aclrtResetEvent", Run: func() error {
+	repeated := s.Capturing() || s.bound.Load() != nil
+	return r.Submit(t, s, Task{Name: "aclrtResetEvent", Repeatable: repeated, Run: func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.last == rec {
+		if repeated || e.last == rec {
 			e.last = nil
 		}
 		return nil
@@ -272,6 +283,9 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 	if c := s.capture.Load(); c != nil {
 		return c.wait(t, s, e, limit)
 	}
+	if s.bound.Load() != nil {
+		return r.Submit(t, s, e.repeatedWait(limit))
+	}
 	rec := e.last
 	if rec == nil {
 		return 0 // nothing was recorded, so there is nothing to wait for
@@ -298,12 +312,7 @@ func (c *capture) wait(t *Thread, s *Stream, e *Event, limit time.Duration) uint
 	if e.flags&eventExternal == 0 {
 		return t.Fail(captureDependency, "EE1016: aclrtStreamWaitEvent: the event was recorded outside the capture")
 	}
-	return c.add(t, s, Task{Name: "aclrtStreamWaitEvent", Repeatable: true, Acquires: &e.order, Wait: func(cancel <-chan struct{}) error {
-		if rec, _ := e.state(); rec != nil {
-			return rec.waitFor(cancel, limit)
-		}
-		return nil
-	}})
+	return c.add(t, s, e.repeatedWait(limit))
 }
 
 func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {

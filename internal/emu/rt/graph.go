@@ -1,7 +1,9 @@
 package rt
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi"
@@ -18,7 +20,8 @@ type Graph struct {
 	mu      sync.Mutex
 	name    string
 	tasks   []Task
-	groups  []uint64 // handles of its task groups
+	built   *building // of a graph whose streams were bound to it, instead of tasks
+	groups  []uint64  // handles of its task groups
 	running int
 	ended   []callback // to run when the graph is destroyed
 }
@@ -41,6 +44,7 @@ func (r *Runtime) graphFunctions() table {
 		"aclmdlRIExecute":                   r.executeGraph,
 		"aclmdlRIDestroy":                   r.destroyGraph,
 		"aclmdlRIDebugPrint":                r.printGraph,
+		"aclmdlRIDebugJsonPrint":            r.printGraphJSON,
 		"aclmdlRIGetId":                     r.graphID,
 		"aclmdlRISetName":                   r.setGraphName,
 		"aclmdlRIGetName":                   r.graphName,
@@ -72,17 +76,40 @@ func (g *Graph) run(s *Stream, cancel <-chan struct{}) error {
 	tasks := g.tasks
 	g.mu.Unlock()
 	defer g.passed()
-	for _, task := range tasks {
+	if g.built != nil {
+		return g.built.run(s, cancel)
+	}
+	for i, task := range tasks {
 		select {
 		case <-cancel:
+			keepPromises(tasks[i:])
 			return nil
 		default:
 		}
 		if err := s.perform(&task, cancel); err != nil {
+			keepPromises(tasks[i+1:])
 			return faultOf(task.Name, err)
 		}
 	}
 	return nil
+}
+
+// promise tells whoever asks from now on what a replay that was queued will do.
+func promise(tasks []Task) {
+	for _, task := range tasks {
+		if task.Promise != nil {
+			task.Promise()
+		}
+	}
+}
+
+// keepPromises does what tasks promised that will not run: others wait for it.
+func keepPromises(tasks []Task) {
+	for _, task := range tasks {
+		if task.Promise != nil {
+			_ = task.Run() // it records an event, which does not fail
+		}
+	}
 }
 
 func (g *Graph) passed() {
@@ -96,12 +123,21 @@ func (r *Runtime) launch(t *Thread, g *Graph, s *Stream) uint64 {
 	if s.ctx.device != g.device {
 		return t.Fail(streamContext, "EE1010: aclmdlRIExecuteAsync: the graph is of device %d, the stream of device %d", g.device.id, s.ctx.device.id)
 	}
+	if g.built != nil && !g.built.ended.Load() {
+		return t.Fail(paramInvalid, "EE1003: aclmdlRIExecuteAsync: the graph is still being built; call aclmdlRIBuildEnd")
+	}
 	g.mu.Lock()
 	g.running++
+	tasks := g.tasks
 	g.mu.Unlock()
-	code := r.Submit(t, s, Task{Name: "aclmdlRIExecuteAsync", Drop: g.passed, Wait: func(cancel <-chan struct{}) error { return g.run(s, cancel) }})
-	if code != 0 {
+	promise(tasks)
+	drop := func() {
+		keepPromises(tasks)
 		g.passed()
+	}
+	code := r.Submit(t, s, Task{Name: "aclmdlRIExecuteAsync", Drop: drop, Wait: func(cancel <-chan struct{}) error { return g.run(s, cancel) }})
+	if code != 0 {
+		drop()
 	}
 	return code
 }
@@ -153,6 +189,7 @@ func (r *Runtime) destroyGraph(t *Thread, a []uint64) uint64 {
 		return t.Fail(modelRunning, "EE1016: aclmdlRIDestroy: the graph is running; synchronise first")
 	}
 	r.Handles.Delete(a[0])
+	g.built.unbind()
 	for _, h := range g.groups {
 		r.Handles.Delete(h)
 	}
@@ -170,9 +207,56 @@ func (r *Runtime) printGraph(t *Thread, a []uint64) uint64 {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fmt.Printf("graph %d %s: %d tasks\n", g.id, g.name, len(g.tasks))
-	for i, task := range g.tasks {
-		fmt.Printf("%6d %s\n", i, task.Name)
+	names := g.taskNames()
+	fmt.Printf("graph %d %s: %d tasks\n", g.id, g.name, len(names))
+	for i, name := range names {
+		fmt.Printf("%6d %s\n", i, name)
+	}
+	return 0
+}
+
+// taskNames are the tasks in the order of the calls, stream by stream in a graph that was
+// built. The caller holds the lock.
+func (g *Graph) taskNames() []string {
+	var names []string
+	for _, task := range g.tasks {
+		names = append(names, task.Name)
+	}
+	return append(names, g.built.taskNames()...)
+}
+
+// printGraphJSON writes what printGraph prints to a file.
+func (r *Runtime) printGraphJSON(t *Thread, a []uint64) uint64 {
+	const function = "aclmdlRIDebugJsonPrint"
+	g, code := r.graph(t, function, a[0])
+	if g == nil {
+		return code
+	}
+	if a[1] == 0 {
+		return t.null(function, "path")
+	}
+	type task struct {
+		ID   int    `json:"taskId"`
+		Type string `json:"taskType"`
+	}
+	document := struct {
+		Device int    `json:"deviceId"`
+		ID     uint32 `json:"modelId"`
+		Name   string `json:"modelName"`
+		Tasks  []task `json:"tasks"`
+	}{Device: g.device.id, ID: g.id, Tasks: []task{}}
+	g.mu.Lock()
+	document.Name = g.name
+	for i, name := range g.taskNames() {
+		document.Tasks = append(document.Tasks, task{i, name})
+	}
+	g.mu.Unlock()
+	text, err := json.MarshalIndent(document, "", "\t")
+	if err == nil {
+		err = os.WriteFile(CString(a[1]), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
 	}
 	return 0
 }

@@ -29,6 +29,8 @@ const (
 	ProfileKind
 	AllocatorKind
 	TensorDescKind
+	LabelKind
+	LabelListKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -50,6 +50,7 @@ type Stream struct {
 
 	capture atomic.Pointer[capture]     // the capture that gets the tasks, nil for none
 	update  atomic.Pointer[groupUpdate] // the group of a graph that gets them
+	bound   atomic.Pointer[boundStream] // its place in a graph that is built, which gets them
 }
 
 // waiter is a call that waits until a number of tasks is done, or until an abort.
@@ -161,6 +162,9 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if u := s.update.Load(); u != nil {
 		u.tasks = append(u.tasks, task)
 		return 0
+	}
+	if b := s.bound.Load(); b != nil {
+		return b.add(t, task)
 	}
 	task.after = r.sanitizer.now()
 	s.mu.Lock()

@@ -17,6 +17,10 @@ type Task struct {
 	// Repeatable says that the task can run again: it may be captured into a graph.
 	Repeatable bool
 
+	// Promise, of a task in a graph, is called when a replay is queued; Run then keeps it,
+	// also when the replay ends before the task.
+	Promise func()
+
 	// What the sanitizers want to know.
 	Accesses func() []Access // the device memory it touches, in this order
 	Releases *Order          // whoever acquires it afterwards comes after this task
