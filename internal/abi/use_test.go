@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silent are the operators without a tensor to write: they change state of their own.
-var silent = []string{"ElasticReceivableTest", "MoeDistributeBufferReset"}
+// silent are the operators without a tensor to write: they order calls, or change state of their own.
+var silent = []string{"DistributeBarrier", "DistributeBarrierV2", "ElasticReceivableTest", "MoeDistributeBufferReset"}
 
 // An operator that writes nothing is one whose output was taken for an input.
 func TestEveryOperatorWrites(t *testing.T) {
