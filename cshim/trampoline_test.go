@@ -17,6 +17,9 @@ import (
 // operator in the table. Each function checks that all its parameters arrived. It is a C
 // program of its own, so that it also runs on arm64 under qemu.
 func TestTrampoline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds of gcc, in any build the same")
+	}
 	for _, target := range []struct{ name, gcc, run string }{
 		{"native", "gcc", ""},
 		{"arm64", "aarch64-linux-gnu-gcc", "qemu-aarch64"},

@@ -40,7 +40,7 @@ func generated(t *testing.T, flags ...string) (out string, err error) {
 func TestGeneratesBytes(t *testing.T) {
 	for _, kind := range qwen.ModelTypes() {
 		t.Run(kind, func(t *testing.T) {
-			flags := []string{"-type", kind, "-train-steps", "4", "-prompt", "if err", "-n", "20"}
+			flags := []string{"-type", kind, "-train-steps", "2", "-prompt", "if err", "-n", "20"}
 			greedy, err := generated(t, flags...)
 			require.NoError(t, err)
 			require.Len(t, greedy, len("if err")+20)
