@@ -87,6 +87,7 @@ var implementations = collect(
 	sequenceLosses,
 	slopes,
 	softmaxes,
+	sparseAttentions,
 	sums,
 	transports,
 	triangularSystems,

@@ -1,0 +1,403 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// sparseAttentions are the two branches of native sparse attention that score tokens: over
+// compressed blocks, whose probabilities choose blocks, and over the blocks that were chosen.
+var sparseAttentions = table{"NsaCompressAttention": compressedAttention, "NsaSelectedAttention": selectedAttention, "NsaSelectedAttentionGrad": selectedAttentionGrad}
+
+// sparseAttention is what such calls have in common: packed sequences of [tokens, heads, dim].
+type sparseAttention struct {
+	*Call
+	query, key, value      *Tensor
+	mask, out, max, sum    *Tensor
+	queryEnds, keyEnds     []int64
+	heads, keyHeads, group int64
+	scale                  float32
+}
+
+// sparseAttention reads them; keyEnds is the name of the keys' sequence ends.
+func (c *Call) sparseAttention(keyEnds string) *sparseAttention {
+	a := &sparseAttention{
+		Call: c, query: c.Tensor("query"), key: c.Tensor("key"), value: c.Tensor("value"), mask: c.Optional("attenMaskOptional"),
+		queryEnds: c.Ints("actualSeqQLenOptional"), keyEnds: c.Ints(keyEnds), scale: float32(c.Float("scaleValue")),
+	}
+	if layout := c.RequiredText("inputLayout"); c.err == nil && layout != "TND" {
+		c.Invalid("inputLayout is %q; only TND is supported", layout)
+	}
+	c.plain(a.query, a.key, a.value)
+	c.DType(a.query, pairTypes...)
+	c.SameDType(a.query, a.key, a.value)
+	for _, t := range []*Tensor{a.query, a.key, a.value} {
+		c.Rank(t, 3, 3)
+	}
+	if c.err != nil {
+		return a
+	}
+	a.heads, a.keyHeads = a.query.Dim(1), a.key.Dim(1)
+	switch {
+	case a.keyHeads == 0 || a.heads%a.keyHeads != 0 || a.heads == 0:
+		c.Invalid("%v and %v: the heads of the keys must divide those of the query", a.query, a.key)
+		return a
+	case c.Int("headNum") != a.heads:
+		c.Invalid("headNum is %d, but %v has %d heads", c.Int("headNum"), a.query, a.heads)
+	case a.query.Dim(2) != a.key.Dim(2) || a.value.Dim(2) > a.key.Dim(2) || !slices.Equal(a.key.Shape[:2], a.value.Shape[:2]):
+		c.Invalid("%v, %v and %v do not belong together", a.query, a.key, a.value)
+	case len(a.queryEnds) == 0 || len(a.queryEnds) != len(a.keyEnds):
+		c.Invalid("actualSeqQLenOptional has %d sequences, %s %d; give the ends of each", len(a.queryEnds), keyEnds, len(a.keyEnds))
+	}
+	a.group = a.heads / a.keyHeads
+	c.sequenceEnds("actualSeqQLenOptional", a.queryEnds, a.query)
+	c.sequenceEnds(keyEnds, a.keyEnds, a.key)
+	return a
+}
+
+// sequenceEnds checks ends that count the tokens of a packed tensor.
+func (c *Call) sequenceEnds(name string, ends []int64, t *Tensor) {
+	if n := len(ends); n > 0 && (!slices.IsSorted(ends) || ends[0] < 0 || ends[n-1] > t.Dim(0)) {
+		c.Invalid("%s is %s; the ends must not fall and not exceed the %d tokens of %v", name, dims(ends), t.Dim(0), t)
+	}
+}
+
+// stats checks what the softmax leaves for the gradient, and the result.
+func (a *sparseAttention) stats(maximum, sum, out string) {
+	a.max, a.sum, a.out = a.Tensor(maximum), a.Tensor(sum), a.Tensor(out)
+	if a.err != nil {
+		return
+	}
+	a.plain(a.max, a.sum, a.out)
+	a.DType(a.max, dtype.Float32)
+	a.SameDType(a.max, a.sum)
+	a.SameDType(a.query, a.out)
+	shape := []int64{a.query.Dim(0), a.heads, kernel.AttentionStatCopies}
+	a.Shape(a.max, shape, "eight for each token and head")
+	a.Shape(a.sum, shape, "eight for each token and head")
+	a.Shape(a.out, []int64{a.query.Dim(0), a.heads, a.value.Dim(2)}, "that of the query with the heads of the values")
+}
+
+// part is a part of a packed tensor as [heads, tokens, dim].
+func (a *sparseAttention) part(t *Tensor, first, n, head, heads int64) kernel.View {
+	v := t.View().Narrow(0, first, n).Narrow(1, head, heads)
+	return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{heads, n, v.Shape[2]}, Strides: []int64{v.Strides[1], v.Strides[0], v.Strides[2]}}
+}
+
+// headSequence is one key head of one sequence.
+type headSequence struct {
+	row, rows, column, columns int64
+	head                       int64
+}
+
+// each calls f for every key head of every sequence.
+func (a *sparseAttention) each(f func(s headSequence) error) error {
+	row, column := int64(0), int64(0)
+	for i, end := range a.queryEnds {
+		for head := range a.keyHeads {
+			if err := f(headSequence{row, end - row, column, a.keyEnds[i] - column, head}); err != nil {
+				return err
+			}
+		}
+		row, column = end, a.keyEnds[i]
+	}
+	return nil
+}
+
+// item is the attention of a sequence to the columns whose byte in hidden is 0.
+func (a *sparseAttention) item(s headSequence, hidden kernel.View, causal bool) kernel.Attention {
+	first := s.head * a.group
+	item := kernel.Attention{
+		Query: a.part(a.query, s.row, s.rows, first, a.group), Key: a.part(a.key, s.column, s.columns, s.head, 1), Value: a.part(a.value, s.column, s.columns, s.head, 1),
+		Out: a.part(a.out, s.row, s.rows, first, a.group), Max: a.part(a.max, s.row, s.rows, first, a.group), Sum: a.part(a.sum, s.row, s.rows, first, a.group),
+		Scale: a.scale, First: -kernel.Unlimited, Last: kernel.Unlimited, KeepProb: 1, ZeroMaskedRows: true,
+		Mask: kernel.View{Data: hidden.Data, DType: dtype.Bool, Shape: []int64{a.group, s.rows, s.columns}, Strides: []int64{0, s.columns, 1}},
+	}
+	if causal {
+		item.Last = 0
+	}
+	return item
+}
+
+// hide fills bytes of [rows, columns] from the call's mask; without one nothing is hidden.
+func (a *sparseAttention) hide(hidden kernel.View, rows, columns int64) error {
+	if a.mask == nil {
+		return kernel.Zero(hidden)
+	}
+	return kernel.Copy(hidden, a.mask.View().Narrow(0, 0, rows).Narrow(1, 0, columns))
+}
+
+// checkMask checks a mask that covers the longest sequences.
+func (a *sparseAttention) checkMask(t *Tensor, columnEnds []int64) {
+	if t == nil || a.err != nil {
+		return
+	}
+	a.plain(t)
+	a.DType(t, dtype.Bool, dtype.Uint8)
+	a.Rank(t, 2, 2)
+	if rows, columns := longest(a.queryEnds), longest(columnEnds); a.err == nil && (t.Dim(0) < rows || t.Dim(1) < columns) {
+		a.Invalid("%v must have %d rows and %d columns for the longest sequences", t, rows, columns)
+	}
+}
+
+// longest is the length of the longest sequence.
+func longest(ends []int64) (n int64) {
+	before := int64(0)
+	for _, end := range ends {
+		n, before = max(n, end-before), end
+	}
+	return n
+}
+
+// blockSelection is the blocks of keys that each token sees.
+type blockSelection struct {
+	*sparseAttention
+	blocks *Tensor
+	size   int64
+	causal bool
+}
+
+func (c *Call) blockSelection() *blockSelection {
+	s := &blockSelection{sparseAttention: c.sparseAttention("actualSeqKvLenOptional"), blocks: c.Tensor("topkIndices"), size: c.Int("selectedBlockSize")}
+	if c.err != nil {
+		return s
+	}
+	c.plain(s.blocks)
+	c.DType(s.blocks, dtype.Int32)
+	c.Shape(s.blocks, []int64{s.query.Dim(0), s.keyHeads, c.Int("selectedBlockCount")}, "the blocks for each token and key head")
+	if s.size <= 0 || s.size > 128 || s.size%16 != 0 {
+		c.Invalid("selectedBlockSize is %d; use a multiple of 16 up to 128", s.size)
+	}
+	switch mode := c.Int("sparseMode"); {
+	case s.mask == nil:
+	case mode == 0:
+		s.checkMask(s.mask, s.keyEnds)
+	case mode == 2: // the mask is the lower triangle, which need not be read
+		s.causal, s.mask = true, nil
+	default:
+		c.Invalid("sparseMode is %d; 0 and 2 are supported", mode)
+	}
+	return s
+}
+
+// items calls f with the attention of each sequence to its blocks.
+func (s *blockSelection) items(f func(at headSequence, item kernel.Attention) error) error {
+	return s.each(func(at headSequence) error {
+		if at.rows == 0 || at.columns == 0 {
+			return nil
+		}
+		chosen, err := kernel.Indices(s.blocks.View().Narrow(0, at.row, at.rows).Select(1, at.head))
+		if err != nil {
+			return err
+		}
+		hidden, release := kernel.TemporaryInt8(at.rows, at.columns)
+		defer release()
+		if err := s.hide(hidden, at.rows, at.columns); err != nil {
+			return err
+		}
+		cells, n := unsafe.Slice((*byte)(hidden.Data), at.rows*at.columns), s.blocks.Dim(2)
+		seen := make([]bool, (at.columns+s.size-1)/s.size)
+		for row := range at.rows {
+			clear(seen)
+			for _, block := range chosen[row*n : (row+1)*n] {
+				if block >= int64(len(seen)) {
+					return fmt.Errorf("%v holds block %d for token %d; there are %d", s.blocks, block, at.row+row, len(seen))
+				}
+				if block >= 0 {
+					seen[block] = true
+				}
+			}
+			for block, ok := range seen {
+				if first := int64(block) * s.size; !ok {
+					line := cells[row*at.columns:][first:min(first+s.size, at.columns)]
+					for i := range line {
+						line[i] = 1
+					}
+				}
+			}
+		}
+		return f(at, s.item(at, hidden, s.causal))
+	})
+}
+
+// selectedAttention attends to the blocks of keys that were chosen for each token. A block
+// that is named twice counts once; a negative one counts as none.
+func selectedAttention(c *Call) (Run, error) {
+	s := c.blockSelection()
+	s.stats("softmaxMaxOut", "softmaxSumOut", "attentionOut")
+	if c.err != nil {
+		return nil, c.err
+	}
+	return func(*Exec) error {
+		return s.items(func(_ headSequence, item kernel.Attention) error {
+			return kernel.FlashAttention([]kernel.Attention{item})
+		})
+	}, nil
+}
+
+func selectedAttentionGrad(c *Call) (Run, error) {
+	s := c.blockSelection()
+	s.stats("softmaxMax", "softmaxSum", "attentionOut")
+	grad, dq, dk, dv := c.Tensor("attentionOutGrad"), c.Tensor("dqOut"), c.Tensor("dkOut"), c.Tensor("dvOut")
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.plain(grad, dq, dk, dv)
+	c.Same(s.out, grad)
+	c.Same(s.query, dq)
+	c.Same(s.key, dk)
+	c.Same(s.value, dv)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return func(*Exec) error {
+		for _, t := range []*Tensor{dq, dk, dv} {
+			if err := kernel.Zero(t.View()); err != nil {
+				return err
+			}
+		}
+		return s.items(func(at headSequence, item kernel.Attention) error {
+			items := []kernel.Attention{item}
+			n, err := kernel.FlashAttentionGradWorkspace(items)
+			if err != nil {
+				return err
+			}
+			scratch, release := kernel.TemporaryInt8(n)
+			defer release()
+			first := at.head * s.group
+			return kernel.FlashAttentionGrad(items, []kernel.AttentionGrad{{
+				OutGrad: s.part(grad, at.row, at.rows, first, s.group), QueryGrad: s.part(dq, at.row, at.rows, first, s.group),
+				KeyGrad: s.part(dk, at.column, at.columns, at.head, 1), ValueGrad: s.part(dv, at.column, at.columns, at.head, 1),
+			}}, scratch.Data)
+		})
+	}, nil
+}
+
+// compression is attention to compressed blocks, and the choice among longer ones.
+type compression struct {
+	*sparseAttention
+	always, chosen *Tensor
+	chosenEnds     []int64 // of the longer blocks
+	perBlock, span int64   // strides of a longer block, and of a compressed one
+}
+
+// compressedAttention attends to compressed blocks. The probabilities of those that a longer
+// block overlaps add up to its score; the best are chosen, after those that the mask asks for.
+func compressedAttention(c *Call) (Run, error) {
+	a := c.sparseAttention("actualCmpSeqKvLenOptional")
+	a.stats("softmaxMaxOut", "softmaxSumOut", "attentionOutOut")
+	p := &compression{sparseAttention: a, always: c.Optional("topkMaskOptional"), chosen: c.Tensor("topkIndicesOut"), chosenEnds: c.Ints("actualSelSeqKvLenOptional")}
+	if c.err != nil {
+		return nil, c.err
+	}
+	block, stride, long, count := c.Int("compressBlockSize"), c.Int("compressStride"), c.Int("selectBlockSize"), c.Int("selectBlockCount")
+	if stride <= 0 || block < stride || long < block || block%16 != 0 || stride%16 != 0 || long%stride != 0 {
+		c.Invalid("compressBlockSize %d, compressStride %d and selectBlockSize %d do not fit: multiples of 16 that do not fall from the stride to the selection, which is a multiple of the stride", block, stride, long)
+		return nil, c.err
+	}
+	p.perBlock, p.span = long/stride, block/stride
+	c.plain(p.chosen)
+	c.DType(p.chosen, dtype.Int32)
+	c.Shape(p.chosen, []int64{a.query.Dim(0), a.keyHeads, count}, "the blocks for each token and key head")
+	a.checkMask(a.mask, a.keyEnds)
+	if len(p.chosenEnds) != len(a.keyEnds) {
+		c.Invalid("actualSelSeqKvLenOptional has %d sequences, the keys %d", len(p.chosenEnds), len(a.keyEnds))
+		return nil, c.err
+	}
+	a.checkMask(p.always, p.chosenEnds)
+	for i := range a.keyEnds {
+		keys, blocks := length(a.keyEnds, i), length(p.chosenEnds, i)
+		if blocks != (keys+p.perBlock-1)/p.perBlock || count < 1 || count > blocks {
+			c.Invalid("sequence %d has %d compressed blocks and %d to select, of which selectBlockCount is %d; %d are selected from, at least as many as that",
+				i, keys, blocks, count, (keys+p.perBlock-1)/p.perBlock)
+		}
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return func(*Exec) error { return a.each(p.attend) }, nil
+}
+
+func (p *compression) attend(s headSequence) error {
+	if s.rows == 0 || s.columns == 0 {
+		return nil
+	}
+	hidden, release := kernel.TemporaryInt8(s.rows, s.columns)
+	defer release()
+	if err := p.hide(hidden, s.rows, s.columns); err != nil {
+		return err
+	}
+	item := p.item(s, hidden, false)
+	if err := kernel.FlashAttention([]kernel.Attention{item}); err != nil {
+		return err
+	}
+	scores, releaseScores := kernel.Temporary(p.group, s.rows, s.columns)
+	defer releaseScores()
+	key := item.Key
+	key.Shape, key.Strides = []int64{p.group, key.Shape[2], s.columns}, []int64{0, key.Strides[2], key.Strides[1]}
+	if err := kernel.Gemm(kernel.Product{Out: scores, A: item.Query, B: key, Alpha: float64(p.scale)}); err != nil {
+		return err
+	}
+	lowest := kernel.Const(kernel.Real(-math.MaxFloat32))
+	if err := kernel.Map(kernel.Where, dtype.Float32, scores, []kernel.Input{kernel.Of(item.Mask), lowest, kernel.Of(scores)}); err != nil {
+		return err
+	}
+	if err := kernel.Softmax(scores, scores, 2); err != nil {
+		return err
+	}
+	sums, releaseSums := kernel.Temporary(s.rows, s.columns)
+	defer releaseSums()
+	if err := kernel.Reduce(kernel.ReduceSum, sums, scores, []int{0}, 0); err != nil {
+		return err
+	}
+	probabilities, err := kernel.Doubles(sums)
+	if err != nil {
+		return err
+	}
+	return p.choose(s, probabilities)
+}
+
+// choose writes the best blocks of each token, the best first.
+func (p *compression) choose(s headSequence, probabilities []float64) error {
+	blocks, count := (s.columns+p.perBlock-1)/p.perBlock, p.chosen.Dim(2)
+	var always []int64
+	if p.always != nil {
+		var err error
+		if always, err = kernel.Indices(p.always.View().Narrow(0, 0, s.rows).Narrow(1, 0, blocks)); err != nil {
+			return err
+		}
+	}
+	best, score, order := make([]int64, 0, s.rows*count), make([]float64, blocks), make([]int64, blocks)
+	for row := range s.rows {
+		of := probabilities[row*s.columns : (row+1)*s.columns]
+		for j := range blocks {
+			order[j], score[j] = j, 0
+			for m := range p.perBlock {
+				for n := range p.span {
+					if k := p.perBlock*j - m - n; k >= 0 && k < s.columns {
+						score[j] += of[k]
+					}
+				}
+			}
+			if always != nil && always[row*blocks+j] != 0 {
+				score[j] = math.MaxFloat32
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int64) int {
+			switch {
+			case score[a] > score[b]:
+				return -1
+			case score[a] < score[b]:
+				return 1
+			}
+			return 0
+		})
+		best = append(best, order[:count]...)
+	}
+	return kernel.SetInts(p.chosen.View().Narrow(0, s.row, s.rows).Select(1, s.head), best)
+}
