@@ -113,15 +113,7 @@ func dynamicMatmul(c *Call) (Run, error) {
 		c.Unfit("%v must have 2 dimensions", x)
 		return nil, c.err
 	}
-	w := weight
-	if isNz(weight.Format) && weight.Rank() == 4 {
-		// Given by its storage: [K/32, N/16, 16, 32].
-		v := *weight
-		v.Shape = []int64{weight.Dim(1) * weight.Dim(2), weight.Dim(0) * weight.Dim(3)}
-		v.Strides, v.Storage = ContiguousStrides(v.Shape), slices.Clone(weight.Shape)
-		c.views = append(c.views, view{t: &v, of: weight})
-		w = &v
-	}
+	w := c.byStorage(weight, 2)
 	m, k := x.Dim(0), x.Dim(1)
 	switch {
 	case w.Rank() != 2 || w.Dim(1) != k:

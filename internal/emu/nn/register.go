@@ -48,6 +48,7 @@ var implementations = collect(
 	grids,
 	groupNorms,
 	groupQuantisations,
+	groupedFused,
 	groupedTable,
 	indexing,
 	inferenceTable,
