@@ -38,7 +38,7 @@ var selective = []string{
 
 // sparing are words in the names of operators that leave an output alone when other arguments
 // do not ask for it, beside those with a mask of outputs.
-var sparing = []string{"AdvanceStep", "BatchNorm", "DynamicQuant", "LinalgQr", "LogSigmoidForward", "Nonzero", "RRelu", "RmsNormQuant", "Svd", "SwiGluQuant", "Unique"}
+var sparing = []string{"AdvanceStep", "BatchNorm", "DynamicQuant", "LinalgQr", "LogSigmoidForward", "Nonzero", "RRelu", "RmsNormQuant", "SituQuant", "Svd", "SwiGluQuant", "Unique"}
 
 // overwriting are words in the names of operators that overwrite what is in place without
 // reading it.
