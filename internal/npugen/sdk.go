@@ -33,6 +33,9 @@ var otherHeaders = map[string]string{
 	"aclnnop/aclnn_isposinf.h":   "aclnnop/aclnn_is_pos_inf.h",
 	"aclnnop/aclnn_logsoftmax.h": "aclnnop/aclnn_log_softmax.h",
 
+	// The published program names it so.
+	"aclnnop/aclnn_nsa_select_attention_infer.h": "aclnnop/aclnn_nsa_selected_attention_infer.h",
+
 	// A part of the sources has this one apart.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }

@@ -144,3 +144,38 @@ func TestQuantMatmulInt4Nz(t *testing.T) {
 		assert.Equal(t, values(want), values(got), "%v", s)
 	}
 }
+
+// An int4 weight in FRACTAL_NZ, or its transpose there, gives what the same numbers give as int8.
+func TestWeightQuantInt4Nz(t *testing.T) {
+	for _, s := range []struct{ m, k, n int64 }{{3, 4, 16}, {2, 72, 17}, {1, 18, 66}} {
+		numbers := int8s(3, int(s.k*s.n))
+		for i := range numbers {
+			numbers[i] = math.Mod(numbers[i], 8)
+		}
+		for _, d := range pairTypes {
+			for _, swapped := range []bool{false, true} {
+				rows, cols, stored := s.k, s.n, numbers
+				if swapped {
+					rows, cols, stored = s.n, s.k, transposedMatrix(numbers, s.k, s.n)
+				}
+				if cols%2 != 0 {
+					continue // int4 elements share bytes
+				}
+				storage := []int64{(cols + 63) / 64, (rows + 15) / 16, 16, 64}
+				tiled := of(tensor(t, dtype.Uint8, []int64{count(storage) / 2}).View())
+				tiled.DType, tiled.Shape, tiled.Strides, tiled.Format, tiled.Storage = dtype.Int4, []int64{rows, cols}, []int64{cols, 1}, dtype.FractalNZ, storage
+				run(t, "ConvertWeightToINT4Pack", args{"weight": tensor(t, dtype.Int32, []int64{rows, cols}, stored...), "weightInt4Pack": tiled})
+				if swapped {
+					tiled.Shape, tiled.Strides = []int64{s.k, s.n}, []int64{1, s.k}
+				}
+				want, got := tensor(t, d, []int64{s.m, s.n}), tensor(t, d, []int64{s.m, s.n})
+				a := args{"x": filled(t, 1, d, kerneltest.Contiguous, []int64{s.m, s.k}), "antiquantScale": filled(t, 2, d, kerneltest.Contiguous, []int64{s.n})}
+				run(t, "WeightQuantBatchMatmulV2", a.with(args{"weight": tensor(t, dtype.Int8, []int64{s.k, s.n}, numbers...), "y": want}))
+				run(t, "WeightQuantBatchMatmulV2", a.with(args{"weight": tiled, "y": got}))
+				assert.Equal(t, values(want), values(got), "%v %v swapped %v", s, d, swapped)
+				tiled.Storage = []int64{8}
+				refused(t, invalidParam, "WeightQuantBatchMatmulV2", a.with(args{"weight": tiled, "y": got}), "FRACTAL_NZ needs")
+			}
+		}
+	}
+}

@@ -288,7 +288,17 @@ func weightQuantMatmul(c *Call) (Run, error) {
 	x, weight, y := c.Tensor("x"), c.Tensor("weight"), c.Tensor("y")
 	scale, offset, bias := c.Tensor("antiquantScale"), c.Optional("antiquantOffsetOptional"), c.Optional("biasOptional")
 	c.noneOf("quantScaleOptional", "quantOffsetOptional")
-	c.plain(x, weight, y, scale)
+	c.plain(x, y, scale)
+	tiled := weight.DType == dtype.Int4 && isNz(weight.Format)
+	stored := quantOperand{t: weight}
+	if tiled {
+		// The matrix in memory may be the transpose of what the view says.
+		swapped := weight.swapped()
+		stored = quantOperand{c.turned(weight, swapped), swapped}
+		c.checkNz(stored.t)
+	} else {
+		c.plain(weight)
+	}
 	c.DType(x, dtype.Float16, dtype.BFloat16)
 	c.SameDType(x, y, scale)
 	c.DType(weight, dtype.Int8, dtype.Int4, dtype.Int32)
@@ -298,9 +308,12 @@ func weightQuantMatmul(c *Call) (Run, error) {
 		return nil, c.Err()
 	}
 	k, n := weight.Dim(0), weight.Dim(1)
-	packed := weight.DType != dtype.Int8
+	packed := weight.DType != dtype.Int8 && !tiled
 	if weight.DType == dtype.Int32 {
 		n *= 8
+	}
+	if tiled && stored.t.Dim(1)%2 != 0 {
+		c.Invalid("%v must have an even number of columns in memory: int4 elements share bytes", weight)
 	}
 	if packed && (!weight.Contiguous() || n%2 != 0) {
 		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
@@ -340,6 +353,14 @@ func weightQuantMatmul(c *Call) (Run, error) {
 			return nil
 		}
 		w := kernel.QuantWeight{Weight: weight.View(), Scale: matrix(scale), Offset: matrix(offset), Group: max(group, 1)}
+		if tiled {
+			wide, release, err := stored.view()
+			defer release()
+			if err != nil {
+				return err
+			}
+			w.Weight = wide
+		}
 		if packed {
 			w.Packed = unsafe.Pointer(weight.host)
 			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: []int64{n, 1}}
