@@ -12,7 +12,10 @@ import (
 
 // sparseAttentions are the two branches of native sparse attention that score tokens: over
 // compressed blocks, whose probabilities choose blocks, and over the blocks that were chosen.
-var sparseAttentions = table{"NsaCompressAttention": compressedAttention, "NsaSelectedAttention": selectedAttention, "NsaSelectedAttentionGrad": selectedAttentionGrad}
+var sparseAttentions = table{
+	"NsaCompressAttention": compressedAttention, "NsaSelectedAttention": selectedAttention, "NsaSelectedAttentionGrad": selectedAttentionGrad,
+	"NsaSelectedAttentionInfer": cachedSelectedAttention,
+}
 
 // sparseAttention is what such calls have in common: packed sequences of [tokens, heads, dim].
 type sparseAttention struct {

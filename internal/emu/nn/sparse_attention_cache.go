@@ -1,0 +1,180 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// cachedSelection is the attention of one new token of each sequence to chosen blocks of keys
+// and values that lie in pages.
+type cachedSelection struct {
+	*Call
+	query, key, value, out, blocks, pages *Tensor // with heads apart
+	lengths                               []int64
+	size, page                            int64
+	scale                                 float32
+}
+
+// headsApart is a tensor [..., heads·dim] as [..., heads, dim].
+func (c *Call) headsApart(t *Tensor, heads int64) *Tensor {
+	n := t.Rank()
+	if n != 3 {
+		return t
+	}
+	if heads <= 0 || t.Dim(2)%heads != 0 {
+		c.Invalid("%v cannot be divided among %d heads", t, heads)
+		return t
+	}
+	return c.reshaped(t, t.Dim(0), t.Dim(1), heads, t.Dim(2)/heads)
+}
+
+// cachedSelectedAttention attends to the blocks that were chosen, through the table of pages.
+func cachedSelectedAttention(c *Call) (Run, error) {
+	heads, keyHeads := c.Int("numHeads"), c.Int("numKeyValueHeads")
+	s := &cachedSelection{
+		Call: c, query: c.Tensor("query"), key: c.Tensor("key"), value: c.Tensor("value"), out: c.Tensor("output"), blocks: c.Tensor("topkIndices"), pages: c.Tensor("blockTableOptional"),
+		lengths: c.Ints("actualKvSeqLenOptional"), size: c.Int("selectBlockSize"), page: c.Int("pageBlockSize"), scale: float32(c.Float("scaleValue")),
+	}
+	c.noneOf("attenMaskOptional")
+	layout := c.Text("layoutOptional")
+	if layout != "" && layout != "BSND" && layout != "BSH" && layout != "TND" {
+		c.Invalid("layoutOptional is %q; use BSH, BSND or TND", layout)
+	}
+	for _, t := range []*Tensor{s.query, s.key, s.value, s.out} {
+		c.plain(t)
+		c.Rank(t, 3, 4)
+		c.DType(t, pairTypes...)
+		if !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+	c.SameDType(s.query, s.key, s.value, s.out)
+	c.plain(s.blocks, s.pages)
+	c.DType(s.blocks, dtype.Int32)
+	c.DType(s.pages, dtype.Int32)
+	if c.err != nil {
+		return nil, c.err
+	}
+	if layout == "TND" && s.query.Rank() == 3 { // a token of each sequence
+		for _, t := range []**Tensor{&s.query, &s.out, &s.blocks} {
+			if x := *t; x.Rank() == 3 {
+				*t = c.reshaped(x, x.Dim(0), 1, x.Dim(1), x.Dim(2))
+			}
+		}
+	}
+	s.query, s.out, s.key, s.value = c.headsApart(s.query, heads), c.headsApart(s.out, heads), c.headsApart(s.key, keyHeads), c.headsApart(s.value, keyHeads)
+	if c.err != nil {
+		return nil, c.err
+	}
+	batch, count := s.query.Dim(0), c.Int("selectBlockCount")
+	switch {
+	case s.query.Dim(1) != 1:
+		c.Invalid("%v has %d tokens of a sequence; one is supported", s.query, s.query.Dim(1))
+	case s.query.Dim(2) != heads || s.key.Dim(2) != keyHeads || keyHeads == 0 || heads%keyHeads != 0:
+		c.Invalid("%v and %v do not have %d and %d heads, of which the second divides the first", s.query, s.key, heads, keyHeads)
+	case s.query.Dim(3) != s.key.Dim(3) || !slices.Equal(s.key.Shape[:3], s.value.Shape[:3]):
+		c.Invalid("%v, %v and %v do not belong together", s.query, s.key, s.value)
+	case s.page <= 0 || s.page != s.key.Dim(1):
+		c.Invalid("pageBlockSize is %d, but %v has pages of %d", s.page, s.key, s.key.Dim(1))
+	case s.size <= 0 || s.size > 128 || s.size%16 != 0:
+		c.Invalid("selectBlockSize is %d; use a multiple of 16 up to 128", s.size)
+	case int64(len(s.lengths)) != batch:
+		c.Invalid("actualKvSeqLenOptional has %d lengths for %d sequences", len(s.lengths), batch)
+	case s.pages.Rank() != 2 || s.pages.Dim(0) != batch:
+		c.Invalid("%v must have a row for each of %d sequences", s.pages, batch)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	c.Shape(s.blocks, []int64{batch, 1, keyHeads, count}, "the blocks for each token and key head")
+	c.Shape(s.out, []int64{batch, 1, heads, s.value.Dim(3)}, "that of the query with the heads of the values")
+	for i, n := range s.lengths {
+		if n < 0 || n > s.pages.Dim(1)*s.page {
+			c.Invalid("actualKvSeqLenOptional: %d tokens of sequence %d; %v has pages for %d", n, i, s.pages, s.pages.Dim(1)*s.page)
+		}
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return func(*Exec) error {
+		for sequence := range batch {
+			for head := range keyHeads {
+				if err := s.attend(sequence, head, heads/keyHeads); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// places are the rows of the cache that the token of a sequence sees, in order.
+func (s *cachedSelection) places(sequence, head int64) ([]int64, error) {
+	chosen, err := kernel.Indices(s.blocks.View().Select(0, sequence).Select(0, 0).Select(0, head))
+	if err != nil {
+		return nil, err
+	}
+	pages, err := kernel.Indices(s.pages.View().Select(0, sequence))
+	if err != nil {
+		return nil, err
+	}
+	var rows []int64
+	for _, block := range chosen {
+		if block < 0 {
+			continue
+		}
+		for at := block * s.size; at < min((block+1)*s.size, s.lengths[sequence]); at++ {
+			page := pages[at/s.page]
+			if page < 0 || page >= s.key.Dim(0) {
+				return nil, fmt.Errorf("%v holds page %d for sequence %d; there are %d", s.pages, page, sequence, s.key.Dim(0))
+			}
+			rows = append(rows, page*s.page+at%s.page)
+		}
+	}
+	return rows, nil
+}
+
+func (s *cachedSelection) attend(sequence, head, group int64) error {
+	rows, err := s.places(sequence, head)
+	if err != nil {
+		return err
+	}
+	first := head * group
+	query, out := s.query.View().Select(0, sequence).Narrow(1, first, group), s.out.View().Select(0, sequence).Narrow(1, first, group)
+	if len(rows) == 0 {
+		return kernel.Zero(out)
+	}
+	n := int64(len(rows))
+	gather := func(t *Tensor) (kernel.View, func(), error) {
+		width := t.Dim(3)
+		cache := t.As([]int64{t.Dim(0) * t.Dim(1), t.Dim(2), width}, []int64{t.Dim(2) * width, width, 1}).Select(1, head)
+		bytes, release := kernel.TemporaryInt8(n * width * int64(t.DType.Size()))
+		v := kernel.View{Data: bytes.Data, DType: t.DType, Shape: []int64{n, width}, Strides: []int64{width, 1}}
+		return v, release, kernel.Rows(v, cache, rows)
+	}
+	key, releaseKey, err := gather(s.key)
+	defer releaseKey()
+	if err != nil {
+		return err
+	}
+	value, releaseValue, err := gather(s.value)
+	defer releaseValue()
+	if err != nil {
+		return err
+	}
+	stats, releaseStats := kernel.Temporary(2, group, 1, kernel.AttentionStatCopies)
+	defer releaseStats()
+	byHead := func(v kernel.View) kernel.View { // [tokens, heads, dim] as [heads, tokens, dim]
+		return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{v.Shape[1], v.Shape[0], v.Shape[2]}, Strides: []int64{v.Strides[1], v.Strides[0], v.Strides[2]}}
+	}
+	one := func(v kernel.View) kernel.View {
+		return kernel.View{Data: v.Data, DType: v.DType, Shape: append([]int64{1}, v.Shape...), Strides: append([]int64{0}, v.Strides...)}
+	}
+	return kernel.FlashAttention([]kernel.Attention{{
+		Query: byHead(query), Key: one(key), Value: one(value), Out: byHead(out), Max: stats.Select(0, 0), Sum: stats.Select(0, 1),
+		Scale: s.scale, First: -kernel.Unlimited, Last: kernel.Unlimited, KeepProb: 1,
+	}})
+}

@@ -1,0 +1,82 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+func TestNsaSelectedAttentionInfer(t *testing.T) {
+	const batch, heads, keyHeads, width, valueWidth, page, size, count = 2, 4, 2, 8, 5, 16, 16, 2
+	for _, d := range pairTypes {
+		for _, layout := range []string{"", "BSH", "TND"} {
+			q, k, v := filled(t, 1, d, kerneltest.Contiguous, []int64{batch, 1, heads, width}), filled(t, 2, d, kerneltest.Contiguous, []int64{5, page, keyHeads, width}), filled(t, 3, d, kerneltest.Contiguous, []int64{5, page, keyHeads, valueWidth})
+			out := tensor(t, d, []int64{batch, 1, heads, valueWidth})
+			table, lengths := []float64{4, 0, 2, 1, 3, 3}, []int64{40, 18}
+			chosen := []float64{2, 0 /**/, 1, -1 /**/, 1, 0 /**/, 0, -1}
+			blocks := tensor(t, dtype.Int32, []int64{batch, 1, keyHeads, count}, chosen...)
+			flat := func(x *Tensor) *Tensor {
+				y := *x
+				switch layout {
+				case "BSH":
+					y.Shape = []int64{x.Dim(0), x.Dim(1), x.Dim(2) * x.Dim(3)}
+				case "TND":
+					if x.Dim(1) != 1 {
+						return x // a cache
+					}
+					y.Shape = []int64{x.Dim(0), x.Dim(2), x.Dim(3)}
+				}
+				y.Strides, y.Storage = ContiguousStrides(y.Shape), y.Shape
+				return &y
+			}
+			indices := blocks
+			if layout == "TND" {
+				indices = flat(blocks)
+			}
+			a := args{
+				"query": flat(q), "key": flat(k), "value": flat(v), "topkIndices": indices, "blockTableOptional": tensor(t, dtype.Int32, []int64{batch, 3}, table...), "actualKvSeqLenOptional": lengths,
+				"layoutOptional": layout, "numHeads": heads, "numKeyValueHeads": keyHeads, "selectBlockSize": size, "selectBlockCount": count, "pageBlockSize": page, "scaleValue": .5, "output": flat(out),
+			}
+			run(t, "NsaSelectedAttentionInfer", a)
+			want := make([]float64, out.Len())
+			for b := range batch {
+				for h := range heads {
+					head := h / 2
+					var rows []int
+					for _, block := range chosen[(b*keyHeads+head)*count:][:count] {
+						for at := int(block) * size; block >= 0 && at < min(int(block+1)*size, int(lengths[b])); at++ {
+							rows = append(rows, int(table[b*3+at/page])*page+at%page)
+						}
+					}
+					total, p := 0.0, make([]float64, len(rows))
+					for i, row := range rows {
+						for j := range width {
+							p[i] += .5 * values(q)[(b*heads+h)*width+j] * values(k)[(row*keyHeads+head)*width+j]
+						}
+						p[i] = math.Exp(p[i])
+						total += p[i]
+					}
+					for i, row := range rows {
+						for j := range valueWidth {
+							want[(b*heads+h)*valueWidth+j] += p[i] / total * values(v)[(row*keyHeads+head)*valueWidth+j]
+						}
+					}
+				}
+			}
+			closeTo(t, fmt.Sprintf("%v %s", d, layout), want, values(out), 4*resultLimit(d))
+			for text, set := range map[string]args{
+				"layoutOptional": {"layoutOptional": "BNSD"}, "pageBlockSize is 8": {"pageBlockSize": 8}, "selectBlockSize is 24": {"selectBlockSize": 24}, "1 lengths": {"actualKvSeqLenOptional": []int64{3}},
+				"has pages for 48": {"actualKvSeqLenOptional": []int64{49, 1}}, "the blocks for each token": {"selectBlockCount": 3}, "not supported": {"attenMaskOptional": tensor(t, dtype.Bool, []int64{1}, 0)},
+			} {
+				refused(t, invalidParam, "NsaSelectedAttentionInfer", a.with(set), text)
+			}
+			refused(t, nullPointer, "NsaSelectedAttentionInfer", a.with(args{"blockTableOptional": nil}), "blockTableOptional is null")
+			assert.ErrorContains(t, execute(t, "NsaSelectedAttentionInfer", a.with(args{"blockTableOptional": tensor(t, dtype.Int32, []int64{batch, 3}, 9)})), "holds page 9")
+		}
+	}
+}
