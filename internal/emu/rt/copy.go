@@ -272,8 +272,17 @@ func (f filling) run(r *Runtime, m *Memory) error {
 	if err != nil {
 		return fmt.Errorf("aclrtMemset: %w", err)
 	}
-	for i := range b {
-		b[i] = f.value
+	if f.value == 0 {
+		clear(b)
+		return nil
+	}
+	pattern := b[:min(len(b), 16<<10)]
+	pattern[0] = f.value
+	for n := 1; n < len(pattern); n *= 2 {
+		copy(pattern[n:], pattern[:n])
+	}
+	for rest := b[len(pattern):]; len(rest) > 0; {
+		rest = rest[copy(rest, pattern):]
 	}
 	return nil
 }

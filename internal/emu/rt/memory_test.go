@@ -101,6 +101,24 @@ func TestCopies(t *testing.T) {
 	p.must(th, "aclrtDestroyStream", s)
 }
 
+func TestMemset(t *testing.T) {
+	const most = 100_003
+	p := newProcess(t)
+	th := p.thread(0)
+	a := p.out(th, "aclrtMalloc", 0, most+1, 0)
+	got := make([]byte, most+1)
+	for _, value := range []uint64{0, 0xAB} {
+		for _, n := range []uint64{0, 1, 2, 3, 1000, 16 << 10, 16<<10 + 1, most} {
+			p.must(th, "aclrtMemset", a, most+1, 0x55, most+1)
+			p.must(th, "aclrtMemset", a, most+1, value, n)
+			p.must(th, "aclrtMemcpy", address(&got[0]), most+1, a, most+1, 2)
+			want := append(slices.Repeat([]byte{byte(value)}, int(n)), slices.Repeat([]byte{0x55}, int(most+1-n))...)
+			require.True(t, slices.Equal(want, got), "%d bytes of %#x", n, value)
+		}
+	}
+	p.must(th, "aclrtFree", a)
+}
+
 func TestPeerMemory(t *testing.T) {
 	p := newProcess(t)
 	th0, th1 := p.thread(0), p.thread(1)
