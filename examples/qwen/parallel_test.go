@@ -96,6 +96,9 @@ var spreads = []spread{
 func TestParallelTraining(t *testing.T) {
 	for _, s := range spreads {
 		t.Run(s.String(), func(t *testing.T) {
+			if s.ranks > 4 && testing.Short() {
+				t.Skip("many ranks")
+			}
 			run := golden.Model(t, s.model)
 			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
 				return trainGolden(ctx, t, run, s, st, reg, ranks)

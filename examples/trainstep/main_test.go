@@ -45,7 +45,11 @@ func trained(t *testing.T, flags ...string) (out string, last float64) {
 
 // TestLearnsMoreThanFrequencies: order can be learned, and the loss says so.
 func TestLearnsMoreThanFrequencies(t *testing.T) {
-	for _, dtype := range []string{"fp32", "bf16"} {
+	dtypes := []string{"bf16", "fp32"}
+	if testing.Short() {
+		dtypes = dtypes[:1]
+	}
+	for _, dtype := range dtypes {
 		t.Run(dtype, func(t *testing.T) {
 			out, _ := trained(t, tiny("-steps", "60", "-dtype", dtype)...)
 			sums := regexp.MustCompile(`loss ([0-9.]+) over the last steps, ([0-9.]+) for a unigram`).FindStringSubmatch(out)
@@ -136,7 +140,11 @@ func TestBatchDependsOnSeedAndStep(t *testing.T) {
 
 // TestTrainsDeltaNets: so do the families that mix delta nets and attention.
 func TestTrainsDeltaNets(t *testing.T) {
-	for _, model := range []string{"qwen3_next", "qwen3_5_text"} {
+	models := []string{"qwen3_next", "qwen3_5_text"}
+	if testing.Short() {
+		models = models[:1]
+	}
+	for _, model := range models {
 		t.Run(model, func(t *testing.T) {
 			_, last := trained(t, tiny("-model", model, "-layers", "2", "-full-interval", "2", "-experts", "4", "-expert-size", "32", "-steps", "30")...)
 			require.Less(t, last, 2.9)

@@ -97,6 +97,10 @@ func (c convCase) definition(x, w, bias []float64) []float64 {
 	filters, channels := maps[1]/c.groups, image[1]/c.groups
 	walk(maps, func(m []int64) {
 		walk(c.weight[1:], func(k []int64) {
+			weight := w[offset(c.weight, append([]int64{m[1]}, k...))]
+			if weight == 0 {
+				return
+			}
 			group := m[1] / filters
 			at := []int64{m[0], group*channels + k[0]}
 			for i := range c.stride {
@@ -104,7 +108,6 @@ func (c convCase) definition(x, w, bias []float64) []float64 {
 				at = append(at, m[2+i]*c.stride[i]+k[1+i]*c.dilation[i]-before)
 			}
 			i, j := offset(image, at), offset(maps, m)
-			weight := w[offset(c.weight, append([]int64{m[1]}, k...))]
 			switch {
 			case i < 0:
 			case c.transposed:

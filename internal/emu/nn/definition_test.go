@@ -29,6 +29,41 @@ func gradient(f func(x []float64) []float64, dy, x []float64) []float64 {
 	return dx
 }
 
+// linearMap is a definition that is linear in its argument, by what becomes of each element.
+type linearMap [][]float64
+
+// linearised evaluates f once for each of its n arguments.
+func linearised(f func(x []float64) []float64, n int64) linearMap {
+	columns, x := make(linearMap, n), make([]float64, n)
+	for i := range x {
+		x[i] = 1
+		columns[i] = f(x)
+		x[i] = 0
+	}
+	return columns
+}
+
+func (l linearMap) of(x []float64) []float64 {
+	y := make([]float64, len(l[0]))
+	for i, column := range l {
+		for j, v := range column {
+			y[j] += v * x[i]
+		}
+	}
+	return y
+}
+
+// gradient is that of Σ dy · f(x).
+func (l linearMap) gradient(dy []float64) []float64 {
+	dx := make([]float64, len(l))
+	for i, column := range l {
+		for j, v := range column {
+			dx[i] += v * dy[j]
+		}
+	}
+	return dx
+}
+
 // normal gives n values of a normal distribution as type d holds them.
 func normal(seed uint64, d dtype.Type, n int64) []float64 {
 	r := rand.New(rand.NewPCG(seed, 1))

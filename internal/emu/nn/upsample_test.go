@@ -93,14 +93,16 @@ func TestInterpolation(t *testing.T) {
 				continue
 			}
 			for _, corners := range []bool{false, true} {
-				define := func(x []float64) []float64 { return resizeDefinition(kind.f, corners, c.factors, c.image, result, x) }
+				define := linearised(func(x []float64) []float64 {
+					return resizeDefinition(kind.f, corners, c.factors, c.image, result, x)
+				}, elements(c.image))
 				for _, d := range softmaxTypes {
-					grad := gradient(define, normal(2, d, elements(result)), normal(1, d, elements(c.image)))
+					grad := define.gradient(normal(2, d, elements(result)))
 					for _, l := range kerneltest.Layouts {
 						what := fmt.Sprintf("%s %v %v %+v corners %v", kind.name, d, l, c, corners)
 						x, y := filled(t, 1, d, l, c.image), tensorIn(t, d, l, result)
 						run(t, kind.name, factorArgs(c.factors, args{"self": x, "outputSize": c.size, "alignCorners": corners, "out": y}))
-						closeTo(t, "y of "+what, define(values(x)), values(y), 2*resultLimit(d))
+						closeTo(t, "y of "+what, define.of(values(x)), values(y), 2*resultLimit(d))
 						dy, dx := filled(t, 2, d, l, result), tensorIn(t, d, l, c.image)
 						out := "gradInput"
 						if len(c.size) < 3 && kind.name != "UpsampleBicubic2d" {
