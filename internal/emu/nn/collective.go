@@ -203,7 +203,13 @@ func (c *Call) operate(name string, prepare Prepare, args map[string]any) Run {
 	}
 	at := c.workspace
 	c.workspace += inner.workspace
-	return func(x *Exec) error { return run(&Exec{workspace: unsafe.Add(x.workspace, at)}) }
+	return func(x *Exec) error {
+		own := unsafe.Add(x.workspace, at)
+		for _, v := range inner.views {
+			v.bind(own)
+		}
+		return run(&Exec{workspace: own})
+	}
 }
 
 // zeroOf is the argument that nobody gave.

@@ -296,12 +296,10 @@ func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *Tenso
 	if !p.quant {
 		return kernel.Rows(into, flat, places)
 	}
-	ordered, release := kernel.Temporary(n, width)
+	ordered, release, err := rowsOf(flat, places)
 	defer release()
-	for i, k := range places {
-		if err := kernel.Copy(ordered.Select(0, int64(i)), flat.Select(0, k)); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	q := kernel.DynamicQuantizer{}
 	if p.smooth != nil {
@@ -315,11 +313,11 @@ func (p *dispatch) unpack(own, ends, scales, came, cameNotes, cameWeights *Tenso
 
 // firstExpert is the row of smooth for the first expert of this rank: shared ones come first.
 func (p *dispatch) firstExpert() int64 {
-	if rank := int64(p.ep.Rank); rank >= p.sharedRanks {
-		return p.smooth.Dim(0) - p.experts + (rank-p.sharedRanks)*p.perRank()
-	} else {
+	rank := int64(p.ep.Rank)
+	if rank < p.sharedRanks {
 		return rank / p.turns()
 	}
+	return p.smooth.Dim(0) - p.experts + (rank-p.sharedRanks)*p.perRank()
 }
 
 // share writes what the ranks of tp got, one after the other.

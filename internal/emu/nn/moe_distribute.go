@@ -184,7 +184,15 @@ func (k arrivals) of(expert, rank int64) (first, n int64) {
 // rows is how many there are.
 func (k arrivals) rows() int64 { return k.ends[len(k.ends)-1] }
 
-// messages is a block of a rows for each rank.
+// messages is a block of rows for each rank.
 func (c *Call) messages(d distribution, t dtype.Type, width ...int64) *Tensor {
 	return c.scratch(t, append([]int64{int64(d.ep.Size), d.room()}, width...)...)
+}
+
+// rowsOf is a copy of some rows of a matrix, of its own type.
+func rowsOf(x kernel.View, places []int64) (rows kernel.View, release func(), err error) {
+	n, width := int64(len(places)), x.Shape[1]
+	bytes, release := kernel.TemporaryInt8(n * width * int64(x.DType.Size()))
+	rows = kernel.View{Data: bytes.Data, DType: x.DType, Shape: []int64{n, width}, Strides: []int64{width, 1}}
+	return rows, release, kernel.Rows(rows, x, places)
 }

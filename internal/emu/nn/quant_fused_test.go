@@ -173,6 +173,12 @@ func TestWeightQuantInt4Nz(t *testing.T) {
 				run(t, "WeightQuantBatchMatmulV2", a.with(args{"weight": tensor(t, dtype.Int8, []int64{s.k, s.n}, numbers...), "y": want}))
 				run(t, "WeightQuantBatchMatmulV2", a.with(args{"weight": tiled, "y": got}))
 				assert.Equal(t, values(want), values(got), "%v %v swapped %v", s, d, swapped)
+				// So it does within another operator.
+				sum := tensor(t, d, []int64{s.m, s.n})
+				ensemble(t, "WeightQuantMatmulAllReduce", 1, func(int) args {
+					return pass(args{"x1": a["x"], "x2": tiled, "antiquantScale": a["antiquantScale"], "reduceOp": "sum", "output": sum})
+				})
+				assert.Equal(t, values(want), values(sum), "%v %v swapped %v, fused", s, d, swapped)
 				tiled.Storage = []int64{8}
 				refused(t, invalidParam, "WeightQuantBatchMatmulV2", a.with(args{"weight": tiled, "y": got}), "FRACTAL_NZ needs")
 			}

@@ -147,13 +147,10 @@ func (s *cachedSelection) attend(sequence, head, group int64) error {
 	if len(rows) == 0 {
 		return kernel.Zero(out)
 	}
-	n := int64(len(rows))
 	gather := func(t *Tensor) (kernel.View, func(), error) {
 		width := t.Dim(3)
 		cache := t.As([]int64{t.Dim(0) * t.Dim(1), t.Dim(2), width}, []int64{t.Dim(2) * width, width, 1}).Select(1, head)
-		bytes, release := kernel.TemporaryInt8(n * width * int64(t.DType.Size()))
-		v := kernel.View{Data: bytes.Data, DType: t.DType, Shape: []int64{n, width}, Strides: []int64{width, 1}}
-		return v, release, kernel.Rows(v, cache, rows)
+		return rowsOf(cache, rows)
 	}
 	key, releaseKey, err := gather(s.key)
 	defer releaseKey()

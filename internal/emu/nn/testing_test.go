@@ -125,15 +125,21 @@ func argument(t testing.TB, c *Call, p param, v any) any {
 		if v == nil {
 			return nil
 		}
-		return c.capture(v, p.name)
+		return withoutMemory(c.capture(v, p.name))
 	case []*Tensor:
 		list := make([]*Tensor, len(v))
 		for k, x := range v {
-			list[k] = c.capture(x, fmt.Sprintf("%s[%d]", p.name, k))
+			list[k] = withoutMemory(c.capture(x, fmt.Sprintf("%s[%d]", p.name, k)))
 		}
 		return list
 	}
 	return v
+}
+
+// withoutMemory is a captured tensor as phase one has it: its memory is found when it runs.
+func withoutMemory(x *Tensor) *Tensor {
+	x.host = nil
+	return x
 }
 
 // tensor makes a contiguous tensor of C memory; values repeat as needed, nil leaves it

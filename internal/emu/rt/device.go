@@ -1,6 +1,8 @@
 package rt
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi"
@@ -127,14 +129,10 @@ func (r *Runtime) drop(t *Thread, id int32, force bool) uint64 {
 // reset ends every context of the device and gives its memory back.
 func (d *Device) reset(force bool) {
 	d.mu.Lock()
-	contexts := make([]*Context, 0, len(d.contexts))
-	for c := range d.contexts {
-		contexts = append(contexts, c)
-	}
 	d.refs, d.primary = 0, nil
 	clear(d.peers)
 	d.mu.Unlock()
-	for _, c := range contexts {
+	for _, c := range d.allContexts() {
 		c.destroy(!force)
 	}
 	d.mu.Lock()
@@ -206,11 +204,16 @@ func (r *Runtime) syncDevice(t *Thread, milliseconds int32) uint64 {
 	return 0
 }
 
-func (d *Device) allStreams() []*Stream {
+// allContexts is a copy, since contexts lock themselves before their device.
+func (d *Device) allContexts() []*Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.contexts))
+}
+
+func (d *Device) allStreams() []*Stream {
 	var out []*Stream
-	for c := range d.contexts {
+	for _, c := range d.allContexts() {
 		out = append(out, c.allStreams()...)
 	}
 	return out

@@ -91,6 +91,9 @@ func TestLabels(t *testing.T) {
 	b.must(b.th, "aclmdlRIEndTask", b.graph, s)
 	b.must(b.th, "aclmdlRIBuildEnd", b.graph, 0)
 	require.Equal(t, paramInvalid, b.call(b.th, "aclmdlRIBuildEnd", b.graph, 0))
+	late := b.out(b.th, "aclrtCreateLabel", 0)
+	require.Equal(t, paramInvalid, b.call(b.th, "aclrtSetLabel", late, s), "the graph is complete")
+	b.must(b.th, "aclrtDestroyLabel", late)
 	for i, want := range [][]string{{"start", "a", "b", "c"}, {"start", "b", "c"}, {"start", "c"}, {"start", "c"}} {
 		b.put(index, uint32(i))
 		require.Equal(t, want, b.execute())
@@ -124,6 +127,26 @@ func TestLabels(t *testing.T) {
 }
 
 // The head stream goes on on the second or the third; both activate the last.
+// A label of another graph is no place to go on.
+func TestLabelsOfAnotherGraph(t *testing.T) {
+	b := newBuilt(t, 0)
+	index := b.number(0)
+	label := b.out(b.th, "aclrtCreateLabel", 0)
+	list := b.out(b.th, "aclrtCreateLabelList", 2, address(&label), 1)
+	elsewhere := b.out(b.th, "aclmdlRIBuildBegin", 0, 0)
+	s := b.out(b.th, "aclrtCreateStreamWithConfig", 0, 0, uint64(abi.ACL_STREAM_PERSISTENT))
+	b.must(b.th, "aclmdlRIBindStream", elsewhere, s, uint64(headStream))
+	b.must(b.th, "aclrtSetLabel", label, s)
+	b.repeat(b.th, s, "elsewhere", func() { t.Error("a task of another graph ran") })
+	b.must(b.th, "aclrtSwitchLabelByIndex", index, 1, list, b.streams[0])
+	b.must(b.th, "aclmdlRIBuildEnd", b.graph, 0)
+	b.must(b.th, "aclmdlRIBuildEnd", elsewhere, 0)
+	run := b.stream(b.th)
+	b.must(b.th, "aclmdlRIExecuteAsync", b.graph, run)
+	require.Equal(t, paramInvalid, b.call(b.th, "aclrtSynchronizeStream", run))
+	require.Contains(t, takeText(b.th), "not set on a stream of this graph")
+}
+
 func TestSwitchStreams(t *testing.T) {
 	b := newBuilt(t, 3)
 	value, one, two := b.number(1), b.number(1), b.number(2)

@@ -12,18 +12,25 @@ type Label struct {
 	place *target
 }
 
-func (r *Runtime) activateStream(t *Thread, a []uint64) uint64 {
-	const function = "aclrtActiveStream"
-	other, code := r.boundStream(t, function, a[0])
-	if other == nil {
-		return code
+// boundPair are two streams of one graph.
+func (r *Runtime) boundPair(t *Thread, function string, to, from uint64) (other, b *boundStream, code uint64) {
+	if other, code = r.boundStream(t, function, to); other == nil {
+		return nil, nil, code
 	}
-	b, code := r.boundStream(t, function, a[1])
-	if b == nil {
-		return code
+	if b, code = r.boundStream(t, function, from); b == nil {
+		return nil, nil, code
 	}
 	if b.graph != other.graph {
-		return t.Fail(paramInvalid, "EE1003: %s: the streams belong to different graphs", function)
+		return nil, nil, t.Fail(paramInvalid, "EE1003: %s: the streams belong to different graphs", function)
+	}
+	return other, b, 0
+}
+
+func (r *Runtime) activateStream(t *Thread, a []uint64) uint64 {
+	const function = "aclrtActiveStream"
+	other, b, code := r.boundPair(t, function, a[0], a[1])
+	if other == nil {
+		return code
 	}
 	return b.put(t, step{task: Task{Name: function}, start: other})
 }
@@ -53,16 +60,9 @@ func (r *Runtime) switchStream(t *Thread, a []uint64) uint64 {
 	case a[5] != 0:
 		return t.Fail(paramInvalid, "EE1003: %s: falseStream is reserved; pass NULL", function)
 	}
-	other, code := r.boundStream(t, function, a[4])
+	other, b, code := r.boundPair(t, function, a[4], a[6])
 	if other == nil {
 		return code
-	}
-	b, code := r.boundStream(t, function, a[6])
-	if b == nil {
-		return code
-	}
-	if b.graph != other.graph {
-		return t.Fail(paramInvalid, "EE1003: %s: the streams belong to different graphs", function)
 	}
 	memory := b.stream.Memory()
 	return b.put(t, step{task: Task{Name: function}, jump: func() (*target, error) {
@@ -136,7 +136,10 @@ func (r *Runtime) setLabel(t *Thread, a []uint64) uint64 {
 	}
 	b.graph.mu.Lock()
 	defer b.graph.mu.Unlock()
-	if l.place != nil {
+	switch {
+	case b.graph.ended.Load():
+		return t.Fail(paramInvalid, "EE1003: %s: the graph of the stream is complete; call aclmdlRIUnbindStream", function)
+	case l.place != nil:
 		return t.Fail(paramInvalid, "EE1003: %s: the label is set already", function)
 	}
 	l.place = &target{b, len(b.steps)}
@@ -208,8 +211,8 @@ func (r *Runtime) switchLabel(t *Thread, a []uint64) uint64 {
 			return nil, err
 		}
 		l := list[min(uint64(uint32(i)), uint64(len(list)-1))]
-		if l.place == nil {
-			return nil, &Fault{Code: paramInvalid, Text: "EE1003: " + function + ": the label was not set on a stream"}
+		if l.place == nil || l.place.stream.graph != b.graph {
+			return nil, &Fault{Code: paramInvalid, Text: "EE1003: " + function + ": the label was not set on a stream of this graph"}
 		}
 		return l.place, nil
 	}})

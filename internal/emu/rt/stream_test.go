@@ -231,6 +231,7 @@ func TestManyThreads(t *testing.T) {
 				p.must(th, "aclrtMemsetAsync", addr, 100, uint64(g), 100, s)
 				p.must(th, "aclrtRecordEvent", e, s)
 				p.must(th, "aclrtSynchronizeEvent", e)
+				p.must(th, "aclrtSynchronizeDevice") // while others make and destroy streams
 				p.must(th, "aclrtFree", addr)
 				p.must(th, "aclrtDestroyEvent", e)
 				p.must(th, "aclrtDestroyStream", s)
