@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -137,6 +138,8 @@ type QuantProduct struct {
 	Out, A, B                 View
 	Scale, Rows, Bias, Offset View
 	NZ                        int64 // as in Product
+	// Most is the largest magnitude of an element of A times one of B; that of int8 if 0.
+	Most int64
 }
 
 // Run computes Out.
@@ -144,7 +147,7 @@ func (p QuantProduct) Run() error {
 	c := newChain()
 	sums, release := temporary(dtype.Int32, p.Out.Shape)
 	defer release()
-	if err := Gemm(Product{Out: sums, A: p.A, B: p.B, Alpha: 1, NZ: p.NZ}); err != nil {
+	if err := p.sum(sums); err != nil {
 		return err
 	}
 	whole := p.Bias.Data != nil && p.Bias.DType == dtype.Int32
@@ -174,6 +177,62 @@ func (p QuantProduct) Run() error {
 	}
 	c.set(p.Out, op, nil, Of(t))
 	return c.end()
+}
+
+// sum is the product of the integers.
+func (p QuantProduct) sum(sums View) error {
+	most, k := p.Most, p.A.Shape[len(p.A.Shape)-1]
+	if most == 0 {
+		most = lowestInt8 * lowestInt8
+	}
+	// What float32 counts without rounding its units multiply faster than integers. Few rows are
+	// not worth turning into it.
+	if k*most > 1<<24 || p.NZ > 0 || min(p.Out.Shape[len(p.Out.Shape)-2], p.Out.Shape[len(p.Out.Shape)-1]) < 16 {
+		return Gemm(Product{Out: sums, A: p.A, B: p.B, Alpha: 1, NZ: p.NZ})
+	}
+	a, releaseA, err := widened(p.A)
+	defer releaseA()
+	if err != nil {
+		return err
+	}
+	b, releaseB, err := widened(p.B)
+	defer releaseB()
+	if err != nil {
+		return err
+	}
+	t, release := temporary(dtype.Float32, p.Out.Shape)
+	defer release()
+	if err := Gemm(Product{Out: t, A: a, B: b, Alpha: 1}); err != nil {
+		return err
+	}
+	return Copy(sums, t)
+}
+
+// widened is a matrix, or a batch of them, of int8 as bfloat16, which has them all.
+func widened(v View) (View, func(), error) {
+	once := View{DType: v.DType, Data: v.Data, Shape: slices.Clone(v.Shape), Strides: v.Strides}
+	for i, s := range v.Strides {
+		if s == 0 {
+			once.Shape[i] = min(once.Shape[i], 1) // what repeats is read once
+		}
+	}
+	n := len(v.Shape)
+	down := v.Strides[n-2] == 1 && v.Strides[n-1] != 1
+	swap := func(x View) View {
+		if down { // columns lie together and shall
+			x.Shape, x.Strides = slices.Clone(x.Shape), slices.Clone(x.Strides)
+			x.Shape[n-2], x.Shape[n-1] = x.Shape[n-1], x.Shape[n-2]
+			x.Strides[n-2], x.Strides[n-1] = x.Strides[n-1], x.Strides[n-2]
+		}
+		return x
+	}
+	from := swap(once)
+	t, release := temporary(dtype.BFloat16, from.Shape)
+	if err := Copy(t, from); err != nil {
+		return t, release, err
+	}
+	wide, err := swap(t).Broadcast(v.Shape)
+	return wide, release, err
 }
 
 // QuantWeight is a matrix of small integers with what turns it back into numbers:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
@@ -111,6 +112,54 @@ func TestQuantMatmulReduceSum(t *testing.T) {
 			refused(t, invalidParam, "QuantMatmulReduceSumWeightNz", a.with(set), text)
 		}
 		refused(t, nullPointer, "QuantMatmulReduceSumWeightNz", a.with(args{"x1Scale": nil}), "x1Scale is null")
+	}
+}
+
+// Programs give the elements of a FRACTAL_NZ weight as its storage shape, in memory that is padded.
+func TestQuantMatmulReduceSumFlatStorage(t *testing.T) {
+	for _, s := range []struct{ m, k, n int64 }{{1, 1, 2}, {2, 1, 4}, {5, 1, 3}, {2, 3, 1}} {
+		weight := nzTensor(t, dtype.Int8, []int64{1, s.k, s.n}, false, 32)
+		run(t, "NpuFormatCast", args{"srcTensor": tensor(t, dtype.Int8, []int64{1, s.k, s.n}, 3), "dstTensor": weight})
+		weight.Storage = []int64{s.k * s.n}
+		out := tensor(t, dtype.BFloat16, []int64{s.m, s.n})
+		run(t, "QuantMatmulReduceSumWeightNz", args{
+			"x1": tensor(t, dtype.Int8, []int64{1, s.m, s.k}, 2), "x2": weight, "x1Scale": tensor(t, dtype.Float32, []int64{1, s.m}, 1),
+			"x2Scale": tensor(t, dtype.BFloat16, []int64{s.n}, .5), "dims": []int64{0}, "out": out,
+		})
+		for _, v := range values(out) {
+			require.Equal(t, float64(3*s.k), v, "%v", s)
+		}
+	}
+}
+
+// Sums of integers are exact, whatever units multiply them.
+func TestQuantMatmulExact(t *testing.T) {
+	for _, k := range []int64{1, 2, 1024, 1025} {
+		const m, n = 17, 18
+		a, b := make([]float64, m*k), make([]float64, k*n)
+		for i := range a {
+			a[i] = -128 + float64(i%2)
+		}
+		for i := range b {
+			b[i] = -128
+		}
+		for _, turned := range []bool{false, true} {
+			x1, x2 := tensor(t, dtype.Int8, []int64{2, 1, m, k}, a...), tensor(t, dtype.Int8, []int64{3, k, n}, b...)
+			if turned {
+				x2 = tensor(t, dtype.Int8, []int64{3, n, k}, b...)
+			}
+			out := tensor(t, dtype.Int32, []int64{2, 3, m, n})
+			run(t, "QuantMatmulV3", args{"x1": x1, "x2": x2, "scale": tensor(t, dtype.Float32, []int64{1}, 1), "transposeX2": turned, "out": out})
+			got := values(out)
+			for row := range int64(2 * 3 * m) {
+				want := 0.0
+				for q := range k {
+					want += a[row%m*k+q] * -128
+				}
+				require.Equal(t, want, got[row*n], "k %d, row %d", k, row)
+				require.Equal(t, want, got[row*n+n-1], "k %d, row %d", k, row)
+			}
+		}
 	}
 }
 

@@ -66,6 +66,14 @@ func (o quantOperand) view() (v kernel.View, release func(), err error) {
 	return v, release, err
 }
 
+// most is the largest magnitude of an element.
+func (o quantOperand) most() int64 {
+	if o.t.DType == dtype.Int8 {
+		return 128
+	}
+	return 8
+}
+
 // tile is the number of columns of a tile of the view in FRACTAL_NZ storage, 0 in another.
 func (o quantOperand) tile() int64 {
 	if o.t.DType != dtype.Int8 {
@@ -213,7 +221,7 @@ func quantMatmul(c *Call) (Run, error) {
 		if err != nil {
 			return err
 		}
-		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset), NZ: right.tile()}
+		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: optionalView(bias), Offset: optionalView(offset), NZ: right.tile(), Most: left.most() * right.most()}
 		if rows != nil {
 			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
 		}

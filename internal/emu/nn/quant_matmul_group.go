@@ -167,7 +167,7 @@ func (g *groupMatmul) run(*Exec) error {
 
 // group sets part to the scaled product of the i-th groups of columns of x1 and rows of x2.
 func (g *groupMatmul) group(part, a, b kernel.View, i int64) error {
-	p := kernel.QuantProduct{Out: part, A: a, B: b}
+	p := kernel.QuantProduct{Out: part, A: a, B: b, Most: g.left.most() * g.right.most()}
 	if g.square {
 		p.Rows = g.rows.View().Narrow(1, i, 1)
 		scales := g.columns.View()
