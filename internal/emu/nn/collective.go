@@ -60,7 +60,7 @@ const scratchAlignment = 512
 func (c *Call) scratch(d dtype.Type, shape ...int64) *Tensor {
 	c.workspace = (c.workspace + scratchAlignment - 1) / scratchAlignment * scratchAlignment
 	t := &Tensor{Shape: shape, Strides: ContiguousStrides(shape), DType: d, Format: dtype.ND, Storage: shape, Addr: uint64(c.workspace), inWorkspace: true}
-	c.workspace += count(shape) * int64(d.Bits()) / 8
+	c.workspace += max(count(shape)*int64(d.Bits())/8, 1) // no two tensors begin at one address
 	c.views = append(c.views, view{t: t})
 	return t
 }

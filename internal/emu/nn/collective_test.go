@@ -93,6 +93,15 @@ func exchange(function string, words [][]uint64) error {
 				copies = append(copies, func() error {
 					return kernel.Copy(at(to[3], uint64(q)*to[4], to[4], to[5]), at(from[0], uint64(r)*from[1], from[1], from[2]))
 				})
+			case "HcclAlltoAllV":
+				copies = append(copies, func() error {
+					of := func(addr uint64, peer int) uint64 { return rt.Read[uint64](addr, uint64(len(words)))[peer] }
+					leaves, n, arrives, expected := of(from[2], r), of(from[1], r), of(to[6], q), of(to[5], q)
+					if n != expected {
+						return fmt.Errorf("rank %d sends %d elements to rank %d, which expects %d", q, n, r, expected)
+					}
+					return kernel.Copy(at(to[4], arrives, n, to[7]), at(from[0], leaves, n, from[3]))
+				})
 			default:
 				return fmt.Errorf("no definition of %s", function)
 			}

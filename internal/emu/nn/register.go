@@ -44,6 +44,7 @@ var implementations = collect(
 	foreachTable,
 	formatTable,
 	fused,
+	fusedExchanges,
 	fusedExperts,
 	gatedUnits,
 	grids,
