@@ -60,6 +60,7 @@ func (l *Library) Functions() map[string]rt.Func {
 		"aclDestroyAclOpExecutor": l.destroyExecutor,
 
 		"aclnnTransQuantParam":                     l.packParams,
+		"aclnnTransSparse4to2Para":                 l.transSparse4to2,
 		"aclnnCalculateMatmulWeightSize":           l.weightSize,
 		"aclnnCalculateMatmulWeightSizeV2":         l.weightSizeV2,
 		"aclnnNpuFormatCastCalculateSizeAndFormat": l.formatShape,

@@ -92,6 +92,7 @@ var implementations = collect(
 	slopes,
 	softmaxes,
 	sparseAttentions,
+	sparseProducts,
 	sums,
 	transports,
 	triangularSystems,
