@@ -1,0 +1,283 @@
+package nn
+
+import (
+	"math"
+	"math/bits"
+	"math/cmplx"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// fourierTransforms compute in double precision.
+var fourierTransforms = table{"Rfft1D": realFourier, "Stft": windowedFourier}
+
+// fourier is the transform of one length: X[w] = Σ x[k]·exp(-2πi·w·k/n).
+type fourier struct {
+	n     int
+	roots []complex128 // exp(-2πi·k/n), k < n/2, when n is a power of two
+	// Other lengths convolve with a chirp (Bluestein), by transforms of a power of two.
+	inner *fourier
+	chirp []complex128 // exp(-πi·k²/n)
+	other []complex128 // transformed conjugate of the chirp
+}
+
+func newFourier(n int) *fourier {
+	f := &fourier{n: n}
+	if n&(n-1) == 0 {
+		f.roots = make([]complex128, n/2)
+		for k := range f.roots {
+			f.roots[k] = cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n))
+		}
+		return f
+	}
+	f.inner = newFourier(1 << bits.Len(uint(2*n-2)))
+	f.chirp, f.other = make([]complex128, n), make([]complex128, f.inner.n)
+	for k := range f.chirp {
+		f.chirp[k] = cmplx.Rect(1, -math.Pi*float64(k*k%(2*n))/float64(n))
+		f.other[k] = cmplx.Conj(f.chirp[k])
+		if k > 0 {
+			f.other[f.inner.n-k] = f.other[k]
+		}
+	}
+	f.inner.transform(f.other)
+	return f
+}
+
+// transform replaces x, n numbers, by its transform.
+func (f *fourier) transform(x []complex128) {
+	if f.inner != nil {
+		f.convolve(x)
+		return
+	}
+	shift := bits.UintSize - bits.Len(uint(f.n-1))
+	for i := range x {
+		if j := int(bits.Reverse(uint(i)) >> shift); i < j && f.n > 1 {
+			x[i], x[j] = x[j], x[i]
+		}
+	}
+	for half := 1; half < f.n; half *= 2 {
+		step := f.n / (2 * half)
+		for first := 0; first < f.n; first += 2 * half {
+			for k := range half {
+				a, b := x[first+k], x[first+half+k]*f.roots[k*step]
+				x[first+k], x[first+half+k] = a+b, a-b
+			}
+		}
+	}
+}
+
+func (f *fourier) convolve(x []complex128) {
+	t := make([]complex128, f.inner.n)
+	for k, v := range x {
+		t[k] = v * f.chirp[k]
+	}
+	f.inner.transform(t)
+	for k := range t {
+		t[k] = cmplx.Conj(t[k] * f.other[k]) // the transform of a conjugate is the inverse one
+	}
+	f.inner.transform(t)
+	for k := range x {
+		x[k] = cmplx.Conj(t[k]) / complex(float64(f.inner.n), 0) * f.chirp[k]
+	}
+}
+
+// numbers reads a real or complex tensor.
+func (t *Tensor) numbers() ([]complex128, error) {
+	re, im := t.View(), kernel.View{}
+	if _, isComplex := partTypes[t.DType]; isComplex {
+		re, im = t.parts()
+	}
+	x, err := kernel.Doubles(re)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]complex128, len(x))
+	for i, v := range x {
+		out[i] = complex(v, 0)
+	}
+	if im.Data == nil {
+		return out, nil
+	}
+	y, err := kernel.Doubles(im)
+	for i, v := range y {
+		out[i] += complex(0, v)
+	}
+	return out, err
+}
+
+// setParts writes the parts of numbers.
+func setParts(re, im kernel.View, x []complex128) error {
+	part := make([]float64, len(x))
+	for i, v := range x {
+		part[i] = real(v)
+	}
+	if err := kernel.SetFloats(re, part); err != nil {
+		return err
+	}
+	for i, v := range x {
+		part[i] = imag(v)
+	}
+	return kernel.SetFloats(im, part)
+}
+
+// realFourier transforms a dimension of real numbers, cut or filled with zeros to length n.
+// The parts of the frequencies that are not negative are a last dimension of the result.
+func realFourier(c *Call) (Run, error) {
+	self, out, n, mode := c.Tensor("self"), c.Tensor("out"), c.Int("n"), c.Int("norm")
+	c.plain(self, out)
+	c.DType(self, dtype.Float32)
+	c.SameDType(self, out)
+	c.Rank(self, 1, 7)
+	if n < 1 || n > 262144 || n > 4096 && n&(n-1) != 0 {
+		c.Invalid("n is %d; use 1 to 4096, or a power of two up to 262144", n)
+	}
+	if mode < 1 || mode > 3 {
+		c.Invalid("norm %d is unknown; 1 is none, 2 by n, 3 by its root", mode)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	axis := c.Axis(self, c.Int("dim"))
+	shape := slices.Clone(self.Shape)
+	shape[axis] = n/2 + 1
+	c.Shape(out, append(shape, 2), "the parts of n/2+1 frequencies")
+	if c.err == nil && self.Len() == 0 {
+		c.Invalid("%v is empty", self)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	scale := []float64{1, 1 / float64(n), 1 / math.Sqrt(float64(n))}[mode-1]
+	return func(*Exec) error {
+		// Rows along the last dimension.
+		order := append(slices.Delete(inOrder(self.Rank()), axis, axis+1), int64(axis))
+		rows, err := kernel.Doubles(permuted(self.View(), order))
+		if err != nil {
+			return err
+		}
+		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
+		var result []complex128
+		for first := 0; first < len(rows); first += length {
+			x := make([]complex128, n)
+			for i, v := range rows[first : first+min(length, int(n))] {
+				x[i] = complex(v*scale, 0)
+			}
+			f.transform(x)
+			result = append(result, x[:kept]...)
+		}
+		last := self.Rank()
+		part := func(i int64) kernel.View { return permuted(out.View().Select(last, i), order) }
+		return setParts(part(0), part(1), result)
+	}, nil
+}
+
+// inOrder are 0 to n-1.
+func inOrder(n int) []int64 {
+	p := make([]int64, n)
+	for i := range p {
+		p[i] = int64(i)
+	}
+	return p
+}
+
+// windowedFourier transforms windows of nFft numbers, hopLength apart, of sequences [L] or
+// [B, L]. A shorter window of factors lies in the middle of them.
+func windowedFourier(c *Call) (Run, error) {
+	self, window, out := c.Tensor("self"), c.Optional("windowOptional"), c.Tensor("out")
+	n, hop, width := c.Int("nFft"), c.Int("hopLength"), c.Int("winLength")
+	c.plain(self, out)
+	c.DType(self, dtype.Float32, dtype.Float64, dtype.Complex64, dtype.Complex128)
+	c.Rank(self, 1, 2)
+	if c.err != nil {
+		return nil, c.err
+	}
+	switch length := self.Dim(-1); {
+	case self.Len() == 0:
+		c.Invalid("%v is empty", self)
+	case n <= 0 || n > length || hop <= 0 || width <= 0 || width > n:
+		c.Invalid("nFft is %d, hopLength %d and winLength %d; they must be positive, winLength at most nFft, and nFft at most the %d of %v", n, hop, width, length, self)
+	}
+	if window != nil {
+		c.plain(window)
+		c.SameDType(self, window)
+		c.Shape(window, []int64{width}, "winLength")
+	}
+	part, isComplex := partTypes[self.DType]
+	if !isComplex {
+		part = self.DType
+	}
+	kept := n
+	if c.Bool("onesided") {
+		if kept = n/2 + 1; isComplex {
+			c.Invalid("onesided is true, but %v is complex", self)
+		}
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	frames := (self.Dim(-1)-n)/hop + 1
+	shape := append(slices.Clone(self.Shape[:self.Rank()-1]), kept, frames)
+	if c.Bool("returnComplex") {
+		if whole, ok := partTypes[out.DType]; !ok || whole != part {
+			c.Invalid("%v must be the complex type with parts of %v", out, part)
+		}
+	} else {
+		c.DType(out, part)
+		shape = append(shape, 2)
+	}
+	c.Shape(out, shape, "frequencies and windows")
+	if c.err != nil {
+		return nil, c.err
+	}
+	return func(*Exec) error {
+		x, err := self.numbers()
+		if err != nil {
+			return err
+		}
+		factors := make([]complex128, n)
+		for i := range factors {
+			factors[i] = 1
+		}
+		if window != nil {
+			given, err := window.numbers()
+			if err != nil {
+				return err
+			}
+			clear(factors)
+			copy(factors[(n-width)/2:], given)
+		} else if width < n {
+			clear(factors[:(n-width)/2])
+			clear(factors[(n-width)/2+width:])
+		}
+		if c.Bool("normalized") {
+			for i := range factors {
+				factors[i] /= complex(math.Sqrt(float64(n)), 0)
+			}
+		}
+		f, length := newFourier(int(n)), self.Dim(-1)
+		var result []complex128
+		for first := int64(0); first < int64(len(x)); first += length {
+			for m := range frames {
+				t := slices.Clone(x[first+m*hop:][:n])
+				for i := range t {
+					t[i] *= factors[i]
+				}
+				f.transform(t)
+				result = append(result, t[:kept]...)
+			}
+		}
+		re, im := out.View(), kernel.View{}
+		if c.Bool("returnComplex") {
+			re, im = out.parts()
+		} else {
+			last := out.Rank() - 1
+			re, im = re.Select(last, 0), re.Select(last, 1)
+		}
+		// They were computed window by window.
+		order := inOrder(self.Rank() + 1)
+		slices.Reverse(order[len(order)-2:])
+		return setParts(permuted(re, order), permuted(im, order), result)
+	}, nil
+}
