@@ -226,27 +226,34 @@ func dequantBias(c *Call) (Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		before, after := kernel.View{}, kernel.View{}
-		if bias != nil && bias.DType == dtype.Int32 {
-			before = bias.View()
-		} else if bias != nil {
-			after = bias.View()
-		}
-		t, release := kernel.Temporary(x.Shape...)
-		defer release()
-		if err := kernel.Dequantize(t, x.View(), columns.View(), before, false); err != nil {
+		return scaledBack(out.View(), x.View(), columns, rows, bias)
+	}, nil
+}
+
+// scaledBack sets out to the sums x [S, H] of a product of integers times scales for columns
+// and rows, and adds a bias: before that one of integers, after it one of floats. Rows and
+// bias may be nil.
+func scaledBack(out, x kernel.View, columns, rows, bias *Tensor) error {
+	before, after := kernel.View{}, kernel.View{}
+	if bias != nil && bias.DType == dtype.Int32 {
+		before = bias.View()
+	} else if bias != nil {
+		after = bias.View()
+	}
+	t, release := kernel.Temporary(x.Shape...)
+	defer release()
+	if err := kernel.Dequantize(t, x, columns.View(), before, false); err != nil {
+		return err
+	}
+	if rows != nil {
+		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(rows.As([]int64{x.Shape[0], 1}, []int64{rows.Strides[0], 0}))}); err != nil {
 			return err
 		}
-		if rows != nil {
-			if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(rows.As([]int64{x.Shape[0], 1}, []int64{rows.Strides[0], 0}))}); err != nil {
-				return err
-			}
-		}
-		if after.Data != nil {
-			return kernel.Map(kernel.Add, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t), kernel.Of(after)}, kernel.Real(1))
-		}
-		return kernel.Copy(out.View(), t)
-	}, nil
+	}
+	if after.Data != nil {
+		return kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(t), kernel.Of(after)}, kernel.Real(1))
+	}
+	return kernel.Copy(out, t)
 }
 
 // groupedBiasGrad sums the rows of each group: [G, C, H], or [S, H] with the ends of groups.

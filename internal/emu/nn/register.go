@@ -85,6 +85,7 @@ var implementations = collect(
 	rearranging,
 	recurrences,
 	reductions,
+	ropeCaches,
 	rotary,
 	rotations,
 	samplings,
