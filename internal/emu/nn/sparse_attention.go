@@ -2,7 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"unsafe"
 
@@ -14,7 +13,7 @@ import (
 // compressed blocks, whose probabilities choose blocks, and over the blocks that were chosen.
 var sparseAttentions = table{
 	"NsaCompressAttention": compressedAttention, "NsaSelectedAttention": selectedAttention, "NsaSelectedAttentionGrad": selectedAttentionGrad,
-	"NsaSelectedAttentionInfer": cachedSelectedAttention,
+	"NsaSelectedAttentionInfer": cachedSelectedAttention, "NsaCompressAttentionInfer": cachedCompressedAttention,
 }
 
 // sparseAttention is what such calls have in common: packed sequences of [tokens, heads, dim].
@@ -284,9 +283,9 @@ func selectedAttentionGrad(c *Call) (Run, error) {
 // compression is attention to compressed blocks, and the choice among longer ones.
 type compression struct {
 	*sparseAttention
+	blockChoice
 	always, chosen *Tensor
 	chosenEnds     []int64 // of the longer blocks
-	perBlock, span int64   // strides of a longer block, and of a compressed one
 }
 
 // compressedAttention attends to compressed blocks. The probabilities of those that a longer
@@ -298,12 +297,11 @@ func compressedAttention(c *Call) (Run, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	block, stride, long, count := c.Int("compressBlockSize"), c.Int("compressStride"), c.Int("selectBlockSize"), c.Int("selectBlockCount")
-	if stride <= 0 || block < stride || long < block || block%16 != 0 || stride%16 != 0 || long%stride != 0 {
-		c.Invalid("compressBlockSize %d, compressStride %d and selectBlockSize %d do not fit: multiples of 16 that do not fall from the stride to the selection, which is a multiple of the stride", block, stride, long)
+	p.blockChoice = c.blockChoice(c.Int("compressStride"))
+	if c.err != nil {
 		return nil, c.err
 	}
-	p.perBlock, p.span = long/stride, block/stride
+	count := p.count
 	c.plain(p.chosen)
 	c.DType(p.chosen, dtype.Int32)
 	c.Shape(p.chosen, []int64{a.query.Dim(0), a.keyHeads, count}, "the blocks for each token and key head")
@@ -339,26 +337,7 @@ func (p *compression) attend(s headSequence) error {
 	if err := kernel.FlashAttention([]kernel.Attention{item}); err != nil {
 		return err
 	}
-	scores, releaseScores := kernel.Temporary(p.group, s.rows, s.columns)
-	defer releaseScores()
-	key := item.Key
-	key.Shape, key.Strides = []int64{p.group, key.Shape[2], s.columns}, []int64{0, key.Strides[2], key.Strides[1]}
-	if err := kernel.Gemm(kernel.Product{Out: scores, A: item.Query, B: key, Alpha: float64(p.scale)}); err != nil {
-		return err
-	}
-	lowest := kernel.Const(kernel.Real(-math.MaxFloat32))
-	if err := kernel.Map(kernel.Where, dtype.Float32, scores, []kernel.Input{kernel.Of(item.Mask), lowest, kernel.Of(scores)}); err != nil {
-		return err
-	}
-	if err := kernel.Softmax(scores, scores, 2); err != nil {
-		return err
-	}
-	sums, releaseSums := kernel.Temporary(s.rows, s.columns)
-	defer releaseSums()
-	if err := kernel.Reduce(kernel.ReduceSum, sums, scores, []int{0}, 0); err != nil {
-		return err
-	}
-	probabilities, err := kernel.Doubles(sums)
+	probabilities, err := groupProbabilities(item)
 	if err != nil {
 		return err
 	}
@@ -367,7 +346,7 @@ func (p *compression) attend(s headSequence) error {
 
 // choose writes the best blocks of each token, the best first.
 func (p *compression) choose(s headSequence, probabilities []float64) error {
-	blocks, count := (s.columns+p.perBlock-1)/p.perBlock, p.chosen.Dim(2)
+	blocks := (s.columns + p.perBlock - 1) / p.perBlock
 	var always []int64
 	if p.always != nil {
 		var err error
@@ -375,32 +354,6 @@ func (p *compression) choose(s headSequence, probabilities []float64) error {
 			return err
 		}
 	}
-	best, score, order := make([]int64, 0, s.rows*count), make([]float64, blocks), make([]int64, blocks)
-	for row := range s.rows {
-		of := probabilities[row*s.columns : (row+1)*s.columns]
-		for j := range blocks {
-			order[j], score[j] = j, 0
-			for m := range p.perBlock {
-				for n := range p.span {
-					if k := p.perBlock*j - m - n; k >= 0 && k < s.columns {
-						score[j] += of[k]
-					}
-				}
-			}
-			if always != nil && always[row*blocks+j] != 0 {
-				score[j] = math.MaxFloat32
-			}
-		}
-		slices.SortStableFunc(order, func(a, b int64) int {
-			switch {
-			case score[a] > score[b]:
-				return -1
-			case score[a] < score[b]:
-				return 1
-			}
-			return 0
-		})
-		best = append(best, order[:count]...)
-	}
+	best := p.best(probabilities, s.rows, s.columns, blocks, always)
 	return kernel.SetInts(p.chosen.View().Narrow(0, s.row, s.rows).Select(1, s.head), best)
 }

@@ -117,24 +117,16 @@ func (s *cachedSelection) places(sequence, head int64) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := kernel.Indices(s.pages.View().Select(0, sequence))
-	if err != nil {
-		return nil, err
-	}
-	var rows []int64
+	var tokens []int64
 	for _, block := range chosen {
 		if block < 0 {
 			continue
 		}
 		for at := block * s.size; at < min((block+1)*s.size, s.lengths[sequence]); at++ {
-			page := pages[at/s.page]
-			if page < 0 || page >= s.key.Dim(0) {
-				return nil, fmt.Errorf("%v holds page %d for sequence %d; there are %d", s.pages, page, sequence, s.key.Dim(0))
-			}
-			rows = append(rows, page*s.page+at%s.page)
+			tokens = append(tokens, at)
 		}
 	}
-	return rows, nil
+	return pagedRows(s.pages, sequence, s.key, tokens)
 }
 
 func (s *cachedSelection) attend(sequence, head, group int64) error {
@@ -147,31 +139,61 @@ func (s *cachedSelection) attend(sequence, head, group int64) error {
 	if len(rows) == 0 {
 		return kernel.Zero(out)
 	}
+	return withCachedHead(s.key, s.value, head, rows, func(key, value kernel.View) error {
+		return attendCached(kernel.Attention{Query: headsLeading(query), Key: key, Value: value, Out: headsLeading(out), Scale: s.scale})
+	})
+}
+
+// pagedRows are the rows of a cache, [pages, tokens of a page, …], in which tokens of a sequence
+// lie, by the table of pages.
+func pagedRows(table *Tensor, sequence int64, cache *Tensor, tokens []int64) ([]int64, error) {
+	pages, err := kernel.Indices(table.View().Select(0, sequence))
+	if err != nil {
+		return nil, err
+	}
+	size, rows := cache.Dim(1), make([]int64, len(tokens))
+	for i, at := range tokens {
+		page := pages[at/size]
+		if page < 0 || page >= cache.Dim(0) {
+			return nil, fmt.Errorf("%v holds page %d for sequence %d; there are %d", table, page, sequence, cache.Dim(0))
+		}
+		rows[i] = page*size + at%size
+	}
+	return rows, nil
+}
+
+// withCachedHead calls f with rows of one head of contiguous caches, as [1, rows, dim].
+func withCachedHead(key, value *Tensor, head int64, rows []int64, f func(key, value kernel.View) error) error {
 	gather := func(t *Tensor) (kernel.View, func(), error) {
 		width := t.Dim(3)
 		cache := t.As([]int64{t.Dim(0) * t.Dim(1), t.Dim(2), width}, []int64{t.Dim(2) * width, width, 1}).Select(1, head)
-		return rowsOf(cache, rows)
+		v, release, err := rowsOf(cache, rows)
+		v.Shape, v.Strides = append([]int64{1}, v.Shape...), append([]int64{0}, v.Strides...)
+		return v, release, err
 	}
-	key, releaseKey, err := gather(s.key)
+	k, releaseKey, err := gather(key)
 	defer releaseKey()
 	if err != nil {
 		return err
 	}
-	value, releaseValue, err := gather(s.value)
+	v, releaseValue, err := gather(value)
 	defer releaseValue()
 	if err != nil {
 		return err
 	}
-	stats, releaseStats := kernel.Temporary(2, group, 1, kernel.AttentionStatCopies)
-	defer releaseStats()
-	byHead := func(v kernel.View) kernel.View { // [tokens, heads, dim] as [heads, tokens, dim]
-		return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{v.Shape[1], v.Shape[0], v.Shape[2]}, Strides: []int64{v.Strides[1], v.Strides[0], v.Strides[2]}}
-	}
-	one := func(v kernel.View) kernel.View {
-		return kernel.View{Data: v.Data, DType: v.DType, Shape: append([]int64{1}, v.Shape...), Strides: append([]int64{0}, v.Strides...)}
-	}
-	return kernel.FlashAttention([]kernel.Attention{{
-		Query: byHead(query), Key: one(key), Value: one(value), Out: byHead(out), Max: stats.Select(0, 0), Sum: stats.Select(0, 1),
-		Scale: s.scale, First: -kernel.Unlimited, Last: kernel.Unlimited, KeepProb: 1,
-	}})
+	return f(k, v)
+}
+
+// headsLeading is [tokens, heads, dim] as [heads, tokens, dim].
+func headsLeading(v kernel.View) kernel.View {
+	return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{v.Shape[1], v.Shape[0], v.Shape[2]}, Strides: []int64{v.Strides[1], v.Strides[0], v.Strides[2]}}
+}
+
+// attendCached is attention without limits whose statistics nobody keeps.
+func attendCached(item kernel.Attention) error {
+	stats, release := kernel.Temporary(2, item.Query.Shape[0], item.Query.Shape[1], kernel.AttentionStatCopies)
+	defer release()
+	item.Max, item.Sum = stats.Select(0, 0), stats.Select(0, 1)
+	item.First, item.Last, item.KeepProb, item.ZeroMaskedRows = -kernel.Unlimited, kernel.Unlimited, 1, true
+	return kernel.FlashAttention([]kernel.Attention{item})
 }
