@@ -2,10 +2,13 @@ package acltest
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
 )
@@ -24,6 +27,23 @@ func Open(t testing.TB, options ...acl.Option) *acl.Runtime {
 		assert.Equal(t, before, acl.Live(), "the test left objects open")
 	})
 	return rt
+}
+
+// Main runs a package's tests, of which none may leave a goroutine, with the runtime open all
+// the time, where there is one: what each of them closes last is a device, whose memory stays.
+func Main(m *testing.M) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		goleak.VerifyTestMain(m) // every test that needs the runtime says why it is not there
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := rt.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
 
 // Need skips a test of something that opens the runtime itself where there is no CANN.

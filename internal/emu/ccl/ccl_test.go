@@ -45,8 +45,8 @@ type rank struct {
 	comm   uint64
 	stream uint64
 
-	got   []byte // what a check has received
-	loans map[loan]uint64
+	got  []byte // what a check has received
+	lent []byte // host memory of the copy under way
 }
 
 func (r *rank) call(name string, args ...uint64) int32 { return int32(r.n.f[name](r.t, args)) }
@@ -78,7 +78,7 @@ func address[T any](v *T) uint64 {
 }
 
 func newRank(tb testing.TB, n *node, device int) *rank {
-	r := &rank{tb: tb, n: n, t: new(rt.Thread), id: device, loans: make(map[loan]uint64)}
+	r := &rank{tb: tb, n: n, t: new(rt.Thread), id: device}
 	r.must("aclrtSetDevice", uint64(device))
 	stream := new(uint64)
 	r.must("aclrtCreateStream", address(stream))
@@ -86,12 +86,8 @@ func newRank(tb testing.TB, n *node, device int) *rank {
 	return r
 }
 
-// close destroys the rank's communicator, if it has one, and ends its loans.
+// close destroys the rank's communicator, if it has one.
 func (r *rank) close() {
-	for _, p := range r.loans {
-		r.free(p)
-	}
-	clear(r.loans)
 	if r.comm != 0 {
 		r.must("HcclCommDestroy", r.comm)
 	}
@@ -105,15 +101,22 @@ func (r *rank) upload(b []byte) uint64 {
 	p := new(uint64)
 	r.must("aclrtMalloc", address(p), uint64(max(len(b), 1)), 0)
 	if len(b) > 0 {
-		r.must("aclrtMemcpy", *p, uint64(len(b)), address(&b[0]), uint64(len(b)), 1)
+		r.must("aclrtMemcpy", *p, uint64(len(b)), r.lend(b), uint64(len(b)), 1)
 	}
 	return *p
+}
+
+// lend is the address of host memory until the next call of it: large buffers are not among
+// those that escaped.
+func (r *rank) lend(b []byte) uint64 {
+	r.lent = b
+	return uint64(uintptr(unsafe.Pointer(&b[0])))
 }
 
 func (r *rank) download(p uint64, n int) []byte {
 	b := make([]byte, n)
 	if n > 0 {
-		r.must("aclrtMemcpy", address(&b[0]), uint64(n), p, uint64(n), 2)
+		r.must("aclrtMemcpy", r.lend(b), uint64(n), p, uint64(n), 2)
 	}
 	return b
 }

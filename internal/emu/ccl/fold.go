@@ -65,8 +65,14 @@ func row(b []byte, d dtype.Type) kernel.Row {
 
 // scratch is memory outside Go's heap, which kernels require; release gives it back.
 func scratch(n int) ([]byte, error) {
-	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err == nil && n >= hugePage {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // advice only: small pages take longer to come than to fill
+	}
+	return b, err
 }
+
+const hugePage = 2 << 20
 
 func release(b []byte) {
 	if b != nil {

@@ -351,16 +351,18 @@ type item struct {
 
 // verify runs a check; all ranks run the same one.
 func (r *rank) verify(x check, label string) {
-	s := r.lend(0, x.send)
+	s := r.upload(x.send)
 	d := s
 	if x.recv != nil {
-		d = r.lend(1, x.recv)
+		d = r.upload(x.recv)
+		defer r.free(d)
 	}
+	defer r.free(s)
 	require.Zero(r.tb, x.call(s, d), "%s %s: %s", x.name, label, r.text())
 	require.Zero(r.tb, r.sync(), "%s %s: %s", x.name, label, r.text())
 	if x.want != nil {
 		if r.got = slices.Grow(r.got[:0], len(x.want))[:len(x.want)]; len(r.got) > 0 {
-			r.must("aclrtMemcpy", address(&r.got[0]), uint64(len(r.got)), d, uint64(len(r.got)), 2)
+			r.must("aclrtMemcpy", r.lend(r.got), uint64(len(r.got)), d, uint64(len(r.got)), 2)
 		}
 		got := r.got
 		if !bytes.Equal(got, x.want) {
@@ -371,22 +373,6 @@ func (r *rank) verify(x check, label string) {
 			require.FailNow(r.tb, "wrong", "%s %s rank %d: byte %d of %d is %#x, want %#x", x.name, label, r.id, i, len(got), got[i], x.want[i])
 		}
 	}
-}
-
-// loan is device memory of exactly some size, as one of the two buffers of a check.
-type loan struct{ slot, size int }
-
-// lend fills the memory of a loan, which lasts until the rank closes.
-func (r *rank) lend(slot int, b []byte) uint64 {
-	key := loan{slot, len(b)}
-	p, ok := r.loans[key]
-	if !ok {
-		p = r.upload(b)
-		r.loans[key] = p
-	} else if len(b) > 0 {
-		r.must("aclrtMemcpy", p, uint64(len(b)), address(&b[0]), uint64(len(b)), 1)
-	}
-	return p
 }
 
 // zeros is room for what a check receives, which nobody writes.

@@ -27,6 +27,7 @@ type Memory struct {
 	live spans
 	free spans // sorted, never adjacent
 	used uint64
+	warm uint64 // bytes of free ranges whose pages may still be there
 
 	shadow *shadow // which bytes were written, nil unless the sanitizer asks
 
@@ -125,6 +126,7 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 		}
 		m.live.insert(span{start: start, end: start + n, reserved: need, serial: m.device.rt.allocations.Add(1)})
 		m.used += need
+		m.warm -= min(m.warm, need) // what was freed is taken first, mostly
 		m.taint(start, n)
 		return start, true
 	}
@@ -187,9 +189,14 @@ func (m *Memory) release(addr uint64) bool {
 	m.used -= x.reserved
 	m.device.rt.sanitizer.forget(x.serial)
 	m.unshare(x)
-	m.giveBack(x.start, x.start+x.reserved)
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})
 	m.merge(addr)
+	if m.warm += x.reserved; m.warm > maxWarm {
+		for _, f := range m.free {
+			m.giveBack(f.start, f.end)
+		}
+		m.warm = 0
+	}
 	return true
 }
 
@@ -203,6 +210,10 @@ func (m *Memory) merge(addr uint64) {
 		m.free[i-1].end = m.free.remove(i).end
 	}
 }
+
+// maxWarm is how much freed memory keeps its pages: to get new ones costs more than to write
+// them.
+const maxWarm = 128 << 20
 
 // giveBack returns whole pages of a large range to the machine.
 func (m *Memory) giveBack(start, end uint64) {
