@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"flag"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -54,6 +55,37 @@ var includes = map[string]string{
 	"aclnn/aclnn_base.h": "aclnn/acl_meta.h",
 }
 
+// libraryHeaders are what operators' headers include of the C++ library, by operator: programs
+// rely on these too.
+var libraryHeaders = map[string]string{
+	"array": `
+		adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d batch_norm_backward
+		fast_batch_norm_backward group_norm_backward logsigmoid_backward logsoftmax_backward softmax_backward`,
+	"string": `
+		all_gather_matmul all_to_all_all_gather_batch_matmul allto_allv_grouped_mat_mul
+		batch_matmul_reduce_scatter_all_to_all distribute_barrier distribute_barrier_v2 einsum
+		elastic_receivable_info_collect fused_quant_matmul fused_quant_matmul_weight_nz grouped_mat_mul_allto_allv
+		matmul_all_reduce matmul_all_reduce_add_rms_norm matmul_all_reduce_v2 matmul_reduce_scatter
+		moe_distribute_buffer_reset moe_distribute_combine moe_distribute_combine_add_rms_norm
+		moe_distribute_combine_add_rms_norm_v2 moe_distribute_combine_v2 moe_distribute_combine_v3
+		moe_distribute_dispatch moe_distribute_dispatch_v2 moe_distribute_dispatch_v3 moe_update_expert
+		quant_matmul_all_reduce quant_matmul_all_reduce_add_rms_norm quant_matmul_all_reduce_v2
+		quant_matmul_all_reduce_v3 quant_matmul_dequant quant_matmul_v5 weight_quant_matmul_all_reduce
+		weight_quant_matmul_all_reduce_add_rms_norm`,
+}
+
+// libraryIncludes are the lines for a header's C++ programs.
+func libraryIncludes(header string) (text string) {
+	for _, library := range slices.Sorted(maps.Keys(libraryHeaders)) {
+		for _, name := range strings.Fields(libraryHeaders[library]) {
+			if header == "aclnnop/aclnn_"+name+".h" {
+				text += "#include <" + library + ">\n"
+			}
+		}
+	}
+	return text
+}
+
 // runSDK writes CANN's headers for C and C++ programs.
 func runSDK(args []string) error {
 	set := flag.NewFlagSet("npugen sdk", flag.ContinueOnError)
@@ -99,8 +131,8 @@ func headers(t *abi.Table, version string) (files, error) {
 		} else if strings.HasPrefix(name, "aclnnop/") {
 			include = "aclnn/acl_meta.h"
 		}
-		text := fmt.Sprintf("#include \"%s\"\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
-			relative(name, include), strings.Join(list, ""))
+		text := fmt.Sprintf("#include \"%s\"\n\n#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
+			relative(name, include), libraryIncludes(name), strings.Join(list, ""))
 		out[name] = guarded(name, text)
 	}
 	for name, include := range otherHeaders {

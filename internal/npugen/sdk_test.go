@@ -100,6 +100,14 @@ func TestHeadersInclude(t *testing.T) {
 			message, err := compile(t, nil, source, "gcc", "-x", "c", "-std=c11", "-I", dir)
 			require.NoError(t, err, "%s of %s: %.2000s", header, version, message)
 		}
+		if _, err := exec.LookPath("g++"); err != nil {
+			continue
+		}
+		for header, use := range map[string]string{"aclnnop/aclnn_group_norm_backward.h": "std::array<int, 3>", "aclnnop/aclnn_einsum.h": "std::string"} {
+			source := fmt.Appendf(nil, "#include \"%s\"\n%s used;\n", header, use)
+			message, err := compile(t, nil, source, "g++", "-x", "c++", "-std=c++11", "-I", dir)
+			require.NoError(t, err, "%s of %s: %.2000s", header, version, message)
+		}
 	}
 }
 

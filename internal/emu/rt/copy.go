@@ -25,12 +25,18 @@ const (
 	pageable place = iota
 	pinned
 	device
+	everywhere // managed memory
 )
+
+// onDevice reports whether a device reaches the place by its own address.
+func (p place) onDevice() bool { return p == device || p == everywhere }
 
 func (r *Runtime) placeOf(addr, n uint64) place {
 	switch {
 	case r.deviceOf(addr) != nil:
 		return device
+	case r.managed.holds(addr):
+		return everywhere
 	case r.host.isPinned(addr, n):
 		return pinned
 	}
@@ -58,7 +64,7 @@ func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 	}
 	x.dstPlace = r.placeOf(x.dst, extent(x.dstPitch, x.width, x.height))
 	x.srcPlace = r.placeOf(x.src, extent(x.srcPitch, x.width, x.height))
-	toDevice, fromDevice := x.dstPlace == device, x.srcPlace == device
+	toDevice, fromDevice := x.dstPlace.onDevice(), x.srcPlace.onDevice()
 	var wantTo, wantFrom bool
 	switch int64(x.kind) {
 	case abi.ACL_MEMCPY_HOST_TO_HOST:
@@ -71,7 +77,7 @@ func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 	default:
 		return 0 // the direction follows from the addresses
 	}
-	if toDevice != wantTo || fromDevice != wantFrom {
+	if toDevice != wantTo && x.dstPlace != everywhere || fromDevice != wantFrom && x.srcPlace != everywhere {
 		return t.Fail(paramInvalid, "EE1003: %s: kind %d does not fit: dst %#x is %s memory, src %#x is %s memory",
 			x.function, x.kind, x.dst, sideName(toDevice), x.src, sideName(fromDevice))
 	}
@@ -88,7 +94,7 @@ func sideName(onDevice bool) string {
 // bytes finds the host memory behind an address: device memory as c's device sees it, host
 // memory as it is.
 func (r *Runtime) bytes(m *Memory, addr, n uint64, p place) ([]byte, error) {
-	if p != device {
+	if !p.onDevice() {
 		return bytes(Pointer(addr), int64(n)), nil
 	}
 	host, err := m.Resolve(addr, int64(n))
@@ -121,9 +127,9 @@ func (x *transfer) accesses() []Access {
 	}
 	src, dst := view("src", Reads, x.src, x.srcPitch), view("dst", Writes, x.dst, x.dstPitch)
 	switch {
-	case x.srcPlace != device:
+	case !x.srcPlace.onDevice():
 		return []Access{dst}
-	case x.dstPlace != device:
+	case !x.dstPlace.onDevice():
 		return []Access{src}
 	}
 	src.Touch, dst.from, dst.fromPitch = Keeps, x.src, x.srcPitch
@@ -168,7 +174,7 @@ func (r *Runtime) now(t *Thread, x *transfer) uint64 {
 		return code
 	}
 	var m *Memory
-	if x.dstPlace == device || x.srcPlace == device {
+	if x.dstPlace.onDevice() || x.srcPlace.onDevice() {
 		c, code := r.current(t)
 		if c == nil {
 			return code
@@ -199,7 +205,7 @@ func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
 	if code := x.check(r, t); code != 0 {
 		return code
 	}
-	if x.dstPlace != device && x.srcPlace != device {
+	if !x.dstPlace.onDevice() && !x.srcPlace.onDevice() {
 		return t.Fail(featureNotSupported, "EE1005: %s: host to host cannot be asynchronous; use aclrtMemcpy", x.function)
 	}
 	if x.dstPlace == pageable || x.srcPlace == pageable {

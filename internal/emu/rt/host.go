@@ -5,9 +5,10 @@ import "sync"
 // hostMemory is the page-locked host memory: what aclrtMallocHost gave and what
 // aclrtHostRegister was told of.
 type hostMemory struct {
-	mu     sync.RWMutex
-	pinned spans
-	owned  map[uint64]bool // allocated here, not registered
+	mu      sync.RWMutex
+	pinned  spans
+	owned   map[uint64]bool // allocated here, not registered
+	adopted map[uint64]bool // registered though it was allocated here
 }
 
 // isPinned reports whether n bytes at addr lie in one pinned range.
@@ -35,10 +36,30 @@ func (h *hostMemory) add(addr, n uint64, owned bool) bool {
 	return true
 }
 
+// adopt notes that a range of memory that was allocated here was registered too; false when
+// it is not such memory, or was.
+func (h *hostMemory) adopt(addr, n uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.pinned.find(addr)
+	if i < 0 || n > h.pinned[i].end-addr || !h.owned[h.pinned[i].start] || h.adopted[addr] {
+		return false
+	}
+	if h.adopted == nil {
+		h.adopted = make(map[uint64]bool)
+	}
+	h.adopted[addr] = true
+	return true
+}
+
 // remove forgets the range that starts at addr and was added the same way.
 func (h *hostMemory) remove(addr uint64, owned bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !owned && h.adopted[addr] {
+		delete(h.adopted, addr)
+		return true
+	}
 	i := h.pinned.at(addr)
 	if i < 0 || h.owned[addr] != owned {
 		return false

@@ -141,6 +141,7 @@ func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
 func (r *Runtime) release() {
 	r.Trace.Flush()
 	r.virtual.close()
+	r.managed.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)
 		r.virtual.free(o.(*physical))

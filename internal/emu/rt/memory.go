@@ -287,6 +287,9 @@ func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
 	if p, ok, err := m.device.rt.virtual.resolve(m.device, addr, n); ok {
 		return p, err
 	}
+	if p, ok, err := m.device.rt.managed.resolve(addr, n); ok {
+		return p, err
+	}
 	other := m.device.rt.memoryOf(addr)
 	switch {
 	case other == nil:

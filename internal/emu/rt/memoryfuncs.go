@@ -10,6 +10,7 @@ func (r *Runtime) memoryFunctions() table {
 		"aclrtMallocCached":         r.malloc("aclrtMallocCached", 63),
 		"aclrtMallocWithCfg":        r.malloc("aclrtMallocWithCfg", 63),
 		"aclrtMallocAlign32":        r.malloc("aclrtMallocAlign32", 31),
+		"aclrtMemAllocManaged":      r.allocManaged,
 		"aclrtFree":                 r.free,
 		"aclrtFreeWithDevSync":      r.freeAfterSync,
 		"aclrtMallocHost":           r.mallocHost,
@@ -63,7 +64,7 @@ func (r *Runtime) free(t *Thread, a []uint64) uint64 {
 	if a[0] == 0 {
 		return t.null("aclrtFree", "devPtr")
 	}
-	if m := r.memoryOf(a[0]); m == nil || !m.release(a[0]) {
+	if m := r.memoryOf(a[0]); (m == nil || !m.release(a[0])) && !r.managed.release(a[0]) {
 		return t.Fail(paramInvalid, "EE1003: aclrtFree: %#x is no live device allocation; was it freed already?", a[0])
 	}
 	return 0
@@ -118,7 +119,7 @@ func (r *Runtime) register(t *Thread, addr, n uint64) uint64 {
 	if c, code := r.current(t); c == nil {
 		return code
 	}
-	if !r.host.add(addr, n, false) {
+	if !r.host.add(addr, n, false) && !r.host.adopt(addr, n) {
 		return t.Fail(paramInvalid, "EE1003: aclrtHostRegister: %d bytes at %#x overlap memory that is pinned already", n, addr)
 	}
 	return 0
@@ -192,6 +193,8 @@ func (r *Runtime) pointerAttributes(t *Thread, a []uint64) uint64 {
 	v := pointerAttributes{kind: int32(abi.ACL_MEM_LOCATION_TYPE_UNREGISTERED), pageSize: hostPage}
 	if d := r.deviceOf(a[0]); d != nil {
 		v = pointerAttributes{device: uint32(d.id), kind: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE), pageSize: 1 << 21}
+	} else if r.managed.holds(a[0]) {
+		v.kind, v.pageSize = int32(abi.ACL_MEM_LOCATION_TYPE_MANAGED), 1<<21
 	} else if r.host.isPinned(a[0], 1) {
 		v.kind = int32(abi.ACL_MEM_LOCATION_TYPE_HOST)
 	}

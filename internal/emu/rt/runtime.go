@@ -19,6 +19,7 @@ type Runtime struct {
 	devices    []*Device
 	host       hostMemory
 	virtual    virtual
+	managed    managed
 	exchange   exchange
 	reports    reporters
 	captures   captures

@@ -1,6 +1,10 @@
 package rt
 
-import "github.com/goascend/cann/internal/abi"
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/abi"
+)
 
 func (r *Runtime) streamFunctions() table {
 	return table{
@@ -74,17 +78,17 @@ func (r *Runtime) setStreamConfig(t *Thread, a []uint64) uint64 {
 	if !ok {
 		return t.Fail(invalidParam, "EH0001: aclrtSetStreamConfigOpt: %#x is no live configuration", a[0])
 	}
-	size := map[int32]uint64{
-		int32(abi.ACL_RT_STREAM_WORK_ADDR_PTR): 8, int32(abi.ACL_RT_STREAM_WORK_SIZE): 8,
-		int32(abi.ACL_RT_STREAM_FLAG): 8, int32(abi.ACL_RT_STREAM_PRIORITY): 4,
+	sizes := map[int32][]uint64{
+		int32(abi.ACL_RT_STREAM_WORK_ADDR_PTR): {8}, int32(abi.ACL_RT_STREAM_WORK_SIZE): {8},
+		int32(abi.ACL_RT_STREAM_FLAG): {4, 8}, int32(abi.ACL_RT_STREAM_PRIORITY): {4}, // programs write flags either way
 	}
 	attr := int32(a[1])
-	if want, ok := size[attr]; !ok || a[3] != want {
+	if !slices.Contains(sizes[attr], a[3]) {
 		return t.Fail(invalidParam, "EH0001: aclrtSetStreamConfigOpt: attribute %d with a value of %d bytes", attr, a[3])
 	}
 	switch attr {
 	case int32(abi.ACL_RT_STREAM_FLAG):
-		c.flag = uint32(Read[uint64](a[2], 1)[0])
+		c.flag = Read[uint32](a[2], 1)[0]
 	case int32(abi.ACL_RT_STREAM_PRIORITY):
 		c.priority = Read[uint32](a[2], 1)[0]
 	}
