@@ -57,6 +57,7 @@ var implementations = collect(
 	indexing,
 	inferenceTable,
 	jagged,
+	latentAttentions,
 	layers,
 	joined,
 	likelihoods,
