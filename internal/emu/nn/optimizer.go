@@ -10,23 +10,22 @@ import (
 
 // optimizers update weights in place.
 var optimizers = table{
-	"ApplyAdam": applyAdam, "ApplyAdamW": applyAdamW, "ApplyAdamWV2": applyAdamWV2, "ApplyAdamWQuant": adamWQuant,
+	"ApplyAdam": applyAdam, "ApplyAdamD": applyAdam, "ApplyGradientDescent": gradientDescent, "ApplyFtrl": applyFTRL, "ApplyAdamW": applyAdamW, "ApplyAdamWV2": applyAdamWV2, "ApplyAdamWQuant": adamWQuant,
 	"FusedAdamw": fusedAdamW, "ApplyFusedEmaAdam": emaAdam, "FusedSgd": fusedSGD,
 }
 
-// applyAdam updates the weight alone: the moments are read, and the caller keeps them. Its
-// epsilon is added to the root of the moment before the bias correction.
+// applyAdam updates the weight alone: the moments are read, and the caller keeps them. The form
+// with outputs gives them too. Its epsilon is added to the root of the moment before the bias
+// correction.
 func applyAdam(c *Call) (Run, error) {
-	w, m, v, grad := c.Tensor("varRef"), c.Tensor("m"), c.Tensor("v"), c.Tensor("grad")
-	var settings []*Tensor
-	for _, name := range []string{"beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon"} {
-		t := c.Tensor(name)
-		c.DType(t, dtype.Float32)
-		c.single(t)
-		settings = append(settings, t)
+	w, m, v, grad := c.Tensor(c.either("varRef", "var")), c.Tensor("m"), c.Tensor("v"), c.Tensor("grad")
+	into, outM, outV, settingType := w, (*Tensor)(nil), (*Tensor)(nil), dtype.Float32
+	if c.Has("varOut") {
+		into, outM, outV, settingType = c.Tensor("varOut"), c.Tensor("mOut"), c.Tensor("vOut"), w.DType
 	}
+	settings := c.settings(settingType, "beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon")
 	nesterov := c.Bool("useNesterov")
-	c.state(w, m, v, grad)
+	c.state(w, m, v, grad, into, outM, outV)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -43,17 +42,102 @@ func applyAdam(c *Call) (Run, error) {
 		if err := errors.Join(kernel.Copy(average, m.View()), kernel.Copy(square, v.View())); err != nil {
 			return err
 		}
-		if !nesterov {
-			return o.Update(w.View(), average, square, kernel.View{}, grad.View())
+		if into != w {
+			if err := kernel.Copy(into.View(), w.View()); err != nil {
+				return err
+			}
 		}
-		// The step of Nesterov's momentum is the average that the same gradient would
-		// make once more.
-		next, releaseNext := kernel.Temporary(w.Shape...)
-		defer releaseNext()
-		if err := errors.Join(kernel.Copy(next, average), kernel.Blend(next, grad.View(), 1-o.Beta1)); err != nil {
+		step := average
+		if nesterov {
+			// The step of Nesterov's momentum is the average that the same gradient would
+			// make once more.
+			next, releaseNext := kernel.Temporary(w.Shape...)
+			defer releaseNext()
+			if err := errors.Join(kernel.Blend(average, grad.View(), 1-o.Beta1), kernel.Copy(next, average)); err != nil {
+				return err
+			}
+			step = next
+		}
+		if err := o.Update(into.View(), step, square, kernel.View{}, grad.View()); err != nil || outM == nil {
 			return err
 		}
-		return o.Update(w.View(), next, square, kernel.View{}, grad.View())
+		return errors.Join(kernel.Copy(outM.View(), average), kernel.Copy(outV.View(), square))
+	}, nil
+}
+
+// settings are tensors of one number.
+func (c *Call) settings(d dtype.Type, names ...string) (settings []*Tensor) {
+	for _, name := range names {
+		t := c.Tensor(name)
+		c.plain(t)
+		c.DType(t, d)
+		c.single(t)
+		settings = append(settings, t)
+	}
+	return settings
+}
+
+// gradientDescent takes a step along a gradient.
+func gradientDescent(c *Call) (Run, error) {
+	w, grad := c.Tensor("var"), c.Tensor("delta")
+	rate := c.settings(w.DType, "alpha")[0]
+	c.state(w, grad)
+	c.Rank(w, 1, 8)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if w.Len() == 0 {
+			return nil
+		}
+		in := []kernel.Input{kernel.Of(w.View()), kernel.Of(grad.View()), kernel.Of(rate.As([]int64{}, []int64{}))}
+		return kernel.Map(kernel.Addcmul, dtype.Float32, w.View(), in, kernel.Real(-1))
+	}, nil
+}
+
+// applyFTRL follows the regularised leader: linear sums the gradients less what the weight
+// answers for, and the weight is 0 where l1 exceeds it.
+func applyFTRL(c *Call) (Run, error) {
+	w, squares, linear, grad := c.Tensor("varRef"), c.Tensor("accumRef"), c.Tensor("linearRef"), c.Tensor("grad")
+	settings := c.settings(w.DType, "lr", "l1", "l2", "lrPower")
+	c.state(w, squares, linear, grad)
+	if c.Bool("useLocking") {
+		c.Invalid("useLocking is true; only false is supported")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*Exec) error {
+		if w.Len() == 0 {
+			return nil
+		}
+		s, err := numbersOf(settings)
+		if err != nil {
+			return err
+		}
+		rate, l1, l2, power := s[0], s[1], s[2], s[3]
+		old := make([][]float64, 4)
+		for i, t := range []*Tensor{w, squares, linear, grad} {
+			if old[i], err = kernel.Doubles(t.View()); err != nil {
+				return err
+			}
+		}
+		for i, g := range old[3] {
+			was, before := old[0][i], old[1][i]
+			sum := before + g*g
+			scale := math.Pow(sum, -power)
+			z := old[2][i] + g - (scale-math.Pow(before, -power))/rate*was
+			if old[0][i] = 0; math.Abs(z) > l1 {
+				old[0][i] = (math.Copysign(l1, z) - z) / (scale/rate + 2*l2)
+			}
+			old[1][i], old[2][i] = sum, z
+		}
+		for i, t := range []*Tensor{w, squares, linear} {
+			if err := kernel.SetFloats(t.View(), old[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	}, nil
 }
 

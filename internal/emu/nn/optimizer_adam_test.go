@@ -98,3 +98,97 @@ func TestApplyAdamWQuant(t *testing.T) {
 		}
 	}
 }
+
+// The form with outputs leaves its inputs alone; its numbers have the type of the weight.
+func TestApplyAdamD(t *testing.T) {
+	const power1, power2, lr, beta1, beta2, eps = .75, .875, .125, .5, .75, .25 // exact in 16 bits
+	for n, d := range transformerTypes {
+		for _, nesterov := range []bool{false, true} {
+			l, shape := kerneltest.Layouts[n%len(kerneltest.Layouts)], []int64{2, 33}
+			w, m, grad := filled(t, 1, d, l, shape), filled(t, 2, d, l, shape), filled(t, 3, d, l, shape)
+			v := tensorIn(t, d, l, shape, .5, 2, 0)
+			wantM, wantV, want := values(m), values(v), values(w)
+			for i, g := range values(grad) {
+				wantM[i], wantV[i] = beta1*wantM[i]+(1-beta1)*g, beta2*wantV[i]+(1-beta2)*g*g
+				step := wantM[i]
+				if nesterov {
+					step = beta1*step + (1-beta1)*g
+				}
+				want[i] -= lr * math.Sqrt(1-power2) / (1 - power1) * step / (math.Sqrt(wantV[i]) + eps)
+			}
+			outW, outM, outV := tensorIn(t, d, l, shape), tensorIn(t, d, l, shape), tensorIn(t, d, l, shape)
+			a := args{"var": w, "m": m, "v": v, "grad": grad, "useNesterov": nesterov, "varOut": outW, "mOut": outM, "vOut": outV}
+			for name, x := range map[string]float64{"beta1Power": power1, "beta2Power": power2, "lr": lr, "beta1": beta1, "beta2": beta2, "epsilon": eps} {
+				a[name] = tensor(t, d, []int64{1}, x)
+			}
+			run(t, "ApplyAdamD", a)
+			what := fmt.Sprintf("%v nesterov %v", d, nesterov)
+			closeTo(t, what, want, values(outW), 1.5*resultLimit(d))
+			closeTo(t, "m "+what, wantM, values(outM), 1.5*resultLimit(d))
+			closeTo(t, "v "+what, wantV, values(outV), 1.5*resultLimit(d))
+			refused(t, invalidParam, "ApplyAdamD", a.with(args{"mOut": tensor(t, d, []int64{3})}), "shapes differ")
+			refused(t, invalidParam, "ApplyAdamD", a.with(args{"lr": tensor(t, dtype.Float64, []int64{1})}), "dtype")
+			refused(t, nullPointer, "ApplyAdamD", a.with(args{"vOut": nil}), "vOut is null")
+			// In place.
+			run(t, "ApplyAdamD", a.with(args{"varOut": w, "mOut": m, "vOut": v}))
+			assert.Equal(t, values(outW), values(w))
+			assert.Equal(t, values(outM), values(m))
+		}
+	}
+}
+
+func TestApplyGradientDescent(t *testing.T) {
+	for _, d := range transformerTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, shape := range [][]int64{{0}, {1}, {3, 35}} {
+				w, delta := filled(t, 1, d, l, shape), filled(t, 2, d, l, shape)
+				want := values(w)
+				for i, g := range values(delta) {
+					want[i] -= .125 * g
+				}
+				a := args{"var": w, "alpha": tensor(t, d, []int64{1}, .125), "delta": delta}
+				run(t, "ApplyGradientDescent", a)
+				closeTo(t, fmt.Sprint(d, l, shape), want, values(w), resultLimit(d))
+				refused(t, invalidParam, "ApplyGradientDescent", a.with(args{"alpha": tensor(t, d, []int64{2})}), "one element")
+				refused(t, invalidParam, "ApplyGradientDescent", a.with(args{"delta": tensor(t, d, []int64{7})}), "shapes differ")
+				refused(t, nullPointer, "ApplyGradientDescent", a.with(args{"alpha": nil}), "alpha is null")
+			}
+		}
+	}
+}
+
+func TestApplyFtrl(t *testing.T) {
+	const lr, l1, l2, power = .5, .25, .125, -.5
+	for n, d := range transformerTypes {
+		l, shape := kerneltest.Layouts[n%len(kerneltest.Layouts)], []int64{3, 11}
+		w, accum, linear, grad := filled(t, 1, d, l, shape), tensorIn(t, d, l, shape, .5, 2, 0), filled(t, 3, d, l, shape), filled(t, 4, d, l, shape)
+		wantW, wantA, wantZ := values(w), values(accum), values(linear)
+		zeros := 0
+		for i, g := range values(grad) {
+			sum := wantA[i] + g*g
+			wantZ[i] += g - (math.Sqrt(sum)-math.Sqrt(wantA[i]))/lr*wantW[i]
+			wantA[i] = sum
+			switch z := wantZ[i]; {
+			case z > l1:
+				wantW[i] = (l1 - z) / (math.Sqrt(sum)/lr + 2*l2)
+			case z < -l1:
+				wantW[i] = (-l1 - z) / (math.Sqrt(sum)/lr + 2*l2)
+			default:
+				wantW[i] = 0
+				zeros++
+			}
+		}
+		assert.NotZero(t, zeros)
+		a := args{"varRef": w, "accumRef": accum, "linearRef": linear, "grad": grad}
+		for name, x := range map[string]float64{"lr": lr, "l1": l1, "l2": l2, "lrPower": power} {
+			a[name] = tensor(t, d, []int64{1}, x)
+		}
+		run(t, "ApplyFtrl", a)
+		closeTo(t, fmt.Sprint("weight ", d), wantW, values(w), resultLimit(d))
+		closeTo(t, fmt.Sprint("squares ", d), wantA, values(accum), resultLimit(d))
+		closeTo(t, fmt.Sprint("linear ", d), wantZ, values(linear), resultLimit(d))
+		refused(t, invalidParam, "ApplyFtrl", a.with(args{"useLocking": true}), "useLocking")
+		refused(t, invalidParam, "ApplyFtrl", a.with(args{"l1": grad}), "one element")
+		refused(t, nullPointer, "ApplyFtrl", a.with(args{"lr": nil}), "lr is null")
+	}
+}

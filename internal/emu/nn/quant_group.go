@@ -9,7 +9,7 @@ import (
 
 // groupQuantisations have parameters for groups of rows, as experts need them, or scale the
 // sums of a product back.
-var groupQuantisations = table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias, "GroupedBiasAddGrad": groupedBiasGrad}
+var groupQuantisations = table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias, "GroupedBiasAddGrad": groupedBiasGrad, "GroupedBiasAddGradV2": groupedBiasGrad}
 
 // endsOf reads where the groups of rows end, or with counts how many rows each has; all rows
 // are one group without a tensor.
@@ -256,9 +256,16 @@ func scaledBack(out, x kernel.View, columns, rows, bias *Tensor) error {
 	return kernel.Copy(out, t)
 }
 
-// groupedBiasGrad sums the rows of each group: [G, C, H], or [S, H] with the ends of groups.
+// groupedBiasGrad sums the rows of each group: [G, C, H], or [S, H] with the ends of groups, or
+// with their sizes.
 func groupedBiasGrad(c *Call) (Run, error) {
 	dy, groups, out := c.Tensor("gradY"), c.Optional("groupIdxOptional"), c.Tensor("out")
+	kind := int64(0)
+	if c.Has("groupIdxType") {
+		if kind = c.Int("groupIdxType"); kind != 0 && kind != 1 {
+			c.Invalid("groupIdxType %d is unknown; 0 is where groups end, 1 how many rows they have", kind)
+		}
+	}
 	c.plain(dy, out)
 	c.DType(dy, transformerTypes...)
 	c.SameDType(dy, out)
@@ -282,7 +289,7 @@ func groupedBiasGrad(c *Call) (Run, error) {
 		if groups == nil {
 			return kernel.Reduce(kernel.ReduceSum, out.View(), dy.View(), []int{1}, 0)
 		}
-		ends, err := rowEnds(groups, dy.Shape[0])
+		ends, err := endsOf(groups, dy.Shape[0], kind == 1)
 		if err != nil {
 			return err
 		}

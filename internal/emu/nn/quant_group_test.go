@@ -153,6 +153,13 @@ func TestGroupedBiasGrad(t *testing.T) {
 				want[[]int{0, 0, 2, 2, 2}[i/3]*3+i%3] += v
 			}
 			closeTo(t, fmt.Sprintf("%v %v", d, l), want, values(out), resultLimit(d))
+			for kind, groups := range [][]float64{{2, 2, 5}, {2, 0, 3}} { // where they end, how many rows they have
+				second := tensorIn(t, d, l, []int64{3, 3})
+				run(t, "GroupedBiasAddGradV2", args{"gradY": dy, "groupIdxOptional": tensor(t, dtype.Int64, []int64{3}, groups...), "groupIdxType": kind, "out": second})
+				require.Equal(t, values(out), values(second), "%v %v groupIdxType %d", d, l, kind)
+			}
+			refused(t, invalidParam, "GroupedBiasAddGradV2", a.with(args{"groupIdxType": 2}), "groupIdxType 2")
+			require.ErrorContains(t, execute(t, "GroupedBiasAddGradV2", a.with(args{"groupIdxType": 1})), "not exceed 5")
 			require.ErrorContains(t, execute(t, "GroupedBiasAddGrad", a.with(args{"groupIdxOptional": tensor(t, dtype.Int32, []int64{3}, 1, 2, 4)})), "row 4 of 5")
 			cube, sums := filled(t, 2, d, l, []int64{3, 4, 2}), tensorIn(t, d, l, []int64{3, 2})
 			run(t, "GroupedBiasAddGrad", args{"gradY": cube, "out": sums})

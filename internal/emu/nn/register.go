@@ -97,6 +97,7 @@ var implementations = collect(
 	softmaxes,
 	sparseAttentions,
 	sparseProducts,
+	stridedSlices,
 	sums,
 	transports,
 	triangularSystems,
