@@ -38,6 +38,7 @@ var implementations = collect(
 	dropouts,
 	embeddings,
 	experts,
+	exponentCodes,
 	factorisations,
 	fakeQuantisations,
 	feedForwards,
