@@ -10,7 +10,7 @@ import (
 // quantisations turn numbers into int8 and back. int4 and float8 outputs are refused.
 var quantisations = table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
-	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant,
+	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
 	"QuantMatmulV3": quantMatmul, "QuantMatmulV4": quantMatmul, "QuantMatmulV5": quantMatmul,
 	"QuantMatmulV2": quantMatmul, "QuantMatmulWeightNz": quantMatmul, "FusedQuantMatmul": quantMatmul, "FusedQuantMatmulWeightNz": quantMatmul,
 	"QuantMatmulReduceSumWeightNz": quantMatmulSum,
@@ -142,7 +142,8 @@ func ascendAntiQuant(c *Call) (Run, error) {
 	}, nil
 }
 
-// dynamicQuant scales each row of x, or all of it, by its own extremes.
+// dynamicQuant scales each row of x, or all of it, by its own extremes; the fourth version also
+// each place of the last dimension.
 func dynamicQuant(c *Call) (Run, error) {
 	x, y, scale := c.Tensor("x"), c.Tensor("yOut"), c.Tensor("scaleOut")
 	c.eightBits(x, y, "dstType")
@@ -150,15 +151,20 @@ func dynamicQuant(c *Call) (Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	q := kernel.DynamicQuantizer{}
-	want := x.Shape[:x.Rank()-1]
+	q, channels := kernel.DynamicQuantizer{}, false
+	want, length := x.Shape[:x.Rank()-1], x.Dim(-1)
+	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
+		c.Invalid("dstTypeMax is %g; int8 has its own, pass 0", c.Float("dstTypeMax"))
+	}
 	if c.Has("quantMode") {
-		switch mode := c.Text("quantMode"); mode {
-		case "", "pertoken":
-		case "pertensor":
+		switch mode := c.Text("quantMode"); {
+		case mode == "" || mode == "pertoken":
+		case mode == "pertensor":
 			q.Whole, want = true, []int64{1}
+		case mode == "perchannel" && c.op.name == "DynamicQuantV4":
+			channels, want, length = true, append(slices.Clone(x.Shape[:x.Rank()-2]), x.Dim(-1)), x.Dim(-2)
 		default:
-			c.Invalid("quantMode %q is not supported; use pertoken or pertensor", mode)
+			c.Invalid("quantMode %q is not supported; use pertoken or pertensor, or perchannel of DynamicQuantV4", mode)
 		}
 	}
 	offset := (*Tensor)(nil)
@@ -176,9 +182,9 @@ func dynamicQuant(c *Call) (Run, error) {
 		groups = c.Optional("groupIndexOptional")
 	}
 	if smooth != nil {
-		shape := x.Shape[x.Rank()-1:]
+		shape := []int64{length}
 		if groups != nil {
-			shape = []int64{groups.Len(), x.Dim(-1)}
+			shape = []int64{groups.Len(), length}
 		}
 		c.SameDType(x, smooth)
 		c.Shape(smooth, shape, "the last dimension of x, for each group")
@@ -188,6 +194,9 @@ func dynamicQuant(c *Call) (Run, error) {
 		c.Rank(groups, 1, 1)
 		if smooth == nil {
 			c.Fail(nullPointer, "smoothScalesOptional is null; groupIndexOptional needs it")
+		}
+		if channels {
+			c.Invalid("%v is given; quantMode perchannel has no groups", groups)
 		}
 	}
 	if err := c.Err(); err != nil {
@@ -205,6 +214,12 @@ func dynamicQuant(c *Call) (Run, error) {
 				return err
 			}
 		}
-		return run.Quantize(y.View(), scale.View(), x.View())
+		from, to := x.View(), y.View()
+		if channels { // whose rows are the columns
+			order := inOrder(x.Rank())
+			slices.Reverse(order[x.Rank()-2:])
+			from, to = permuted(from, order), permuted(to, order)
+		}
+		return run.Quantize(to, scale.View(), from)
 	}, nil
 }

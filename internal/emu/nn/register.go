@@ -75,6 +75,7 @@ var implementations = collect(
 	orderings,
 	packedHeads,
 	pointwiseLosses,
+	quantActivations,
 	quantBatchNorms,
 	quantConvolutions,
 	quantNorms,
