@@ -38,6 +38,7 @@ type Call struct {
 	stages    []stage // of phase two, before the Run
 	join      func(group string) (Communicator, error)
 	joined    map[string]Communicator
+	links     *links // that the process tests
 	workspace int64
 	err       error
 	launchErr error
@@ -344,7 +345,7 @@ func (c *Call) capture(t *Tensor, name string) *Tensor {
 // again is the call with fresh copies of its tensors, for an executor that runs repeatedly
 // while the addresses of the originals change.
 func (c *Call) again() *Call {
-	n := &Call{op: c.op, args: slices.Clone(c.args), joined: c.joined}
+	n := &Call{op: c.op, args: slices.Clone(c.args), joined: c.joined, links: c.links}
 	for i, a := range n.args {
 		switch a := a.(type) {
 		case *Tensor:

@@ -50,6 +50,7 @@ func (l *Library) prepare(t *rt.Thread, op *operator, words []uint64) (*executor
 	if err != nil {
 		return nil, err
 	}
+	c.links = &l.links
 	c.join = func(group string) (Communicator, error) { return l.communicator(t, group) }
 	e, err := newExecutor(p, c)
 	c.join = nil // the thread is the caller's only now

@@ -13,7 +13,8 @@ type Library struct {
 	// Collectives is HCCL, which fused operators use; without it they find no group.
 	Collectives Collectives
 
-	rt *rt.Runtime
+	rt    *rt.Runtime
+	links links
 }
 
 // New returns the library over a runtime, whose handles, streams and memory it uses.

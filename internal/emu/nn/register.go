@@ -62,6 +62,7 @@ var implementations = collect(
 	layers,
 	joined,
 	likelihoods,
+	linkTests,
 	losses,
 	lossScalings,
 	maskedSoftmaxes,

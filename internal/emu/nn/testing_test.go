@@ -84,7 +84,7 @@ func called(t testing.TB, name string, a args) *Call {
 	op := find(name)
 	require.NotNil(t, op, "no operator aclnn%s", name)
 	require.NotNil(t, implementations[name], "aclnn%s is not implemented", name)
-	c := &Call{op: op, args: make([]any, len(op.params)), join: alone}
+	c := &Call{op: op, args: make([]any, len(op.params)), join: alone, links: &links{}}
 	known := make(map[string]bool)
 	for i, p := range op.params {
 		known[p.name] = true
