@@ -76,7 +76,14 @@ func transposed(shape, to, from []int64) int {
 }
 
 // Fill sets every element of v to n.
-func Fill(v View, n Number) error { return Map(Identity, v.DType, v, []Input{Const(n)}) }
+func Fill(v View, n Number) error {
+	one, release := temporary(v.DType, []int64{})
+	defer release()
+	if err := Map(Identity, v.DType, one, []Input{Const(n)}); err != nil {
+		return err
+	}
+	return Copy(v, one)
+}
 
 // Zero clears every element of v, whatever its type.
 func Zero(v View) error {

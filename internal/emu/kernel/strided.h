@@ -59,10 +59,27 @@ static inline int64_t cursor_offset(const struct cursor *c, const struct space *
 			to[i * to_stride] = from[i * from_stride]; \
 	} while (0)
 
+/* Fills n elements with one, by blocks that stay in the L1 cache. */
+static inline void repeat(char *dst, const char *one, int32_t size, int64_t n)
+{
+	enum { BLOCK = 4096 };
+	memmove(dst, one, (size_t)size);
+	for (int64_t done = size, all = n * size, step; done < all; done += step) {
+		step = done < BLOCK ? done : BLOCK;
+		if (step > all - done)
+			step = all - done;
+		memcpy(dst + done, dst, (size_t)step);
+	}
+}
+
 static inline void move_run(char *dst, int64_t to_stride, const char *src, int64_t from_stride, int32_t size, int64_t n)
 {
 	if (to_stride == 1 && from_stride == 1) {
 		memmove(dst, src, (size_t)(n * size));
+		return;
+	}
+	if (to_stride == 1 && from_stride == 0 && n >= 64) {
+		repeat(dst, src, size, n);
 		return;
 	}
 	switch (size) {
