@@ -11,8 +11,6 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-func TestMain(m *testing.M) { acltest.Main(m) }
-
 // setUp opens device 0 with a stream and the operators; everything is closed when the test
 // ends, and nothing may be left alive then.
 func setUp(t *testing.T) (*acl.Stream, *ops.Registry) {
