@@ -59,17 +59,10 @@ func (x *trial) backward() string {
 	return "FlashAttentionScoreGrad" + x.version
 }
 
-func sum(v []int64) (s int64) {
-	for _, n := range v {
-		s += n
-	}
-	return s
-}
-
 func ends(lengths []int64) []int64 {
 	out := make([]int64, len(lengths))
 	for i := range out {
-		out[i] = sum(lengths[:i+1])
+		out[i] = total(lengths[:i+1])
 	}
 	return out
 }
@@ -87,7 +80,7 @@ func (x *trial) shapeOf(lengths []int64, heads, dim int64) []int64 {
 	case "BNSD":
 		return []int64{b, heads, s, dim}
 	}
-	return []int64{sum(lengths), heads, dim}
+	return []int64{total(lengths), heads, dim}
 }
 
 // place is where an element of an item lies in the row-major tensor.
@@ -99,7 +92,7 @@ func (x *trial) place(lengths []int64, item int, heads, dim, head, row, col int6
 	case "SBH":
 		return ((row*b+i)*heads+head)*dim + col
 	case "TND":
-		return ((sum(lengths[:item])+row)*heads+head)*dim + col
+		return ((total(lengths[:item])+row)*heads+head)*dim + col
 	}
 	return ((i*s+row)*heads+head)*dim + col
 }
@@ -121,7 +114,7 @@ func (x *trial) eachElement(lengths []int64, heads, dim int64, f func(item int, 
 
 // join lays items out as a tensor, split reads them back.
 func (x *trial) join(t testing.TB, items [][]float64, lengths []int64, heads, dim int64, l kerneltest.Layout) *Tensor {
-	flat := make([]float64, max(sum(lengths)*heads*dim, 1))
+	flat := make([]float64, max(total(lengths)*heads*dim, 1))
 	x.eachElement(lengths, heads, dim, func(item int, at, place int64) { flat[place] = items[item][at] })
 	return tensorIn(t, x.dtype, l, x.shapeOf(lengths, heads, dim), flat...)
 }
@@ -177,7 +170,7 @@ type trialTensors struct {
 
 // start makes inputs and unwritten outputs and the arguments of the forward call.
 func (x *trial) start(t testing.TB) (trialTensors, args) {
-	r := rand.New(rand.NewPCG(3, uint64(sum(x.rows)*100+sum(x.cols))))
+	r := rand.New(rand.NewPCG(3, uint64(total(x.rows)*100+total(x.cols))))
 	layouts := []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed, kerneltest.Gapped}
 	strided := func() kerneltest.Layout { return layouts[r.IntN(len(layouts))] }
 	input := func(lengths []int64, heads, dim int64) *Tensor {
@@ -188,7 +181,7 @@ func (x *trial) start(t testing.TB) (trialTensors, args) {
 	}
 	stats := []int64{int64(len(x.rows)), x.heads, x.rows[0], 8}
 	if x.packed() {
-		stats = []int64{sum(x.rows), x.heads, 8}
+		stats = []int64{total(x.rows), x.heads, 8}
 	}
 	v := trialTensors{
 		query: input(x.rows, x.heads, x.dim), key: input(x.cols, x.keyHeads, x.dim), value: input(x.cols, x.keyHeads, x.valDim),

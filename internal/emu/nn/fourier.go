@@ -236,21 +236,14 @@ func windowedFourier(c *Call) (Run, error) {
 		if err != nil {
 			return err
 		}
-		factors := make([]complex128, n)
-		for i := range factors {
-			factors[i] = 1
-		}
+		given := slices.Repeat([]complex128{1}, int(width))
 		if window != nil {
-			given, err := window.numbers()
-			if err != nil {
+			if given, err = window.numbers(); err != nil {
 				return err
 			}
-			clear(factors)
-			copy(factors[(n-width)/2:], given)
-		} else if width < n {
-			clear(factors[:(n-width)/2])
-			clear(factors[(n-width)/2+width:])
 		}
+		factors := make([]complex128, n)
+		copy(factors[(n-width)/2:], given)
 		if c.Bool("normalized") {
 			for i := range factors {
 				factors[i] /= complex(math.Sqrt(float64(n)), 0)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -123,9 +124,7 @@ func (s *byteShares) encode(bytes []byte) (code []byte, state uint32) {
 		}
 		state = state/share*hansScale + state%share + s.first[bytes[i]]
 	}
-	for i, j := 0, len(code)-1; i < j; i, j = i+1, j-1 {
-		code[i], code[j] = code[j], code[i]
-	}
+	slices.Reverse(code)
 	return code, state
 }
 
@@ -211,7 +210,7 @@ func hansDecode(c *Call) (Run, error) {
 			return errors.New("fixed holds no code of this emulator's HansEncode")
 		}
 		n, length := binary.LittleEndian.Uint64(header[16:]), binary.LittleEndian.Uint64(header[24:])
-		code := append(append([]byte{}, header[hansHeader:]...), rest.bytes()...)
+		code := slices.Concat(header[hansHeader:], rest.bytes())
 		if n != uint64(len(exponents)) || length > uint64(len(code)) {
 			return fmt.Errorf("the code is %d bytes for %d elements; there are %d for %d", length, n, len(code), len(exponents))
 		}

@@ -51,7 +51,7 @@ func (p *prompt) shape(layout string, heads, rows, total int64) []int64 {
 
 func (p *prompt) start() {
 	p.batch = int64(len(p.queryLengths))
-	p.totalRows, p.totalCols = sum(p.queryLengths), sum(p.keyLengths)
+	p.totalRows, p.totalCols = total(p.queryLengths), total(p.keyLengths)
 	p.query = normal(1, p.dtype, elements(p.shape(p.layout, p.heads, p.rows, p.totalRows)))
 	p.key = normal(2, p.dtype, elements(p.shape(p.layout, p.keyHeads, p.cols, p.totalCols)))
 	p.value = normal(3, p.dtype, elements(p.shape(p.layout, p.keyHeads, p.cols, p.totalCols)))

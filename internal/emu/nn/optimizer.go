@@ -231,13 +231,7 @@ func numbersOf(tensors []*Tensor) ([]float64, error) {
 // applyAdamW has its settings in tensors, and the powers of the updates made before.
 func applyAdamW(c *Call) (Run, error) {
 	w, m, v, grad, peak := c.Tensor("varRef"), c.Tensor("mRef"), c.Tensor("vRef"), c.Tensor("grad"), c.Optional("maxGradNormOptional")
-	var settings []*Tensor
-	for _, name := range []string{"beta1Power", "beta2Power", "lr", "weightDecay", "beta1", "beta2", "eps"} {
-		t := c.Tensor(name)
-		c.SameDType(w, t)
-		c.single(t)
-		settings = append(settings, t)
-	}
+	settings := c.settings(w.DType, "beta1Power", "beta2Power", "lr", "weightDecay", "beta1", "beta2", "eps")
 	sign := direction(c)
 	c.state(w, m, v, grad, peak)
 	if !c.Bool("amsgrad") {

@@ -126,7 +126,6 @@ func TestLabels(t *testing.T) {
 	require.Zero(t, b.r.Handles.Count(LabelKind)+b.r.Handles.Count(LabelListKind)+b.r.Handles.Count(GraphKind))
 }
 
-// The head stream goes on on the second or the third; both activate the last.
 // A label of another graph is no place to go on.
 func TestLabelsOfAnotherGraph(t *testing.T) {
 	b := newBuilt(t, 0)
@@ -147,6 +146,7 @@ func TestLabelsOfAnotherGraph(t *testing.T) {
 	require.Contains(t, takeText(b.th), "not set on a stream of this graph")
 }
 
+// The head stream goes on on the second or the third; both activate the last.
 func TestSwitchStreams(t *testing.T) {
 	b := newBuilt(t, 3)
 	value, one, two := b.number(1), b.number(1), b.number(2)

@@ -1,6 +1,9 @@
 package rt
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // hostMemory is the page-locked host memory: what aclrtMallocHost gave and what
 // aclrtHostRegister was told of.
@@ -64,7 +67,8 @@ func (h *hostMemory) remove(addr uint64, owned bool) bool {
 	if i < 0 || h.owned[addr] != owned {
 		return false
 	}
-	h.pinned.remove(i)
+	x := h.pinned.remove(i)
 	delete(h.owned, addr)
+	maps.DeleteFunc(h.adopted, func(at uint64, _ bool) bool { return at >= x.start && at < x.end })
 	return true
 }

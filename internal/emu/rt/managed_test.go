@@ -68,7 +68,9 @@ func TestRegisteredHostMemory(t *testing.T) {
 	assert.EqualValues(t, 107000, p.call(th, "aclrtHostRegisterV2", h+hostPage, 2*hostPage, 2), "beyond the allocation")
 	p.must(th, "aclrtHostUnregister", h)
 	assert.EqualValues(t, 107000, p.call(th, "aclrtHostUnregister", h))
+	p.must(th, "aclrtHostRegisterV2", h, hostPage, 2)
 	p.must(th, "aclrtFreeHost", h)
+	assert.EqualValues(t, 107000, p.call(th, "aclrtHostUnregister", h), "the memory is gone")
 }
 
 // Flags of a stream are 32 bits or 64.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -132,6 +133,32 @@ func TestPeerMemory(t *testing.T) {
 	require.Equal(t, int32(107000), p.call(th0, "aclrtMemcpy", a, 64, b, 64, 3))
 	p.must(th0, "aclrtFree", a)
 	p.must(new(Thread), "aclrtFree", b) // needs no context
+}
+
+// Freed memory keeps its pages up to a limit, above which all go back to the machine.
+func TestFreedPages(t *testing.T) {
+	p := newMachine(t, Config{Devices: 1, Memory: 2 * maxWarm, SoC: "Ascend910B1"})
+	th := p.thread(0)
+	const n = maxWarm/2 + pageUnit
+	a, b := p.out(th, "aclrtMalloc", 0, n, 0), p.out(th, "aclrtMalloc", 0, n, 0)
+	file, _ := p.r.Memory(0).File()
+	require.NotNil(t, file)
+	resident := func() int64 {
+		var s unix.Stat_t
+		require.NoError(t, unix.Fstat(int(file.Fd()), &s))
+		return s.Blocks * 512
+	}
+	for _, x := range []uint64{a, b} {
+		p.must(th, "aclrtMemset", x, n, 0xff, n)
+	}
+	require.GreaterOrEqual(t, resident(), int64(2*n))
+	p.must(th, "aclrtFree", a)
+	require.GreaterOrEqual(t, resident(), int64(2*n))
+	a = p.out(th, "aclrtMalloc", 0, n, 0)
+	p.must(th, "aclrtFree", a) // counts once
+	require.GreaterOrEqual(t, resident(), int64(2*n))
+	p.must(th, "aclrtFree", b)
+	require.Less(t, resident(), int64(pageUnit))
 }
 
 // TestUnifiedTail: kernels move whole blocks, so an allocation has room behind its end.
