@@ -221,11 +221,12 @@ func (m *Memory) giveBack(start, end uint64) {
 	if hi <= lo {
 		return
 	}
-	advice := unix.MADV_DONTNEED
-	if m.file != nil {
-		advice = unix.MADV_REMOVE
+	if m.file == nil {
+		_ = unix.Madvise(m.maps[1][lo:hi], unix.MADV_DONTNEED)
+		return
 	}
-	_ = unix.Madvise(m.maps[1][lo:hi], advice) // advice only
+	// Not madvise, which an emulated CPU need not pass on. What fails keeps its pages.
+	_ = unix.Fallocate(int(m.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(lo), int64(hi-lo))
 }
 
 // File is the file behind the memory, for another process of this host to map, and its size;
