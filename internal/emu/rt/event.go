@@ -23,7 +23,8 @@ type Event struct {
 	device *Device
 	flags  uint32
 	ex     bool
-	early  bool // took a hardware id at creation
+	early  bool         // took a hardware id at creation
+	common *commonEvent // of ACL_EVENT_IPC, instead of what follows
 
 	mu     sync.Mutex
 	last   *record
@@ -114,8 +115,8 @@ func (r *Runtime) createEventEx(t *Thread, a []uint64) uint64 {
 	if !validEventFlags(flags, true) {
 		return t.Fail(paramInvalid, "EE1003: aclrtCreateEventExWithFlag: flag %#x is unknown or combines what cannot be combined", flags)
 	}
-	if flags&eventIPC != 0 {
-		return t.Fail(featureNotSupported, "EE1005: aclrtCreateEventExWithFlag: the emulator has no events across processes")
+	if flags == eventIPC {
+		return r.createCommonEvent(t, a[0])
 	}
 	return r.makeEvent(t, a[0], &Event{flags: flags, ex: true})
 }
@@ -152,6 +153,9 @@ func (r *Runtime) destroyEvent(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	r.Handles.Delete(a[0])
+	if e.common != nil {
+		e.common.page.close()
+	}
 	if e.early {
 		e.device.mu.Lock()
 		e.device.events--
@@ -168,6 +172,9 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	s, streamCode := r.Stream(t, a[1])
 	if s == nil {
 		return uint64(uint32(streamCode))
+	}
+	if e.common != nil {
+		return e.common.record(r, t, s)
 	}
 	if c := s.capture.Load(); c != nil {
 		return c.record(t, s, e)
@@ -271,6 +278,9 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 	s, streamCode := r.Stream(t, stream)
 	if s == nil {
 		return uint64(uint32(streamCode))
+	}
+	if e.common != nil {
+		return e.common.streamWait(r, t, s, limit)
 	}
 	if e.flags&(eventSync|eventExternal) == 0 {
 		return t.Fail(featureNotSupported, "EE1005: aclrtStreamWaitEvent: the event was made without ACL_EVENT_SYNC")
@@ -382,9 +392,15 @@ func (r *Runtime) queryEventStatus(t *Thread, a []uint64) uint64 {
 	if code := e.captured(t, "aclrtQueryEventStatus"); code != 0 {
 		return code
 	}
-	rec, done := e.state()
+	var done bool
+	if e.common != nil {
+		done = e.common.complete()
+	} else {
+		rec, passed := e.state()
+		done = passed || rec == nil && e.ex
+	}
 	status := int32(abi.ACL_EVENT_RECORDED_STATUS_NOT_READY)
-	if done || rec == nil && e.ex {
+	if done {
 		status = int32(abi.ACL_EVENT_RECORDED_STATUS_COMPLETE)
 	}
 	Write(a[1], status)
@@ -430,6 +446,9 @@ func (r *Runtime) syncEvent(t *Thread, h uint64, milliseconds int32) uint64 {
 	if code := e.captured(t, "aclrtSynchronizeEvent"); code != 0 {
 		return code
 	}
+	if e.common != nil {
+		return e.common.synchronize(t, w)
+	}
 	rec, _ := e.state()
 	if rec == nil {
 		return 0
@@ -464,6 +483,9 @@ func (r *Runtime) elapsedTime(t *Thread, a []uint64) uint64 {
 
 // timestamp gives the time the stream passed the event.
 func (e *Event) timestamp(t *Thread, function string, at *time.Time) uint64 {
+	if e.common != nil {
+		return t.Fail(featureNotSupported, "EE1005: %s: an event made with ACL_EVENT_IPC has no time", function)
+	}
 	rec, done := e.state()
 	if !done {
 		return t.Fail(runtimeInternal, "EE1018: %s: the event is not recorded, or its stream has not passed it; synchronise first", function)

@@ -99,7 +99,7 @@ func (r *Runtime) exportMemory(t *Thread, a []uint64) uint64 {
 	if err != nil {
 		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
 	}
-	writeKey(a[2], name)
+	writeKey(a[2], keySize, name)
 	x := &r.exchange
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -2,21 +2,15 @@ package rt
 
 import (
 	"fmt"
-	"runtime"
-	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Notify is a flag that one stream sets and another waits for and clears. It lies in shared
 // memory, so that the streams may be of different processes.
 type Notify struct {
 	id    uint32
-	file  sharedFile
-	state []byte // the mapped flag
-	owner bool   // made here: an imported one cannot be exported again
+	page  *sharedPage // its first word is the flag
+	owner bool        // made here: an imported one cannot be exported again
 }
 
 func (r *Runtime) notifyFunctions() table {
@@ -33,51 +27,19 @@ func (r *Runtime) notifyFunctions() table {
 	}
 }
 
-func (n *Notify) flag() *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&n.state[0])) }
-
-const futexWait, futexWake = 0, 1
-
-// futex waits until the flag is no longer old, at most for the limit, or wakes who waits.
-func (n *Notify) futex(op int, value uint32, limit *unix.Timespec) {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&n.state[0])), uintptr(op), uintptr(value), uintptr(unsafe.Pointer(limit)), 0, 0)
-}
-
-func (n *Notify) set() {
-	n.flag().Store(1)
-	n.futex(futexWake, 1, nil)
-}
-
-// notifySlice bounds how long a wait takes to see that its stream was aborted.
-const notifySlice = 10 * time.Millisecond
+func (n *Notify) set() { n.page.set(0, 1, 1) }
 
 // waitAndReset takes the flag; a limit of 0 waits for ever.
 func (n *Notify) waitAndReset(cancel <-chan struct{}, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
-	slice := unix.NsecToTimespec(int64(notifySlice))
-	for !n.flag().CompareAndSwap(1, 0) {
-		select {
-		case <-cancel:
-			return nil
-		default:
-		}
-		if limit > 0 && time.Now().After(deadline) {
-			return &Fault{Code: waitTimeout, Text: fmt.Sprintf("EE1002: notify %d was not recorded within %v", n.id, limit)}
-		}
-		n.futex(futexWait, 0, &slice)
+	flag := n.page.word(0)
+	if !n.page.until(0, func() bool { return flag.CompareAndSwap(1, 0) }, cancel, after(limit)) {
+		return &Fault{Code: waitTimeout, Text: fmt.Sprintf("EE1002: notify %d was not recorded within %v", n.id, limit)}
 	}
 	return nil
 }
 
-func (r *Runtime) addNotify(t *Thread, function string, out uint64, f sharedFile, owner bool) uint64 {
-	state, err := unix.Mmap(int(f.Fd()), 0, hostPage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		_ = f.Close()
-		return t.Fail(noNotifyResource, "EE1023: %s: %v", function, err)
-	}
-	n := &Notify{id: uint32(r.notifyCount.Add(1)), file: f, state: state, owner: owner}
-	// Queued tasks hold the notify beyond its handle, so the last of them unmaps the flag.
-	runtime.AddCleanup(n, func(state []byte) { _ = unix.Munmap(state) }, state)
-	Write(out, r.Handles.New(NotifyKind, n))
+func (r *Runtime) addNotify(out uint64, page *sharedPage, owner bool) uint64 {
+	Write(out, r.Handles.New(NotifyKind, &Notify{id: uint32(r.notifyCount.Add(1)), page: page, owner: owner}))
 	return 0
 }
 
@@ -92,11 +54,11 @@ func (r *Runtime) createNotify(t *Thread, a []uint64) uint64 {
 	if c, code := r.current(t); c == nil {
 		return code
 	}
-	f, err := newSharedFile(hostPage)
+	page, err := newSharedPage()
 	if err != nil {
 		return t.Fail(noNotifyResource, "EE1023: %s: %v", function, err)
 	}
-	return r.addNotify(t, function, a[0], f, true)
+	return r.addNotify(a[0], page, true)
 }
 
 func (r *Runtime) notify(t *Thread, function string, h uint64) (*Notify, uint64) {
@@ -116,7 +78,7 @@ func (r *Runtime) destroyNotify(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	r.Handles.Delete(a[0])
-	_ = n.file.Close()
+	n.page.close()
 	return 0
 }
 
@@ -173,7 +135,7 @@ func (r *Runtime) resetNotifies(t *Thread, a []uint64) uint64 {
 		all = append(all, n)
 	}
 	for _, n := range all {
-		n.flag().Store(0)
+		n.page.word(0).Store(0)
 	}
 	return 0
 }
@@ -192,10 +154,10 @@ func (r *Runtime) exportNotify(t *Thread, a []uint64) uint64 {
 		return t.Fail(paramInvalid, "EE1003: %s: len %d, flags %d, made here: %t; a key has %d bytes, flags are 0 or 2, and only its maker exports a notify",
 			function, a[2], a[3], n.owner, keySize)
 	}
-	if err := n.file.admit(a[3] == 0, nil); err != nil {
+	if err := n.page.file.admit(a[3] == 0, nil); err != nil {
 		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
 	}
-	writeKey(a[1], n.file.name())
+	writeKey(a[1], keySize, n.page.file.name())
 	return 0
 }
 
@@ -208,7 +170,7 @@ func (r *Runtime) allowNotify(t *Thread, a []uint64) uint64 {
 	if a[1] == 0 || a[2] == 0 || a[2] > maxPids || !n.owner {
 		return t.Fail(paramInvalid, "EE1003: %s: %d process ids; 1 to %d are possible, for a notify made here", function, a[2], maxPids)
 	}
-	if err := n.file.admit(true, Read[int32](a[1], a[2])); err != nil {
+	if err := n.page.file.admit(true, Read[int32](a[1], a[2])); err != nil {
 		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
 	}
 	return 0
@@ -219,13 +181,9 @@ func (r *Runtime) importNotify(t *Thread, a []uint64) uint64 {
 	if a[0] == 0 || a[1] == 0 {
 		return t.null(function, "notify or key")
 	}
-	name, err := parseKey(CString(a[1]))
-	var f sharedFile
-	if err == nil {
-		f, err = openShared(name)
-	}
+	page, err := openPage(CString(a[1]))
 	if err != nil {
 		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
 	}
-	return r.addNotify(t, function, a[0], f, false)
+	return r.addNotify(a[0], page, false)
 }

@@ -103,11 +103,11 @@ func examineShared(file *os.File) (sharedFile, error) {
 	return sharedFile{file, uint64(at)}, nil
 }
 
-// Keys of aclrtIpc… and aclrtNotify… are texts of this many bytes with the NUL.
+// Keys of aclrtIpcMem… and aclrtNotify… are texts of this many bytes with the NUL.
 const keySize = 65
 
-func writeKey(at, name uint64) {
-	key := make([]byte, keySize)
+func writeKey(at uint64, size int, name uint64) {
+	key := make([]byte, size)
 	copy(key, fmt.Sprintf("cann-emu-%016x", name))
 	for i, b := range key {
 		Write(at+uint64(i), b)
