@@ -96,6 +96,7 @@ var implementations = collect(
 	searches,
 	segmentSums,
 	sequenceLosses,
+	silentChecks,
 	slopes,
 	softmaxes,
 	sparseAttentions,
