@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"fmt"
 	"slices"
 	"unsafe"
 
@@ -101,26 +100,9 @@ func (q *quantGroups) of(t *Tensor, group int64) kernel.View {
 	return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{1, q.n}, Strides: []int64{0, v.Strides[len(v.Strides)-1]}}
 }
 
-// ends are where the groups end.
-func (q *quantGroups) ends() ([]int64, error) {
-	if !q.counts {
-		return rowEnds(q.groups, q.x.Dim(0))
-	}
-	ends, err := kernel.Indices(q.groups.View())
-	end := int64(0)
-	for i, n := range ends {
-		if n < 0 || n > q.x.Dim(0)-end {
-			return nil, fmt.Errorf("%v holds %d rows for group %d; %d are left", q.groups, n, i, q.x.Dim(0)-end)
-		}
-		end += n
-		ends[i] = end
-	}
-	return ends, err
-}
-
 // run calls f with the product of each group that has rows, in float32.
 func (q *quantGroups) run(f func(first int64, product kernel.View) error) error {
-	ends, err := q.ends()
+	ends, err := endsOf(q.groups, q.x.Dim(0), q.counts)
 	if err != nil {
 		return err
 	}

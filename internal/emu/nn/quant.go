@@ -152,7 +152,7 @@ func dynamicQuant(c *Call) (Run, error) {
 		return nil, c.Err()
 	}
 	q, channels := kernel.DynamicQuantizer{}, false
-	want, length := x.Shape[:x.Rank()-1], x.Dim(-1)
+	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
 	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
 		c.Invalid("dstTypeMax is %g; int8 has its own, pass 0", c.Float("dstTypeMax"))
 	}
@@ -162,7 +162,7 @@ func dynamicQuant(c *Call) (Run, error) {
 		case mode == "pertensor":
 			q.Whole, want = true, []int64{1}
 		case mode == "perchannel" && c.op.name == "DynamicQuantV4":
-			channels, want, length = true, append(slices.Clone(x.Shape[:x.Rank()-2]), x.Dim(-1)), x.Dim(-2)
+			channels, want, length, line = true, append(slices.Clone(x.Shape[:x.Rank()-2]), x.Dim(-1)), x.Dim(-2), "column"
 		default:
 			c.Invalid("quantMode %q is not supported; use pertoken or pertensor, or perchannel of DynamicQuantV4", mode)
 		}
@@ -174,7 +174,7 @@ func dynamicQuant(c *Call) (Run, error) {
 	for _, t := range []*Tensor{scale, offset} {
 		if t != nil {
 			c.DType(t, dtype.Float32)
-			c.Shape(t, want, "one for each row of x, or one")
+			c.Shape(t, want, "one for each "+line+" of x, or one with quantMode pertensor")
 		}
 	}
 	smooth, groups := c.Optional("smoothScalesOptional"), (*Tensor)(nil)
@@ -187,7 +187,7 @@ func dynamicQuant(c *Call) (Run, error) {
 			shape = []int64{groups.Len(), length}
 		}
 		c.SameDType(x, smooth)
-		c.Shape(smooth, shape, "the last dimension of x, for each group")
+		c.Shape(smooth, shape, "one for each place of a "+line+" of x, for each group")
 	}
 	if groups != nil {
 		c.DType(groups, dtype.Int32)

@@ -108,6 +108,9 @@ func TestDynamicQuantByChannel(t *testing.T) {
 					require.Equal(t, values(rowOffset), values(offset))
 				}
 				refused(t, invalidParam, "DynamicQuantV4", a.with(args{"dstTypeMax": 15.0}), "dstTypeMax")
+				refused(t, invalidParam, "DynamicQuantV4", a.with(args{"smoothScalesOptional": tensor(t, d, []int64{3}, 1)}), "must have shape [5] (one for each place of a column of x")
+				refused(t, invalidParam, "DynamicQuantV4", b.with(args{"smoothScalesOptional": tensor(t, d, []int64{3}, 1)}), "must have shape [5] (one for each place of a row of x")
+				refused(t, invalidParam, "DynamicQuantV4", a.with(args{"scaleOut": tensor(t, dtype.Float32, []int64{2, 5})}), "must have shape [2,3] (one for each column of x")
 				refused(t, invalidParam, "DynamicQuantV4", a.with(args{"groupIndexOptional": tensor(t, dtype.Int32, []int64{1}, 2), "smoothScalesOptional": tensor(t, d, []int64{1, 5}, 1)}), "no groups")
 				refused(t, invalidParam, "DynamicQuantV3", args{"x": x, "dstType": dtype.Int8, "isSymmetrical": true, "quantMode": "perchannel", "yOut": y, "scaleOut": scale}, "perchannel")
 			}
