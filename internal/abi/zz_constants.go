@@ -1354,3 +1354,78 @@ const (
 	ACL_MODEL_STREAM_FLAG_HEAD                         = 0                    // 2026-08
 	ACL_MODEL_STREAM_FLAG_DEFAULT                      = 2147483647           // 2026-08
 )
+
+// Enumerators of acldumpType.
+const (
+	AIC_ERR_BRIEF_DUMP  = 1 // 2026-08
+	AIC_ERR_NORM_DUMP   = 2 // 2026-08
+	AIC_ERR_DETAIL_DUMP = 3 // 2026-08
+	DATA_DUMP           = 4 // 2026-08
+	OVERFLOW_DUMP       = 5 // 2026-08
+)
+
+// Enumerators of acldumpTensorType.
+const (
+	ACL_DUMP_TENSOR_INPUT     = 0 // 2026-08
+	ACL_DUMP_TENSOR_OUTPUT    = 1 // 2026-08
+	ACL_DUMP_TENSOR_WORKSPACE = 2 // 2026-08
+)
+
+// Enumerators of acldumpTensorAddressType.
+const (
+	ACL_DUMP_ADDR_PTR     = 0 // 2026-08
+	ACL_DUMP_ADDR_PTR_PTR = 1 // 2026-08
+	ACL_DUMP_ADDR_RAW     = 2 // 2026-08
+)
+
+// Enumerators of acldumpTensorPlacement.
+const (
+	ACL_DUMP_PLACEMENT_DEVICE = 0 // 2026-08
+	ACL_DUMP_PLACEMENT_HOST   = 1 // 2026-08
+	ACL_DUMP_PLACEMENT_END    = 2 // 2026-08
+)
+
+// Macros and enumerators of unnamed enums.
+const (
+	ACL_DUMP_MAX_SHAPE_NUM            = 25 // 2026-08
+	ACL_TDT_QUEUE_PERMISSION_MANAGE   = 1  // 2026-08
+	ACL_TDT_QUEUE_PERMISSION_DEQUEUE  = 2  // 2026-08
+	ACL_TDT_QUEUE_PERMISSION_ENQUEUE  = 4  // 2026-08
+	ACL_TDT_QUEUE_ROUTE_UNBIND        = 0  // 2026-08
+	ACL_TDT_QUEUE_ROUTE_BIND          = 1  // 2026-08
+	ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL = 2  // 2026-08
+)
+
+// Enumerators of acltdtQueueAttrType.
+const (
+	ACL_TDT_QUEUE_NAME_PTR     = 0 // 2026-08
+	ACL_TDT_QUEUE_DEPTH_UINT32 = 1 // 2026-08
+)
+
+// Enumerators of acltdtQueueRouteParamType.
+const (
+	ACL_TDT_QUEUE_ROUTE_SRC_UINT32   = 0 // 2026-08
+	ACL_TDT_QUEUE_ROUTE_DST_UINT32   = 1 // 2026-08
+	ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2 // 2026-08
+)
+
+// Enumerators of acltdtQueueRouteQueryMode.
+const (
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC         = 0   // 2026-08
+	ACL_TDT_QUEUE_ROUTE_QUERY_DST         = 1   // 2026-08
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2   // 2026-08
+	ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL    = 100 // 2026-08
+)
+
+// Enumerators of acltdtQueueRouteQueryInfoParamType.
+const (
+	ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM     = 0 // 2026-08
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32 = 1 // 2026-08
+	ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32 = 2 // 2026-08
+)
+
+// Enumerators of acltdtAllocBufType.
+const (
+	ACL_TDT_NORMAL_MEM = 0 // 2026-08
+	ACL_TDT_DVPP_MEM   = 1 // 2026-08
+)

@@ -37,7 +37,7 @@ type dump struct {
 
 // importer merges dumps, oldest first, into the lines of the table.
 type importer struct {
-	extra     string // hand-written part of the table, which wins
+	extra     map[string]bool // names that the hand-written part of the table defines: it wins
 	versions  []string
 	functions map[string][]signature
 	constants map[string][]string // name → value per version, "" when absent
@@ -82,7 +82,7 @@ func importTables(dir string, paths []string) error {
 
 func mergeDumps(extra string, dumps []dump) string {
 	m := &importer{
-		extra: extra, functions: map[string][]signature{}, constants: map[string][]string{},
+		extra: defined(extra), functions: map[string][]signature{}, constants: map[string][]string{},
 		enums: map[string]string{}, typedefs: map[string][]string{}, records: map[string][]string{},
 	}
 	for i, d := range dumps {
@@ -98,8 +98,21 @@ func mergeDumps(extra string, dumps []dump) string {
 	return m.text()
 }
 
+// defined are the names that lines of the table define.
+func defined(text string) map[string]bool {
+	at := map[string]int{"func": 3, "op": 3, "const": 3, "type": 2, "record": 4}
+	names := make(map[string]bool)
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if i := at[fields[0]]; i > 0 && i < len(fields) {
+			names[fields[i]] = true
+		}
+	}
+	return names
+}
+
 // known reports whether the hand-written part defines a name.
-func (m *importer) known(name string) bool { return strings.Contains(m.extra, "\t"+name+"\t") }
+func (m *importer) known(name string) bool { return m.extra[name] }
 
 func (m *importer) addFunctions(d dump, version string) {
 	for name, f := range d.Functions {
@@ -107,7 +120,7 @@ func (m *importer) addFunctions(d dump, version string) {
 		_, two := d.Functions[base]
 		_, one := d.Functions[base+abi.PhaseOne]
 		op := one && two
-		if m.known(name) || op && name == base {
+		if m.known(base) || op && name == base {
 			continue
 		}
 		s := signature{op: op, fixed: f.Header + "\t" + base, versions: []string{version}}

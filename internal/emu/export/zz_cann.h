@@ -411,6 +411,13 @@
 #define ACLNN_ERR_INNER_NULLPTR 561103
 #define ACL_MODEL_STREAM_FLAG_HEAD 0
 #define ACL_MODEL_STREAM_FLAG_DEFAULT 2147483647
+#define ACL_DUMP_MAX_SHAPE_NUM 25
+#define ACL_TDT_QUEUE_PERMISSION_MANAGE 1
+#define ACL_TDT_QUEUE_PERMISSION_DEQUEUE 2
+#define ACL_TDT_QUEUE_PERMISSION_ENQUEUE 4
+#define ACL_TDT_QUEUE_ROUTE_UNBIND 0
+#define ACL_TDT_QUEUE_ROUTE_BIND 1
+#define ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL 2
 
 typedef enum GMMActType {
 	GMM_ACT_TYPE_NONE = 0,
@@ -1173,6 +1180,52 @@ enum {
 	None = 0,
 	Sum = 2
 };
+typedef enum acldumpType {
+	AIC_ERR_BRIEF_DUMP = 1,
+	AIC_ERR_NORM_DUMP = 2,
+	AIC_ERR_DETAIL_DUMP = 3,
+	DATA_DUMP = 4,
+	OVERFLOW_DUMP = 5
+} acldumpType;
+typedef enum acldumpTensorType {
+	ACL_DUMP_TENSOR_INPUT = 0,
+	ACL_DUMP_TENSOR_OUTPUT = 1,
+	ACL_DUMP_TENSOR_WORKSPACE = 2
+} acldumpTensorType;
+typedef enum acldumpTensorAddressType {
+	ACL_DUMP_ADDR_PTR = 0,
+	ACL_DUMP_ADDR_PTR_PTR = 1,
+	ACL_DUMP_ADDR_RAW = 2
+} acldumpTensorAddressType;
+typedef enum acldumpTensorPlacement {
+	ACL_DUMP_PLACEMENT_DEVICE = 0,
+	ACL_DUMP_PLACEMENT_HOST = 1,
+	ACL_DUMP_PLACEMENT_END = 2
+} acldumpTensorPlacement;
+typedef enum acltdtQueueAttrType {
+	ACL_TDT_QUEUE_NAME_PTR = 0,
+	ACL_TDT_QUEUE_DEPTH_UINT32 = 1
+} acltdtQueueAttrType;
+typedef enum acltdtQueueRouteParamType {
+	ACL_TDT_QUEUE_ROUTE_SRC_UINT32 = 0,
+	ACL_TDT_QUEUE_ROUTE_DST_UINT32 = 1,
+	ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2
+} acltdtQueueRouteParamType;
+typedef enum acltdtQueueRouteQueryMode {
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC = 0,
+	ACL_TDT_QUEUE_ROUTE_QUERY_DST = 1,
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2,
+	ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL = 100
+} acltdtQueueRouteQueryMode;
+typedef enum acltdtQueueRouteQueryInfoParamType {
+	ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM = 0,
+	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32 = 1,
+	ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32 = 2
+} acltdtQueueRouteQueryInfoParamType;
+typedef enum acltdtAllocBufType {
+	ACL_TDT_NORMAL_MEM = 0,
+	ACL_TDT_DVPP_MEM = 1
+} acltdtAllocBufType;
 
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;
@@ -1183,6 +1236,7 @@ typedef struct aclAippDims aclAippDims;
 typedef struct aclAippInfo aclAippInfo;
 typedef struct aclCANNPackageVersion aclCANNPackageVersion;
 typedef struct acldumpChunk acldumpChunk;
+typedef struct acldumpTensorInfo acldumpTensorInfo;
 typedef struct aclmdlBatch aclmdlBatch;
 typedef struct aclmdlExeOMDesc aclmdlExeOMDesc;
 typedef struct aclmdlHW aclmdlHW;
@@ -1207,6 +1261,8 @@ typedef struct aclrtBinaryLoadOption aclrtBinaryLoadOption;
 typedef struct aclrtBinaryLoadOptions aclrtBinaryLoadOptions;
 typedef struct aclrtCntNotifyRecordInfo aclrtCntNotifyRecordInfo;
 typedef struct aclrtCntNotifyWaitInfo aclrtCntNotifyWaitInfo;
+typedef struct aclrtRandomParaInfo aclrtRandomParaInfo;
+typedef struct aclrtDropoutBitmaskInfo aclrtDropoutBitmaskInfo;
 typedef struct aclrtMemUceInfo aclrtMemUceInfo;
 typedef struct aclrtMemUceInfoArray aclrtMemUceInfoArray;
 typedef union aclrtErrorInfoDetail aclrtErrorInfoDetail;
@@ -1225,9 +1281,13 @@ typedef struct aclrtMemFabricHandle aclrtMemFabricHandle;
 typedef struct aclrtMemManagedLocation aclrtMemManagedLocation;
 typedef struct aclrtMemUsageInfo aclrtMemUsageInfo;
 typedef struct aclrtMemcpyBatchAttr aclrtMemcpyBatchAttr;
+typedef struct aclrtNormalDisInfo aclrtNormalDisInfo;
 typedef struct aclrtPhysicalMemProp aclrtPhysicalMemProp;
 typedef struct aclrtPtrAttributes aclrtPtrAttributes;
-typedef struct aclrtRandomParaInfo aclrtRandomParaInfo;
+typedef struct aclrtUniformDisInfo aclrtUniformDisInfo;
+typedef union aclrtRandomNumFuncParams aclrtRandomNumFuncParams;
+typedef struct aclrtRandomNumFuncParaInfo aclrtRandomNumFuncParaInfo;
+typedef struct aclrtRandomNumTaskInfo aclrtRandomNumTaskInfo;
 typedef struct aclrtRandomTaskUpdateAttr aclrtRandomTaskUpdateAttr;
 typedef struct aclrtServerPid aclrtServerPid;
 typedef struct aclrtSnapShotBackupArgs aclrtSnapShotBackupArgs;
@@ -1283,7 +1343,6 @@ typedef void *aclrtBinHandle;
 typedef void *aclrtBinary;
 typedef void *aclrtCntNotify;
 typedef void *aclrtContext;
-typedef struct aclrtDropoutBitmaskInfo aclrtDropoutBitmaskInfo;
 typedef void *aclrtDrvMemHandle;
 typedef void *aclrtEvent;
 typedef struct rtExceptionInfo aclrtExceptionInfo;
@@ -1292,19 +1351,22 @@ typedef struct tagRtGroupInfo aclrtGroupInfo;
 typedef void *aclrtLabel;
 typedef void *aclrtLabelList;
 typedef void *aclrtMbuf;
-typedef struct aclrtNormalDisInfo aclrtNormalDisInfo;
 typedef void *aclrtNotify;
 typedef void *aclrtParamHandle;
 typedef struct aclrtPlaceHolderInfo aclrtPlaceHolderInfo;
-typedef struct aclrtRandomNumFuncParaInfo aclrtRandomNumFuncParaInfo;
-typedef struct aclrtRandomNumTaskInfo aclrtRandomNumTaskInfo;
 typedef void *aclrtStream;
 typedef void *aclrtTaskGrp;
-typedef struct aclrtUniformDisInfo aclrtUniformDisInfo;
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+typedef void *acltdtBuf;
 typedef struct acltdtChannelHandle acltdtChannelHandle;
 typedef struct acltdtDataItem acltdtDataItem;
 typedef struct acltdtDataset acltdtDataset;
+typedef struct acltdtQueueAttr acltdtQueueAttr;
+typedef struct acltdtQueueRoute acltdtQueueRoute;
+typedef struct acltdtQueueRouteList acltdtQueueRouteList;
+typedef struct acltdtQueueRouteQueryInfo acltdtQueueRouteQueryInfo;
+typedef void *mstxDomainHandle_t;
+typedef uint64_t mstxRangeId;
 typedef void (*aclDataDeallocator)(void *, size_t);
 typedef aclError (*aclFinalizeCallbackFunc)(void *);
 typedef aclError (*aclInitCallbackFunc)(const char *, size_t, void *);
@@ -1434,6 +1496,21 @@ struct acldumpChunk {
 	int64_t offset;
 	int32_t flag;
 	uint8_t dataBuf[0];
+};
+
+struct acldumpTensorInfo {
+	acldumpTensorType type;
+	size_t tensorSize;
+	int32_t format;
+	int32_t dataType;
+	int64_t *tensorAddr;
+	acldumpTensorAddressType addrType;
+	acldumpTensorPlacement placement;
+	uint32_t argsOffset;
+	uint32_t shapeNum;
+	uint32_t originShapeNum;
+	uint64_t shape[25];
+	uint64_t originShape[25];
 };
 
 struct aclmdlBatch {
@@ -1604,6 +1681,17 @@ struct aclrtCntNotifyWaitInfo {
 	uint8_t rev[3];
 };
 
+struct aclrtRandomParaInfo {
+	uint8_t isAddr;
+	uint8_t valueOrAddr[8];
+	uint8_t size;
+	uint8_t rsv[6];
+};
+
+struct aclrtDropoutBitmaskInfo {
+	aclrtRandomParaInfo dropoutRation;
+};
+
 struct aclrtMemUceInfo {
 	void *addr;
 	size_t len;
@@ -1711,6 +1799,11 @@ struct aclrtMemcpyBatchAttr {
 	uint8_t rsv[16];
 };
 
+struct aclrtNormalDisInfo {
+	aclrtRandomParaInfo mean;
+	aclrtRandomParaInfo stddev;
+};
+
 struct aclrtPhysicalMemProp {
 	aclrtMemHandleType handleType;
 	aclrtMemAllocationType allocationType;
@@ -1725,11 +1818,31 @@ struct aclrtPtrAttributes {
 	uint32_t rsv[4];
 };
 
-struct aclrtRandomParaInfo {
-	uint8_t isAddr;
-	uint8_t valueOrAddr[8];
-	uint8_t size;
-	uint8_t rsv[6];
+struct aclrtUniformDisInfo {
+	aclrtRandomParaInfo min;
+	aclrtRandomParaInfo max;
+};
+
+union aclrtRandomNumFuncParams {
+	aclrtDropoutBitmaskInfo dropoutBitmaskInfo;
+	aclrtUniformDisInfo uniformDisInfo;
+	aclrtNormalDisInfo normalDisInfo;
+};
+
+struct aclrtRandomNumFuncParaInfo {
+	aclrtRandomNumFuncType funcType;
+	aclrtRandomNumFuncParams paramInfo;
+};
+
+struct aclrtRandomNumTaskInfo {
+	aclDataType dataType;
+	aclrtRandomNumFuncParaInfo randomNumFuncParaInfo;
+	void *randomParaAddr;
+	void *randomResultAddr;
+	void *randomCounterAddr;
+	aclrtRandomParaInfo randomSeed;
+	aclrtRandomParaInfo randomNum;
+	uint8_t rsv[8];
 };
 
 struct aclrtRandomTaskUpdateAttr {
@@ -1936,7 +2049,10 @@ aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *exec
 aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclError aclTransTensorDescFormat(const aclTensorDesc *srcDesc, aclFormat dstFormat, aclTensorDesc **dstDesc);
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size);
+aclError acldumpGetExceptionInfoPath(char *path, size_t maxLen);
+const char *acldumpGetPath(acldumpType dumpType);
 aclError acldumpRegCallback(int32_t (*messageCallback)(const acldumpChunk *, int32_t), int32_t flag);
+aclError acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount);
 void acldumpUnregCallback(void);
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer);
 aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t *modelId);
@@ -4549,14 +4665,40 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *ve
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum);
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr);
 aclError acltdtAddDataItem(acltdtDataset *dataset, acltdtDataItem *dataItem);
+aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueRoute *route);
+aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf);
+aclError acltdtAppendBufChain(acltdtBuf headBuf, acltdtBuf buf);
+aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission);
+aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList);
 aclError acltdtCleanChannel(acltdtChannelHandle *handle);
+aclError acltdtCopyBufRef(acltdtBuf buf, acltdtBuf *newBuf);
 acltdtChannelHandle *acltdtCreateChannel(uint32_t deviceId, const char *name);
 acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, const char *name, size_t capacity);
 acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *dims, size_t dimNum, aclDataType dataType, void *data, size_t size);
 acltdtDataset *acltdtCreateDataset(void);
+aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid);
+acltdtQueueAttr *acltdtCreateQueueAttr(void);
+acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId);
+acltdtQueueRouteList *acltdtCreateQueueRouteList(void);
+acltdtQueueRouteQueryInfo *acltdtCreateQueueRouteQueryInfo(void);
+aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout);
+aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize, void *userData, size_t userDataSize, int32_t timeout);
 aclError acltdtDestroyChannel(acltdtChannelHandle *handle);
 aclError acltdtDestroyDataItem(acltdtDataItem *dataItem);
 aclError acltdtDestroyDataset(acltdtDataset *dataset);
+aclError acltdtDestroyQueue(uint32_t qid);
+aclError acltdtDestroyQueueAttr(const acltdtQueueAttr *attr);
+aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route);
+aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList);
+aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info);
+aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout);
+aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData, size_t userDataSize, int32_t timeout, uint32_t rsv);
+aclError acltdtFreeBuf(acltdtBuf buf);
+aclError acltdtGetBufChainNum(acltdtBuf headBuf, uint32_t *num);
+aclError acltdtGetBufData(acltdtBuf buf, void **dataPtr, size_t *size);
+aclError acltdtGetBufDataLen(acltdtBuf buf, size_t *len);
+aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t index, acltdtBuf *buf);
+aclError acltdtGetBufUserData(acltdtBuf buf, void *dataPtr, size_t size, size_t offset);
 void *acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem);
 acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset, size_t index);
 size_t acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem);
@@ -4565,12 +4707,31 @@ const char *acltdtGetDatasetName(const acltdtDataset *dataset);
 size_t acltdtGetDatasetSize(const acltdtDataset *dataset);
 size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem);
 aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims, size_t dimNum);
+aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len, size_t *paramRetSize, void *param);
+aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList, size_t index, acltdtQueueRoute *route);
+size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList *routeList);
+aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRouteParamType type, size_t len, size_t *paramRetSize, void *param);
 aclError acltdtGetSliceInfoFromItem(const acltdtDataItem *dataItem, size_t *sliceNum, size_t *sliceId);
 acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem *dataItem);
+aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout);
 aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle, size_t *size);
+aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo, acltdtQueueRouteList *qRouteList);
 aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *dataset, int32_t timeout);
 aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *dataset, int32_t timeout);
+aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len);
+aclError acltdtSetBufUserData(acltdtBuf buf, const void *dataPtr, size_t size, size_t offset);
+aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len, const void *param);
+aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void *value);
 aclError acltdtStopChannel(acltdtChannelHandle *handle);
+aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList);
+mstxDomainHandle_t mstxDomainCreateA(const char *name);
+void mstxDomainDestroy(mstxDomainHandle_t domain);
+void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream);
+void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id);
+mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream);
+void mstxMarkA(const char *message, aclrtStream stream);
+void mstxRangeEnd(mstxRangeId id);
+mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream);
 
 #ifdef __cplusplus
 }

@@ -66,6 +66,13 @@ func (d *Device) retain() (*Context, *Fault) {
 	return d.primary, nil
 }
 
+// opened is the device's memory, nil while nobody uses the device.
+func (d *Device) opened() *Memory {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.memory
+}
+
 // openMemory reserves the device's memory on first use; d.mu is held.
 func (d *Device) openMemory() *Fault {
 	if d.memory != nil {

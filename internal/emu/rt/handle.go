@@ -31,6 +31,13 @@ const (
 	TensorDescKind
 	LabelKind
 	LabelListKind
+	QueueAttrKind
+	QueueRouteKind
+	QueueRouteListKind
+	QueueRouteQueryKind
+	ChannelKind
+	DatasetKind
+	DataItemKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -142,6 +142,7 @@ func (r *Runtime) release() {
 	r.Trace.Flush()
 	r.virtual.close()
 	r.managed.close()
+	r.queues.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)
 		r.virtual.free(o.(*physical))

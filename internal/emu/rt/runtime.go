@@ -25,6 +25,7 @@ type Runtime struct {
 	captures   captures
 	profiler   profiler
 	allocators allocators
+	queues     queues
 	sysParams  sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
@@ -75,6 +76,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.captureFunctions(), r.graphFunctions(), r.buildFunctions(), r.eventFlagFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
 		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), r.capabilityFunctions(), valueFunctions(),
+		r.queueFunctions(), r.queueRouteFunctions(), r.channelFunctions(), r.datasetFunctions(),
 	} {
 		for name, f := range t {
 			all[name] = f

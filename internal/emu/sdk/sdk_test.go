@@ -41,7 +41,7 @@ func TestSymbols(t *testing.T) {
 	for _, name := range table.Symbols() {
 		require.True(t, exported[name], "%s is not exported", name)
 	}
-	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler"} {
+	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler", "ascend_dump", "acl_tdt_channel", "acl_tdt_queue", "ms_tools_ext"} {
 		_, err := os.Stat(filepath.Join(dir, "lib64", "lib"+lib+".so"))
 		require.NoError(t, err)
 	}
