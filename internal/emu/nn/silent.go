@@ -126,7 +126,7 @@ func silentCheck(c *Call) (Run, error) {
 	}.judge)
 }
 
-// limits are thresholds of values, and of jumps in units of the range once there were steps.
+// limits are thresholds of values, and, after some steps, of jumps in units of the range.
 type limits struct {
 	steps                      int64
 	faulty, suspicious         float64
@@ -136,7 +136,7 @@ type limits struct {
 func (l limits) judge(value float64, checked int64, history []float64) (level int64, next []float64) {
 	previous, least, greatest := history[0], history[1], history[2]
 	beyond := func(limit, jump float64) bool {
-		return math.Abs(value) > limit || checked >= l.steps && math.Abs(value-previous) > jump*(greatest-least)
+		return math.Abs(value) > limit || checked >= max(l.steps, 1) && math.Abs(value-previous) > jump*(greatest-least)
 	}
 	level = levelOf(value, beyond(l.faulty, l.faultyJump), beyond(l.suspicious, l.suspiciousJump))
 	// Programs begin with zeros, which are no values: else none would be below the least.

@@ -102,6 +102,13 @@ func TestSilentCheck(t *testing.T) {
 	}
 }
 
+// The first value is no jump, however early jumps count.
+func TestSilentCheckFirst(t *testing.T) {
+	a := silentCall(t, dtype.Float32, dtype.Float32, kerneltest.Contiguous, 2, 0, 2).with(args{"sfdaRef": tensor(t, dtype.Float32, []int64{3}, 0), "cMinSteps": 0})
+	run(t, "SilentCheck", a)
+	assert.Equal(t, []float64{0, 1, 2, 2, 2}, state(a, "sfdaRef")[:5])
+}
+
 // A range of nothing makes every change a jump, and no change none.
 func TestSilentCheckConstantHistory(t *testing.T) {
 	for val, level := range map[float64]float64{2: 0, 2.5: 1} {
