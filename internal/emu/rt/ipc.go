@@ -53,7 +53,7 @@ func (m *Memory) moveToFile(x span) (sharedFile, error) {
 	if err != nil {
 		return f, err
 	}
-	if _, err = f.WriteAt(bytes(Pointer(x.start+m.delta), int64(x.reserved)), 0); err == nil {
+	if _, err = f.WriteAt(m.bytes(x.start, x.end), 0); err == nil {
 		err = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(f.Fd()), 0)
 	}
 	if err != nil {

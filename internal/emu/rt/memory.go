@@ -28,6 +28,7 @@ type Memory struct {
 	free spans // sorted, never adjacent
 	used uint64
 	warm uint64 // bytes of free ranges whose pages may still be there
+	top  uint64 // no allocation reached beyond
 
 	shadow *shadow // which bytes were written, nil unless the sanitizer asks
 
@@ -53,6 +54,7 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 	m := &Memory{device: d, size: uint64(size), maps: [2][]byte{addresses, backing}, file: file}
 	m.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses))))
 	m.delta = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(backing)))) - m.base
+	m.top = m.base
 	m.free = spans{{start: m.base, end: m.base + m.size}}
 	if z := d.rt.sanitizer; z != nil && z.Memory {
 		if m.shadow, err = newShadow(m.size); err != nil {
@@ -85,6 +87,7 @@ func (m *Memory) close() {
 		_ = f.Close()
 	}
 	m.shared = nil
+	unfence(m.bytes(m.base, m.top)) // what gets these addresses next must not suffer
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
 	}
@@ -106,7 +109,7 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 	if n >= hostPage {
 		unit = hostPage // so that it can be shared with other processes
 	}
-	need := roundUp(n, unit)
+	need := roundUp(n+fenceSize, unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if need > m.size-m.used {
@@ -127,6 +130,9 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 		m.live.insert(span{start: start, end: start + n, reserved: need, serial: m.device.rt.allocations.Add(1)})
 		m.used += need
 		m.warm -= min(m.warm, need) // what was freed is taken first, mostly
+		m.top = max(m.top, start+need)
+		unfence(m.bytes(start, start+n))
+		fence(m.bytes(start+n, start+need))
 		m.taint(start, n)
 		return start, true
 	}
@@ -139,7 +145,7 @@ func (m *Memory) taint(start, n uint64) {
 		return
 	}
 	m.shadow.set(start-m.base, n, false)
-	b := m.maps[1][start-m.base:][:n]
+	b := m.bytes(start, start+n)
 	for i := range b {
 		b[i] = poison
 	}
@@ -189,6 +195,7 @@ func (m *Memory) release(addr uint64) bool {
 	m.used -= x.reserved
 	m.device.rt.sanitizer.forget(x.serial)
 	m.unshare(x)
+	fence(m.bytes(x.start, x.start+x.reserved))
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})
 	m.merge(addr)
 	if m.warm += x.reserved; m.warm > maxWarm {
@@ -199,6 +206,9 @@ func (m *Memory) release(addr uint64) bool {
 	}
 	return true
 }
+
+// bytes is where device addresses lie on the host.
+func (m *Memory) bytes(start, end uint64) []byte { return m.maps[1][start-m.base : end-m.base] }
 
 // merge joins the free range at addr with its neighbours.
 func (m *Memory) merge(addr uint64) {
