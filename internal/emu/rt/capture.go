@@ -142,16 +142,24 @@ func (r *Runtime) underWay(t *Thread, function string, h uint64) (*Stream, *capt
 }
 
 func (r *Runtime) beginCapture(t *Thread, a []uint64) uint64 {
-	const function = "aclmdlRICaptureBegin"
-	mode := int32(a[1])
+	return r.startCapture(t, "aclmdlRICaptureBegin", a[0], int32(a[1]), nil, 0)
+}
+
+// startCapture begins a capture on a stream, into a graph that is there already or else a new one.
+func (r *Runtime) startCapture(t *Thread, function string, stream uint64, mode int32, g *Graph, handle uint64) uint64 {
 	if mode < captureGlobal || mode > captureRelaxed {
 		return t.Fail(paramInvalid, "EE1003: %s: mode %d is unknown", function, mode)
 	}
-	s, code := r.capturing(t, function, a[0])
+	s, code := r.capturing(t, function, stream)
 	if s == nil {
 		return code
 	}
-	g := &Graph{id: uint32(r.graphCount.Add(1)), device: s.ctx.device}
+	if g == nil {
+		g = &Graph{id: uint32(r.graphCount.Add(1)), device: s.ctx.device}
+	}
+	if g.device != s.ctx.device {
+		return t.Fail(streamContext, "EE1010: %s: the graph is of device %d, the stream of device %d", function, g.device.id, s.ctx.device.id)
+	}
 	c := &capture{
 		origin: s, mode: mode, thread: t, graph: g,
 		clocks: map[*Stream]clock{s: {}}, groups: make(map[*Stream]*taskGroup),
@@ -159,7 +167,9 @@ func (r *Runtime) beginCapture(t *Thread, a []uint64) uint64 {
 	if s.update.Load() != nil || !s.capture.CompareAndSwap(nil, c) {
 		return t.Fail(streamCaptured, "EE1016: %s: the stream is capturing already", function)
 	}
-	c.handle = r.Handles.New(GraphKind, g)
+	if c.handle = handle; handle == 0 {
+		c.handle = r.Handles.New(GraphKind, g)
+	}
 	r.captures.add(c)
 	return 0
 }
@@ -192,7 +202,7 @@ func (r *Runtime) endCapture(t *Thread, a []uint64) uint64 {
 		code = t.Fail(noStreamResource, "EE1023: %s: the graph takes up %d streams, the device has not as many left", function, len(c.clocks))
 	}
 	if code != 0 {
-		r.Handles.Delete(c.handle)
+		r.undo(c)
 		return code
 	}
 	c.graph.held = len(c.clocks)
@@ -256,6 +266,9 @@ func (c *capture) add(t *Thread, s *Stream, task Task) uint64 {
 	if !task.Repeatable {
 		return t.Fail(captureForbids, "EE1016: %s cannot be captured", task.Name)
 	}
+	if task.Promise != nil && c.graph.inside != nil {
+		return t.Fail(captureForbids, "EE1016: %s with the external flag cannot be captured into a body: it may never run", task.Name)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.graph
@@ -311,7 +324,15 @@ func (r *Runtime) abandon(s *Stream) {
 	for member := range c.clocks {
 		member.capture.CompareAndSwap(c, nil)
 	}
-	r.Handles.Delete(c.handle)
+	r.undo(c)
+}
+
+// undo drops what was captured; a body can be captured once more.
+func (r *Runtime) undo(c *capture) {
+	if c.graph.inside == nil {
+		r.Handles.Delete(c.handle)
+	}
+	r.empty(c.graph)
 }
 
 // spoil makes the capture of an aborted or destroyed stream end in an error.

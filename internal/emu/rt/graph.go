@@ -15,15 +15,18 @@ import (
 type Graph struct {
 	id     uint32
 	device *Device
-	held   int // streams of the device that the graph takes up
+	held   int    // streams of the device that the graph takes up
+	inside *Graph // whose conditional task runs this one, nil for a graph of its own
 
-	mu      sync.Mutex
-	name    string
-	tasks   []Task
-	built   *building // of a graph whose streams were bound to it, instead of tasks
-	groups  []uint64  // handles of its task groups
-	running int
-	ended   []callback // to run when the graph is destroyed
+	mu         sync.Mutex
+	name       string
+	tasks      []Task
+	built      *building // of a graph whose streams were bound to it, instead of tasks
+	groups     []uint64  // handles of its task groups
+	bodies     []body
+	conditions map[uint64]*condition // by handle
+	running    int
+	ended      []callback // to run when the graph is destroyed
 }
 
 // taskGroup is a part of a graph whose tasks can be replaced.
@@ -70,14 +73,23 @@ func (r *Runtime) graph(t *Thread, function string, h uint64) (*Graph, uint64) {
 	return g, 0
 }
 
-// run replays the tasks on a stream; the first failure ends the replay.
+// run is a replay that was launched.
 func (g *Graph) run(s *Stream, cancel <-chan struct{}) error {
-	g.mu.Lock()
-	tasks := g.tasks
-	g.mu.Unlock()
 	defer g.passed()
 	if g.built != nil {
 		return g.built.run(s, cancel)
+	}
+	return g.replay(s, cancel)
+}
+
+// replay runs the tasks on a stream; the first failure ends it.
+func (g *Graph) replay(s *Stream, cancel <-chan struct{}) error {
+	g.mu.Lock()
+	tasks := g.tasks
+	g.mu.Unlock()
+	if err := g.assign(s.Memory()); err != nil {
+		keepPromises(tasks)
+		return err
 	}
 	for i, task := range tasks {
 		select {
@@ -120,6 +132,9 @@ func (g *Graph) passed() {
 
 // launch queues a replay.
 func (r *Runtime) launch(t *Thread, g *Graph, s *Stream) uint64 {
+	if code := g.independent(t, "aclmdlRIExecuteAsync"); code != 0 {
+		return code
+	}
 	if s.ctx.device != g.device {
 		return t.Fail(streamContext, "EE1010: aclmdlRIExecuteAsync: the graph is of device %d, the stream of device %d", g.device.id, s.ctx.device.id)
 	}
@@ -182,18 +197,18 @@ func (r *Runtime) destroyGraph(t *Thread, a []uint64) uint64 {
 	if g == nil {
 		return code
 	}
+	if code := g.independent(t, "aclmdlRIDestroy"); code != 0 {
+		return code
+	}
 	g.mu.Lock()
 	running, ended := g.running, g.ended
 	g.mu.Unlock()
 	if running > 0 {
 		return t.Fail(modelRunning, "EE1016: aclmdlRIDestroy: the graph is running; synchronise first")
 	}
-	r.Handles.Delete(a[0])
 	g.built.unbind()
-	for _, h := range g.groups {
-		r.Handles.Delete(h)
-	}
-	g.device.giveStreams(g.held)
+	r.Handles.Delete(a[0])
+	r.empty(g)
 	for _, c := range ended {
 		call(c.function, c.argument)
 	}

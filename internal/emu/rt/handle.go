@@ -38,6 +38,7 @@ const (
 	ChannelKind
 	DatasetKind
 	DataItemKind
+	ConditionKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -238,7 +238,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 func (s *Stream) perform(task *Task, cancel <-chan struct{}) error {
 	z := s.ctx.device.rt.sanitizer
 	seen := z.enter(s, task)
-	err := task.do(cancel)
+	err := task.do(s, cancel)
 	z.leave(s, task)
 	if seen != nil {
 		return seen

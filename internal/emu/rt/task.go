@@ -14,6 +14,9 @@ type Task struct {
 	Wait func(cancel <-chan struct{}) error
 	Drop func()
 
+	// Conditional, of a task in a graph, runs other graphs on the stream of the replay.
+	Conditional func(on *Stream, cancel <-chan struct{}) error
+
 	// Repeatable says that the task can run again: it may be captured into a graph.
 	Repeatable bool
 
@@ -29,8 +32,10 @@ type Task struct {
 	after    vectorClock     // what the program had waited for when it queued the task
 }
 
-func (t Task) do(cancel <-chan struct{}) error {
+func (t Task) do(s *Stream, cancel <-chan struct{}) error {
 	switch {
+	case t.Conditional != nil:
+		return t.Conditional(s, cancel)
 	case t.Run != nil:
 		return t.Run()
 	case t.Wait != nil:
