@@ -118,7 +118,7 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 			return code
 		}
 	}
-	return l.compute(t, s, e, e.run, workspace)
+	return l.compute(t, s, e, l.dumped(s, e), workspace)
 }
 
 // compute queues a Run of a call.

@@ -54,6 +54,11 @@ func (r *Runtime) callbackFunctions() table {
 // call runs a C function of the emulated program on this thread.
 func call(function, argument uint64) { C.rt_call(C.uint64_t(function), C.uint64_t(argument)) }
 
+// callWith is call for a function of two arguments that returns a code.
+func callWith(function, argument uint64, value int32) int32 {
+	return int32(C.rt_call_with(C.uint64_t(function), C.uint64_t(argument), C.int32_t(value)))
+}
+
 func (r *Runtime) subscribe(t *Thread, a []uint64) uint64 {
 	s, code := r.Stream(t, a[1])
 	if s == nil {

@@ -62,7 +62,7 @@ func (r *Runtime) destroyChannel(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	if !r.queues.remove(c.queue) {
-		return t.Fail(queueFailure, "EH0001: %s: the queue of channel %s has routes; call acltdtUnbindQueueRoutes first", function, c.name)
+		return t.Fail(failure, "EH0001: %s: the queue of channel %s has routes; call acltdtUnbindQueueRoutes first", function, c.name)
 	}
 	r.Handles.Delete(a[0])
 	return 0

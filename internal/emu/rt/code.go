@@ -10,6 +10,7 @@ const (
 	invalidFile         = int32(abi.ACL_ERROR_INVALID_FILE)
 	parseFile           = int32(abi.ACL_ERROR_PARSE_FILE)
 	repeatFinalize      = int32(abi.ACL_ERROR_REPEAT_FINALIZE)
+	failure             = int32(abi.ACL_ERROR_FAILURE)
 	internalError       = int32(abi.ACL_ERROR_INTERNAL_ERROR)
 	paramInvalid        = int32(abi.ACL_ERROR_RT_PARAM_INVALID)
 	invalidDevice       = int32(abi.ACL_ERROR_RT_INVALID_DEVICEID)

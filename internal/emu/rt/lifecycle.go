@@ -61,6 +61,11 @@ func (r *Runtime) init(t *Thread, a []uint64) uint64 {
 	if code != 0 {
 		return code
 	}
+	dump, refusal := readDumpConfig(text)
+	if refusal != "" {
+		return t.Fail(dumpConfigInvalid, "EP0009: aclInit: %s: %s", path, refusal)
+	}
+	r.dumps.begin(dump)
 	l.count, l.finalized, l.configured, l.config, l.defaultDevice = 1, false, true, sum, device
 	return 0
 }
@@ -143,6 +148,7 @@ func (r *Runtime) release() {
 	r.virtual.close()
 	r.managed.close()
 	r.queues.close()
+	r.dumps.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)
 		r.virtual.free(o.(*physical))

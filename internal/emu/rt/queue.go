@@ -12,7 +12,6 @@ const (
 	queueNameSize    = 128 // bytes of a name with its NUL
 	smallestQueue    = 2
 	defaultDepth     = 8
-	queueFailure     = int32(abi.ACL_ERROR_FAILURE)
 	queueUnknown     = int32(abi.ACL_ERROR_INVALID_QUEUE_ID)
 	queueFull        = int32(abi.ACL_ERROR_RT_QUEUE_FULL)
 	queueEmpty       = int32(abi.ACL_ERROR_RT_QUEUE_EMPTY)

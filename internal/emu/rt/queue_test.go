@@ -165,13 +165,13 @@ func TestQueueRoutes(t *testing.T) {
 	wrong := p.create(th, "acltdtCreateQueueRouteList")
 	p.route(th, wrong, right, src)
 	p.route(th, wrong, src, 99)
-	require.Equal(t, queueFailure, p.call(th, "acltdtBindQueueRoutes", wrong))
+	require.Equal(t, failure, p.call(th, "acltdtBindQueueRoutes", wrong))
 	text := takeText(th)
 	require.Contains(t, text, "circle")
 	require.Contains(t, text, "no such queues")
 	require.EqualValues(t, abi.ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL, p.routeStatus(th, wrong, 1))
-	require.Equal(t, queueFailure, p.call(th, "acltdtUnbindQueueRoutes", wrong))
-	require.Equal(t, queueFailure, p.call(th, "acltdtDestroyQueue", mid))
+	require.Equal(t, failure, p.call(th, "acltdtUnbindQueueRoutes", wrong))
+	require.Equal(t, failure, p.call(th, "acltdtDestroyQueue", mid))
 	require.Contains(t, takeText(th), "acltdtUnbindQueueRoutes")
 	require.Equal(t, invalidParam, p.call(th, "acltdtGetQueueRoute", list, 3, p.create(th, "acltdtCreateQueueRoute", 0, 0)))
 	p.must(th, "acltdtUnbindQueueRoutes", list)
@@ -243,13 +243,13 @@ func TestQueueFaults(t *testing.T) {
 		text string
 	}{
 		{"acltdtSetQueueAttr", invalidParam, []uint64{attr, nameOf, 8, address(&name)}, "128 bytes"},
-		{"acltdtSetQueueAttr", queueFailure, []uint64{attr, nameOf, 4, address(&name)}, "pointer of 8 bytes"},
+		{"acltdtSetQueueAttr", failure, []uint64{attr, nameOf, 4, address(&name)}, "pointer of 8 bytes"},
 		{"acltdtSetQueueAttr", invalidParam, []uint64{attr, nameOf, 8, address(new(uint64))}, "name is null"},
-		{"acltdtSetQueueAttr", queueFailure, []uint64{attr, depthOf, 8, at}, "4 bytes"},
+		{"acltdtSetQueueAttr", failure, []uint64{attr, depthOf, 8, at}, "4 bytes"},
 		{"acltdtSetQueueAttr", invalidParam, []uint64{attr, 2, 4, at}, "attribute 2"},
 		{"acltdtSetQueueAttr", invalidParam, []uint64{attr, 0, 8, 0}, "param is null"},
 		{"acltdtSetQueueAttr", invalidParam, []uint64{77, 0, 8, at}, "no live attr"},
-		{"acltdtGetQueueAttr", queueFailure, []uint64{attr, nameOf, 4, at, b}, "8 bytes"},
+		{"acltdtGetQueueAttr", failure, []uint64{attr, nameOf, 4, at, b}, "8 bytes"},
 		{"acltdtGetQueueAttr", invalidParam, []uint64{attr, depthOf, 4, 0, b}, "null"},
 		{"acltdtGetQueueAttr", invalidParam, []uint64{attr, 7, 4, at, b}, "attribute 7"},
 		{"acltdtCreateQueue", invalidParam, []uint64{attr, 0}, "qid is null"},

@@ -97,7 +97,7 @@ func (r *Runtime) setQueueAttr(t *Thread, a []uint64) uint64 {
 	switch kind := int32(a[1]); kind {
 	case int32(abi.ACL_TDT_QUEUE_NAME_PTR):
 		if a[2] != 8 {
-			return t.Fail(queueFailure, "EH0001: %s: len is %d; a name takes a pointer of 8 bytes", function, a[2])
+			return t.Fail(failure, "EH0001: %s: len is %d; a name takes a pointer of 8 bytes", function, a[2])
 		}
 		at := Read[uint64](a[3], 1)[0]
 		if at == 0 {
@@ -110,7 +110,7 @@ func (r *Runtime) setQueueAttr(t *Thread, a []uint64) uint64 {
 		attr.setName(name)
 	case int32(abi.ACL_TDT_QUEUE_DEPTH_UINT32):
 		if a[2] != 4 {
-			return t.Fail(queueFailure, "EH0001: %s: len is %d; a depth has 4 bytes", function, a[2])
+			return t.Fail(failure, "EH0001: %s: len is %d; a depth has 4 bytes", function, a[2])
 		}
 		attr.depth = Read[uint32](a[3], 1)[0]
 	default:
@@ -126,7 +126,7 @@ func answer[T any](t *Thread, function string, size, ret, at uint64, value T) ui
 		return t.null(function, "paramRetSize or param")
 	}
 	if size < n {
-		return t.Fail(queueFailure, "EH0001: %s: len is %d, the value has %d bytes", function, size, n)
+		return t.Fail(failure, "EH0001: %s: len is %d, the value has %d bytes", function, size, n)
 	}
 	Write(at, value)
 	Write(ret, n)
@@ -208,7 +208,7 @@ func (r *Runtime) destroyQueue(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	if !r.queues.remove(q) {
-		return t.Fail(queueFailure, "EH0001: %s: queue %d has routes; call acltdtUnbindQueueRoutes first", function, q.id)
+		return t.Fail(failure, "EH0001: %s: queue %d has routes; call acltdtUnbindQueueRoutes first", function, q.id)
 	}
 	return 0
 }

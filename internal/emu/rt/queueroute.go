@@ -164,7 +164,7 @@ func (r *Runtime) eachRoute(t *Thread, function string, h uint64, do func(device
 	for i := range *list {
 		x := &(*list)[i]
 		if refusal := do(c.device.id, x); refusal != "" {
-			code = t.Fail(queueFailure, "EH0001: %s: route %d from queue %d to %d: %s", function, i, x.src, x.dst, refusal)
+			code = t.Fail(failure, "EH0001: %s: route %d from queue %d to %d: %s", function, i, x.src, x.dst, refusal)
 		}
 	}
 	r.queues.forward()
@@ -186,7 +186,7 @@ func (r *Runtime) setRouteQuery(t *Thread, a []uint64) uint64 {
 		return t.null(function, "value")
 	}
 	if a[2] != 4 {
-		return t.Fail(queueFailure, "EH0001: %s: len is %d; the values have 4 bytes", function, a[2])
+		return t.Fail(failure, "EH0001: %s: len is %d; the values have 4 bytes", function, a[2])
 	}
 	switch kind := int32(a[1]); kind {
 	case int32(abi.ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM):

@@ -26,6 +26,7 @@ type Runtime struct {
 	profiler   profiler
 	allocators allocators
 	queues     queues
+	dumps      dumps
 	sysParams  sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
@@ -76,7 +77,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.captureFunctions(), r.graphFunctions(), r.conditionFunctions(), r.buildFunctions(), r.eventFlagFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
 		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), r.capabilityFunctions(), valueFunctions(),
-		r.queueFunctions(), r.queueRouteFunctions(), r.channelFunctions(), r.datasetFunctions(),
+		r.queueFunctions(), r.queueRouteFunctions(), r.channelFunctions(), r.datasetFunctions(), r.dumpFunctions(),
 	} {
 		for name, f := range t {
 			all[name] = f

@@ -1,0 +1,217 @@
+package rt
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/safetensors"
+)
+
+// DumpTensor is a tensor of a call for those who dump it. First is its first element.
+type DumpTensor struct {
+	Name    string
+	Output  bool
+	DType   dtype.Type
+	Format  dtype.Format
+	Shape   []int64
+	Strides []int64 // in elements
+	First   unsafe.Pointer
+}
+
+// Dumping reports whether calls of operators have to be told to Dump.
+func (r *Runtime) Dumping() bool {
+	d := &r.dumps
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.arguments != "" || d.config.operators() || d.config.exceptions()
+}
+
+// Dump writes what is asked for of a call that has run, or failed.
+func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed bool) error {
+	d := &r.dumps
+	d.mu.Lock()
+	c, since, arguments, callback := d.config, d.since, d.arguments, d.callback
+	d.mu.Unlock()
+	if arguments != "" {
+		if err := describe(arguments, operator, tensors); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	task := s.completed
+	s.mu.Unlock()
+	kind := strings.TrimPrefix(operator, "aclnn")
+	name := fmt.Sprintf("%s.%s.%d.%d.%d", kind, operator, task, s.id, time.Now().UnixMicro())
+	switch {
+	case failed && c.exceptions():
+		return writeDump(filepath.Join(c.exceptionFolder(s.Device()), name), tensors, nil)
+	case failed || !c.operators():
+		return nil
+	}
+	chosen := slices.DeleteFunc(slices.Clone(tensors), func(t DumpTensor) bool {
+		return c.Mode == "output" && !t.Output || c.Mode == "input" && t.Output
+	})
+	path := filepath.Join(c.Path, since.Format("20060102150405"), fmt.Sprint(s.Device()), name)
+	if callback != 0 {
+		return sendDump(callback, path, chosen)
+	}
+	return writeDump(path, chosen, nil)
+}
+
+// dumpNames tells inputs from outputs; arguments with one name, of lists, are numbered.
+func dumpNames(tensors []DumpTensor) []string {
+	names := make([]string, len(tensors))
+	for i, t := range tensors {
+		names[i] = "input." + t.Name
+		if t.Output {
+			names[i] = "output." + t.Name
+		}
+		if n := slices.Index(names[:i], names[i]); n >= 0 {
+			names[i] += fmt.Sprint(".", i)
+		}
+	}
+	return names
+}
+
+// dumpTypes are the types that the file format has.
+var dumpTypes = map[dtype.Type]bool{
+	dtype.Bool: true, dtype.Uint8: true, dtype.Int8: true, dtype.Int16: true, dtype.Uint16: true, dtype.Int32: true, dtype.Uint32: true,
+	dtype.Int64: true, dtype.Uint64: true, dtype.Float16: true, dtype.BFloat16: true, dtype.Float32: true, dtype.Float64: true,
+	dtype.Float8E5M2: true, dtype.Float8E4M3: true, dtype.Float8E8M0: true, dtype.Complex64: true,
+}
+
+// elements are a tensor's, row-major; a type that the file format lacks gives its bytes.
+func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
+	info.DType = t.DType
+	n := 1
+	for _, d := range t.Shape {
+		info.Shape = append(info.Shape, int(d))
+		n *= int(d)
+	}
+	bits := t.DType.Bits()
+	packed := bits%8 != 0
+	if !dumpTypes[t.DType] {
+		info.DType, info.Shape = dtype.Uint8, []int{(n*bits + 7) / 8}
+	}
+	if n == 0 || t.First == nil {
+		return nil, info
+	}
+	if packed {
+		return slices.Clone(bytes(t.First, int64((n*bits+7)/8))), info
+	}
+	size := int64(bits / 8)
+	data = make([]byte, 0, int64(n)*size)
+	index := make([]int64, len(t.Shape))
+	for range n {
+		at := int64(0)
+		for i, x := range index {
+			at += x * t.Strides[i]
+		}
+		data = append(data, bytes(unsafe.Add(t.First, at*size), size)...)
+		for i := len(index) - 1; i >= 0; i-- {
+			if index[i]++; index[i] < t.Shape[i] {
+				break
+			}
+			index[i] = 0
+		}
+	}
+	return data, info
+}
+
+// writeDump writes the tensors into a new file.
+func writeDump(path string, tensors []DumpTensor, metadata map[string]string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	names := dumpNames(tensors)
+	infos, data := make([]safetensors.Info, len(tensors)), make([][]byte, len(tensors))
+	for i, t := range tensors {
+		data[i], infos[i] = t.elements()
+		infos[i].Name = names[i]
+	}
+	w, err := safetensors.Create(path, infos, metadata)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if err := w.Write(name, data[i]); err != nil {
+			_ = w.Close()
+			return err
+		}
+	}
+	return cmp.Or(w.Commit(), w.Close())
+}
+
+// C's acldumpChunk: its size, and where the data begins.
+const chunkSize, chunkData = 4120, 4116
+
+// sendDump hands the callback of the program what the file would hold, in one chunk.
+func sendDump(callback uint64, path string, tensors []DumpTensor) error {
+	dir, err := os.MkdirTemp("", "cann-emu-dump-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "dump")
+	if err := writeDump(file, tensors, nil); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	chunk := Malloc(chunkSize + len(data))
+	defer Free(chunk)
+	b := bytes(chunk, int64(chunkSize+len(data)))
+	copy(b[:abi.ACL_DUMP_MAX_FILE_PATH_LENGTH-1], path)
+	at := uint64(uintptr(chunk))
+	Write(at+4096, uint32(len(data)))
+	Write(at+4100, uint32(1)) // the last one
+	Write(at+4104, int64(-1)) // to be appended
+	copy(b[chunkData:], data)
+	if code := callWith(callback, at, int32(len(b))); code != 0 {
+		return fmt.Errorf("the callback of acldumpRegCallback returned %d", code)
+	}
+	return nil
+}
+
+// describe writes a file for each operator and set of shapes.
+func describe(folder, operator string, tensors []DumpTensor) error {
+	type tensor struct {
+		Name   string  `json:"name"`
+		DType  string  `json:"dataType"`
+		Format string  `json:"format"`
+		Shape  []int64 `json:"shape"`
+	}
+	document := struct {
+		Operator string   `json:"opType"`
+		Inputs   []tensor `json:"inputs"`
+		Outputs  []tensor `json:"outputs"`
+	}{Operator: strings.TrimPrefix(operator, "aclnn")}
+	for _, t := range tensors {
+		to := &document.Inputs
+		if t.Output {
+			to = &document.Outputs
+		}
+		*to = append(*to, tensor{t.Name, t.DType.String(), t.Format.String(), t.Shape})
+	}
+	text, err := json.MarshalIndent(document, "", "\t")
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s_%x.json", document.Operator, sha256.Sum256(text))
+	return os.WriteFile(filepath.Join(folder, name), append(text, '\n'), 0o640)
+}
