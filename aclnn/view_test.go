@@ -1,22 +1,31 @@
-package aclnn
+package aclnn_test
 
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/acltest"
 )
 
-// described is a contiguous tensor without memory.
-func described(t *testing.T, shape ...int64) *Tensor {
-	d, _, err := describe(Float32, shape)
+// wrapping makes contiguous tensors on one buffer, large enough for all of them.
+func wrapping(t *testing.T) func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+	buf, err := acltest.Device(t, acltest.Open(t), 0).Malloc(64 << 10)
 	require.NoError(t, err)
-	return &Tensor{desc: d}
+	t.Cleanup(func() { assert.NoError(t, buf.Close()) })
+	return func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+		x, err := aclnn.Wrap(buf, dt, shape...)
+		require.NoError(t, err)
+		return x
+	}
 }
 
 func TestViews(t *testing.T) {
-	x := described(t, 2, 3, 4)
+	x := wrapping(t)(aclnn.Float32, 2, 3, 4)
 	for name, c := range map[string]struct {
-		view           *Tensor
+		view           *aclnn.Tensor
 		shape, strides []int64
 		offset         int64
 	}{
@@ -44,46 +53,47 @@ func TestViews(t *testing.T) {
 
 // TestImpossibleViews: the first reason stays with the chain, and nothing panics.
 func TestImpossibleViews(t *testing.T) {
-	x := described(t, 2, 3)
-	for name, v := range map[string]*Tensor{
+	wrap := wrapping(t)
+	x := wrap(aclnn.Float32, 2, 3)
+	for name, v := range map[string]*aclnn.Tensor{
 		"too many elements": x.Reshape(7), "two unknowns": x.Reshape(-1, -1), "of a transpose": x.Transpose(0, 1).Reshape(6),
 		"no such axis": x.Transpose(0, 2), "axis twice": x.Permute(0, 0), "too few axes": x.Permute(0), "beyond": x.Narrow(0, 1, 2),
 		"backwards": x.Slice(0, 1, 0, 1), "step 0": x.Slice(0, 0, 2, 0), "index": x.Select(1, 3), "not one": x.Squeeze(0),
-		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": described(t, 4).AsNZ(),
+		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": wrap(aclnn.Float32, 4).AsNZ(),
 		"other sizes": x.Unflatten(1, 2, 2), "negative sizes": x.Unflatten(1, -3, -1), "no sizes": x.Unflatten(1),
 		"many axes": x.Unflatten(1, 3, 1, 1, 1, 1, 1, 1, 1), "no axis": x.Unflatten(2, 1),
 		"chained": x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
 	} {
 		require.Error(t, v.Err(), name)
 	}
-	_, _, err := describe(Float32, []int64{-1})
-	require.Error(t, err)
-	_, _, err = describe(Undefined, nil)
-	require.Error(t, err)
+	_, err := aclnn.Wrap(x.Buffer(), aclnn.Float32, -1)
+	require.ErrorContains(t, err, "negative")
+	_, err = aclnn.Wrap(x.Buffer(), aclnn.Undefined)
+	require.ErrorContains(t, err, "dtype")
+	_, err = aclnn.Wrap(x.Buffer(), aclnn.Int8, 64<<10+1)
+	require.ErrorContains(t, err, "the buffer has 65536")
 }
 
 func TestNZ(t *testing.T) {
-	d, _, err := describe(Float16, []int64{3, 20, 30})
-	require.NoError(t, err)
-	x := (&Tensor{desc: d}).AsNZ()
+	wrap := wrapping(t)
+	x := wrap(aclnn.Float16, 3, 20, 30).AsNZ()
 	require.NoError(t, x.Err())
 	require.Equal(t, []int64{3, 20, 30}, x.Shape())
 	require.Equal(t, []int64{3, 2, 2, 16, 16}, x.StorageShape())
-	require.Equal(t, FractalNZ, x.Format())
-	require.Equal(t, 3*2*2*16*16*2, NZBytes(Float16, 3, 20, 30))
-	require.Equal(t, int64(32), NZBlock(Int8))
+	require.Equal(t, aclnn.FractalNZ, x.Format())
+	require.Equal(t, 3*2*2*16*16*2, aclnn.NZBytes(aclnn.Float16, 3, 20, 30))
+	require.Equal(t, int64(32), aclnn.NZBlock(aclnn.Int8))
 	require.Equal(t, "float16[3,20,30]FRACTAL_NZ", x.String())
+	require.ErrorContains(t, wrap(aclnn.Int8, 1, 64<<10).AsNZ().Err(), "the buffer has 65536")
 }
 
 // TestViewsOfNZ: views that tiles can express move address and storage with them, others are
 // refused.
 func TestViewsOfNZ(t *testing.T) {
-	d, _, err := describe(Float16, []int64{3, 20, 30})
-	require.NoError(t, err)
-	x := (&Tensor{desc: d}).AsNZ()
+	x := wrapping(t)(aclnn.Float16, 3, 20, 30).AsNZ()
 	const matrix = 2 * 2 * 16 * 16
 	for name, c := range map[string]struct {
-		view           *Tensor
+		view           *aclnn.Tensor
 		shape, storage []int64
 		address        uint64
 	}{
@@ -99,14 +109,14 @@ func TestViewsOfNZ(t *testing.T) {
 		require.NoError(t, c.view.Err(), name)
 		require.Equal(t, c.shape, c.view.Shape(), name)
 		require.Equal(t, c.storage, c.view.StorageShape(), name)
-		require.Equal(t, c.address, c.view.Address(), name)
+		require.Equal(t, c.address, c.view.Address()-x.Address(), name)
 	}
 	nd := x.Select(0, 1).AsND()
 	require.NoError(t, nd.Err())
 	require.Equal(t, "float16[20,30]ND", nd.String())
 	require.Equal(t, []int64{600}, nd.StorageShape())
 	require.Equal(t, nd.String(), nd.AsND().String())
-	for name, v := range map[string]*Tensor{
+	for name, v := range map[string]*aclnn.Tensor{
 		"AsND of a swap": x.Transpose(1, 2).AsND(),
 		"reshape":        x.Reshape(60, 30), "batch": x.Transpose(0, 1), "permute": x.Permute(0, 2, 1), "rows": x.Narrow(1, 0, 16),
 		"column": x.Select(2, 0), "step": x.Slice(0, 0, 3, 2), "row axis": x.Unsqueeze(2), "expand": x.Expand(2, 3, 20, 30),
