@@ -66,7 +66,8 @@ func (l *Library) Functions() map[string]rt.Func {
 		"aclnnCalculateMatmulWeightSizeV2":         l.weightSizeV2,
 		"aclnnNpuFormatCastCalculateSizeAndFormat": l.formatShape,
 
-		"aclrtReduceAsync": l.reduceAsync,
+		"aclrtReduceAsync":    l.reduceAsync,
+		"aclrtRandomNumAsync": l.randomNumbers,
 
 		"aclSetAclOpExecutorRepeatable": l.setRepeatable,
 		"aclSetTensorAddr":              l.setTensorAddr(anyTensor),

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// moments are the mean and the deviation.
+// momentsOf are the mean and the deviation.
 func momentsOf(v []float64) (mean, std float64) {
 	for _, x := range v {
 		mean += x / float64(len(v))

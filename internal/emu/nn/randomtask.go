@@ -1,0 +1,256 @@
+package nn
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/half"
+)
+
+// randomParam is C's aclrtRandomParaInfo: a number, or where on the device it lies.
+type randomParam struct {
+	isAddr uint8
+	bytes  [8]uint8
+	size   uint8
+	_      [6]uint8
+}
+
+// randomTask is C's aclrtRandomNumTaskInfo.
+type randomTask struct {
+	dtype        int32
+	distribution int32
+	params       [2]randomParam // ratio; min and max; or mean and deviation
+	_            uint64         // where the device would keep params
+	result       uint64
+	counter      uint64
+	seed, count  randomParam
+	_            [8]uint8
+}
+
+// randomReals are the types of every distribution, randomTypes those of the uniform one.
+var (
+	randomReals = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}
+	randomTypes = append([]dtype.Type{dtype.Int32, dtype.Int64, dtype.Uint32, dtype.Uint64}, randomReals...)
+)
+
+// number is the number as 64 bits, of which a type takes the low ones.
+func (p *randomParam) number(memory resolver, size int64) (uint64, error) {
+	w := binary.LittleEndian.Uint64(p.bytes[:])
+	if p.isAddr == 0 {
+		return w, nil
+	}
+	at, err := memory.Resolve(w, size)
+	if err != nil {
+		return 0, err
+	}
+	var b [8]byte
+	copy(b[:], unsafe.Slice((*byte)(at), size))
+	return binary.LittleEndian.Uint64(b[:]), nil
+}
+
+// check is "" or why the parameter is refused.
+func (p *randomParam) check(name string, size int) string {
+	if p.isAddr == 1 {
+		size = 8
+	}
+	if p.isAddr > 1 || p.size == 0 || int(p.size) > size {
+		return fmt.Sprintf("%s has isAddr %d and size %d; use 0 or 1, and 1 to %d", name, p.isAddr, p.size, size)
+	}
+	return ""
+}
+
+// randomNumbers is aclrtRandomNumAsync(taskInfo, stream, reserve). As in the operators, the
+// generator is kernel.Philox: the low eight bytes at the counter are its offset, which stays what
+// it is, and the numbers are not those of the device.
+func (l *Library) randomNumbers(t *rt.Thread, a []uint64) uint64 {
+	const (
+		function = "aclrtRandomNumAsync"
+		invalid  = int32(abi.ACL_ERROR_INVALID_PARAM)
+		refused  = int32(abi.ACL_ERROR_RT_PARAM_INVALID)
+	)
+	if a[0] == 0 {
+		return t.Fail(invalid, "EH0002: %s: taskInfo is null", function)
+	}
+	x := *(*randomTask)(rt.Pointer(a[0]))
+	d, types, names := dtype.Type(x.dtype), randomReals, x.names()
+	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS {
+		types = randomTypes
+	}
+	if names == nil {
+		return t.Fail(refused, "EE1003: %s: funcType %d is unknown", function, x.distribution)
+	}
+	if !slices.Contains(types, d) {
+		return t.Fail(refused, "EE1003: %s: dataType %v; funcType %d has %v", function, d, x.distribution, types)
+	}
+	if x.counter == 0 || x.result == 0 {
+		return t.Fail(refused, "EE1003: %s: randomCounterAddr or randomResultAddr is null", function)
+	}
+	wrong := []string{x.seed.check("randomSeed", 8), x.count.check("randomNum", 8)}
+	for i, name := range names {
+		wrong = append(wrong, x.params[i].check(name, d.Size()))
+	}
+	for _, text := range wrong {
+		if text != "" {
+			return t.Fail(refused, "EE1003: %s: %s", function, text)
+		}
+	}
+	s, code := l.rt.Stream(t, a[1])
+	if s == nil {
+		return uint64(uint32(code))
+	}
+	memory := s.Memory()
+	return l.rt.Submit(t, s, rt.Task{
+		Name: function, Repeatable: true,
+		Accesses: func() []rt.Access {
+			n, _ := x.count.number(memory, 8) // what cannot be read fails when the task runs
+			return []rt.Access{rt.Bytes("randomCounterAddr", rt.Reads, x.counter, 16), rt.Bytes("randomResultAddr", rt.Writes, x.result, x.bytes(n))}
+		},
+		Run: func() error {
+			if err := x.draw(memory); err != nil {
+				return fault("%s: %v", function, err)
+			}
+			return nil
+		},
+	})
+}
+
+// names are the parameters that the distribution has; nil for one that is unknown.
+func (x *randomTask) names() []string {
+	switch int64(x.distribution) {
+	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK:
+		return []string{"dropoutRation"}
+	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS:
+		return []string{"min", "max"}
+	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS, abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS:
+		return []string{"mean", "stddev"}
+	}
+	return nil
+}
+
+// bytes is the size of n results.
+func (x *randomTask) bytes(n uint64) uint64 {
+	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK {
+		return n/8 + (n%8+7)/8
+	}
+	return n * uint64(dtype.Type(x.dtype).Size())
+}
+
+// draw reads the parameters and writes the numbers.
+func (x *randomTask) draw(memory resolver) error {
+	d := dtype.Type(x.dtype)
+	seed, err := x.seed.number(memory, 8)
+	if err != nil {
+		return fmt.Errorf("randomSeed: %w", err)
+	}
+	n, err := x.count.number(memory, 8)
+	if err != nil {
+		return fmt.Errorf("randomNum: %w", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	if n > math.MaxInt64/8 {
+		return fmt.Errorf("randomNum is %d", n)
+	}
+	var words [2]uint64
+	for i := range x.names() {
+		if words[i], err = x.params[i].number(memory, int64(d.Size())); err != nil {
+			return fmt.Errorf("parameter %d: %w", i, err)
+		}
+	}
+	counter, err := memory.Resolve(x.counter, 16)
+	if err != nil {
+		return fmt.Errorf("randomCounterAddr: %w", err)
+	}
+	host, err := memory.Resolve(x.result, int64(x.bytes(n)))
+	if err != nil {
+		return fmt.Errorf("randomResultAddr: %w", err)
+	}
+	p := kernel.Philox{Seed: seed, Offset: *(*uint64)(counter)}
+	out := kernel.View{Data: host, DType: d, Shape: []int64{int64(n)}, Strides: []int64{1}}
+	lo, hi := realOf(d, words[0]), realOf(d, words[1])
+	switch int64(x.distribution) {
+	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK:
+		if !(lo >= 0 && lo <= 1) {
+			return fmt.Errorf("dropoutRation is %v; it must be 0 to 1", lo)
+		}
+		out.DType, out.Shape = dtype.Uint8, []int64{int64(x.bytes(n))}
+		p.KeepBits(out, int64(n), lo)
+		return nil
+	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS:
+		if slices.Contains(randomReals, d) {
+			if !(lo <= hi) {
+				return fmt.Errorf("min is %v, max %v", lo, hi)
+			}
+			return p.Uniform(out, lo, hi)
+		}
+		return uniformIntegers(p, out, words)
+	}
+	if !(hi >= 0) {
+		return fmt.Errorf("stddev is %v; it must not be negative", hi)
+	}
+	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS {
+		return p.Normal(out, kernel.Const(kernel.Real(lo)), kernel.Const(kernel.Real(hi)))
+	}
+	return truncatedNormal(p, out, lo, hi)
+}
+
+// realOf reads the low bits of a word; integers have no such value.
+func realOf(d dtype.Type, w uint64) float64 {
+	switch d {
+	case dtype.Float32:
+		return float64(math.Float32frombits(uint32(w)))
+	case dtype.Float16:
+		return float64(half.Float16(w).Float32())
+	case dtype.BFloat16:
+		return float64(half.BFloat16(w).Float32())
+	}
+	return 0
+}
+
+// uniformIntegers draws whole numbers from words[0], included, to words[1].
+func uniformIntegers(p kernel.Philox, out kernel.View, words [2]uint64) error {
+	lo, hi, less := words[0], words[1], words[0] < words[1]
+	switch out.DType {
+	case dtype.Int32:
+		lo, hi = uint64(int64(int32(lo))), uint64(int64(int32(hi)))
+		less = int64(lo) < int64(hi)
+	case dtype.Int64:
+		less = int64(lo) < int64(hi)
+	case dtype.Uint32:
+		lo, hi = uint64(uint32(lo)), uint64(uint32(hi))
+		less = lo < hi
+	}
+	if !less {
+		return fmt.Errorf("min must be below max")
+	}
+	if out.DType == dtype.Uint64 {
+		out.DType = dtype.Int64 // the same bits
+	}
+	return p.Integers(out, int64(lo), hi-lo)
+}
+
+// truncatedAt is where the truncated normal distribution ends, in deviations.
+const truncatedAt = 2
+
+// truncatedNormal draws by the inverse of the distribution function, one number an element.
+func truncatedNormal(p kernel.Philox, out kernel.View, mean, deviation float64) error {
+	z, release := kernel.Temporary(out.Shape...)
+	defer release()
+	edge := math.Erf(truncatedAt / math.Sqrt2) // the quantile of the edges is ±edge
+	to := unsafe.Slice((*float32)(z.Data), out.Len())
+	kernel.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			u := math.Ldexp(float64(p.Bits(i)>>11)+0.5, -53)
+			to[i] = float32(mean + deviation*math.Sqrt2*math.Erfinv(edge*(2*u-1)))
+		}
+	})
+	return kernel.Copy(out, z)
+}
