@@ -39,6 +39,7 @@ const (
 	DatasetKind
 	DataItemKind
 	ConditionKind
+	DomainKind
 )
 
 // Handles maps the opaque values given to C programs to Go objects. A handle is a

@@ -27,6 +27,7 @@ type Runtime struct {
 	allocators allocators
 	queues     queues
 	dumps      dumps
+	marks      marks
 	sysParams  sync.Map // process-wide options by number
 
 	exception   atomic.Uint64 // exception callback
@@ -77,7 +78,7 @@ func (r *Runtime) Functions() map[string]Func {
 		r.captureFunctions(), r.graphFunctions(), r.conditionFunctions(), r.buildFunctions(), r.eventFlagFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
 		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), r.capabilityFunctions(), valueFunctions(),
-		r.queueFunctions(), r.queueRouteFunctions(), r.channelFunctions(), r.datasetFunctions(), r.dumpFunctions(),
+		r.queueFunctions(), r.queueRouteFunctions(), r.channelFunctions(), r.datasetFunctions(), r.dumpFunctions(), r.markFunctions(),
 	} {
 		for name, f := range t {
 			all[name] = f

@@ -1,0 +1,79 @@
+package rt
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMarks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.json")
+	p := newProcess(t)
+	var err error
+	p.r.Trace, err = OpenTrace(path)
+	require.NoError(t, err)
+	th := p.thread(0)
+	s := p.stream(th)
+	f := func(name string, args ...uint64) uint64 { return p.f[name](th, args) }
+	domain := f("mstxDomainCreateA", text("training"))
+	f("mstxMarkA", text("start"), 0)
+	outer := f("mstxRangeStartA", text("epoch"), 0)
+	inner := f("mstxDomainRangeStartA", domain, text("step"), s)
+	f("mstxDomainMarkA", domain, text("loss"), s)
+	f("mstxDomainRangeEnd", domain, inner)
+	f("mstxRangeEnd", outer)
+	require.Empty(t, takeText(th))
+	p.must(th, "aclrtSynchronizeStream", s)
+
+	for _, x := range []struct {
+		name string
+		args []uint64
+		text string
+	}{
+		{"mstxMarkA", []uint64{0, 0}, "message is null"},
+		{"mstxMarkA", []uint64{text(""), 0}, "message is null"},
+		{"mstxMarkA", []uint64{text("x"), 77}, "no live stream"},
+		{"mstxRangeStartA", []uint64{0, 0}, "message is null"},
+		{"mstxRangeEnd", []uint64{outer}, "not under way"},
+		{"mstxDomainCreateA", []uint64{0}, "name is null"},
+		{"mstxDomainMarkA", []uint64{0, text("x"), 0}, "domain is null"},
+		{"mstxDomainMarkA", []uint64{s, text("x"), 0}, "no live domain"},
+		{"mstxDomainRangeStartA", []uint64{s, text("x"), 0}, "no live domain"},
+		{"mstxDomainRangeEnd", []uint64{domain, inner}, "not under way"},
+		{"mstxDomainDestroy", []uint64{s}, "no live domain"},
+	} {
+		require.Zero(t, f(x.name, x.args...), x.name)
+		message := takeText(th)
+		require.Contains(t, message, x.name)
+		require.Contains(t, message, x.text)
+	}
+	other := f("mstxRangeStartA", text("other"), 0)
+	f("mstxDomainRangeEnd", domain, other)
+	require.Contains(t, takeText(th), "not under way there", "a range of no domain")
+	f("mstxRangeEnd", other)
+	f("mstxDomainDestroy", domain)
+	require.Empty(t, takeText(th))
+	require.Zero(t, p.r.Handles.Count(DomainKind))
+	require.Empty(t, p.r.marks.ranges)
+	p.must(th, "aclrtDestroyStream", s)
+
+	p.r.Trace.Flush()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, p.r.Trace.file.Close())
+	p.r.Trace = nil
+	var events []traceEvent
+	require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(string(b), ",\n")+"]"), &events))
+	rows := map[string][]string{}
+	for _, e := range events {
+		if e.Phase == "X" {
+			rows[e.Category] = append(rows[e.Category], e.Name)
+		}
+	}
+	require.Equal(t, []string{"start", "training: loss", "training: step", "epoch", "other"}, rows["host"])
+	require.Equal(t, []string{"begin training: step", "training: loss", "end training: step"}, rows["stream"])
+}
