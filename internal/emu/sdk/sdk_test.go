@@ -73,29 +73,78 @@ func TestBareNames(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// TestPrograms compiles a program against headers and libraries, in C and in C++, and runs it
-// with nothing but the environment of set_env.sh.
+// compilers build C, and the same files as C++.
+var compilers = [][]string{{"gcc", "-std=c11"}, {"g++", "-std=c++11", "-x", "c++"}}
+
+// built compiles a program against headers and libraries.
+func built(t *testing.T, dir string, compiler []string, source string, libraries ...string) (program string) {
+	t.Helper()
+	if _, err := exec.LookPath(compiler[0]); err != nil {
+		t.Skip(err)
+	}
+	program = filepath.Join(t.TempDir(), "program")
+	args := append(compiler[1:], "-Wall", "-Wextra", "-Werror", source, "-o", program, "-I", filepath.Join(dir, "include"), "-L", filepath.Join(dir, "lib64"))
+	for _, l := range libraries {
+		args = append(args, "-l"+l)
+	}
+	message, err := exec.Command(compiler[0], args...).CombinedOutput()
+	require.NoError(t, err, "%s", message)
+	return program
+}
+
+// output runs a program with nothing but the environment of set_env.sh.
+func output(t *testing.T, dir, command string) string {
+	t.Helper()
+	out, err := exec.Command("bash", "-c", fmt.Sprintf("source %s/set_env.sh && %s", dir, command)).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// TestPrograms: operators, launched many times.
 func TestPrograms(t *testing.T) {
 	dir := folder(t)
-	for _, compiler := range [][]string{{"gcc", "-std=c11"}, {"g++", "-std=c++11", "-x", "c++"}} {
+	for _, compiler := range compilers {
 		t.Run(compiler[0], func(t *testing.T) {
-			if _, err := exec.LookPath(compiler[0]); err != nil {
-				t.Skip(err)
-			}
-			program := filepath.Join(t.TempDir(), "add")
-			args := append(compiler[1:], "-Wall", "-Wextra", "-Werror", "testdata/add.c", "-o", program, "-I", filepath.Join(dir, "include"),
-				"-L", filepath.Join(dir, "lib64"), "-lascendcl", "-lnnopbase", "-lopapi")
-			message, err := exec.Command(compiler[0], args...).CombinedOutput()
-			require.NoError(t, err, "%s", message)
-			out, err := exec.Command("bash", "-c", fmt.Sprintf("source %s/set_env.sh && %s", dir, program)).CombinedOutput()
-			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "sum 11 22 33 44 55\n")
-			require.Regexp(t, `missing \d+ .*aclnnSvd`, string(out))
-			growth := regexp.MustCompile(`growth (-?\d+) KiB`).FindStringSubmatch(string(out))
+			out := output(t, dir, built(t, dir, compiler, "testdata/add.c", "ascendcl", "nnopbase", "opapi"))
+			require.Contains(t, out, "sum 11 22 33 44 55\n")
+			require.Regexp(t, `missing \d+ .*aclnnSvd`, out)
+			growth := regexp.MustCompile(`growth (-?\d+) KiB`).FindStringSubmatch(out)
 			require.Len(t, growth, 2)
 			kib, err := strconv.Atoi(growth[1])
 			require.NoError(t, err)
 			require.Less(t, kib, 1024, "10000 launches should not need more memory")
+		})
+	}
+}
+
+// TestRuntimeFamilies: queues, channels, conditional graphs, events of processes, random numbers,
+// dumps and marks.
+func TestRuntimeFamilies(t *testing.T) {
+	dir := folder(t)
+	for _, compiler := range compilers {
+		t.Run(compiler[0], func(t *testing.T) {
+			dumps := t.TempDir()
+			config := filepath.Join(dumps, "acl.json")
+			require.NoError(t, os.WriteFile(config, []byte(`{"dump":{"dump_path":"`+dumps+`","dump_op_switch":"on"}}`), 0o600))
+			program := built(t, dir, compiler, "testdata/runtime.c", "ascendcl", "acl_tdt_queue", "acl_tdt_channel", "ascend_dump", "ms_tools_ext", "nnopbase", "opapi")
+			require.Equal(t, `queue hello 6
+empty 1
+buffers 1 1
+channel 1 1.5 2.5
+branch 0 10
+branch 1 20
+branch 2 30
+event 1
+random 1 1
+path `+dumps+`
+dump 1 0
+marks 1
+`, output(t, dir, program+" "+config+" "+dumps+"/arguments"))
+			for _, pattern := range []string{"*/0/Add.aclnnAdd.*", "arguments/Add_*.json"} {
+				files, err := filepath.Glob(filepath.Join(dumps, pattern))
+				require.NoError(t, err)
+				require.Len(t, files, 1, pattern)
+			}
 		})
 	}
 }
