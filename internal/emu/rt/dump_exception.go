@@ -13,16 +13,17 @@ import (
 
 // tensorInfo is C's acldumpTensorInfo.
 type tensorInfo struct {
-	kind               int32
-	size               uint64
-	format             int32
-	dtype              int32
-	addr               uint64
-	addrKind           int32
-	placement          int32
-	_                  uint32 // offset among the arguments of a kernel
-	dims, originDims   uint32
-	shape, originShape [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64
+	kind             int32
+	size             uint64
+	format           int32
+	dtype            int32
+	addr             uint64
+	addrKind         int32
+	placement        int32
+	_                uint32 // offset among the arguments of a kernel
+	dims, originDims uint32
+	shape            [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64
+	_                [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64 // shape of the origin
 }
 
 // exceptionDump is the configuration and the current device, while dumps of exceptions are on.
