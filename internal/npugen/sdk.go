@@ -49,6 +49,11 @@ var fp16 string
 // fp16Header is where such programs look for it.
 const fp16Header = "aclnn/opdev/fp16_t.h"
 
+// securec are the bounded copies that CANN ships beside its own headers.
+//
+//go:embed securec.h
+var securec string
+
 // includes are what CANN's headers include beyond their types: programs rely on it.
 var includes = map[string]string{
 	"hccl/hccl.h":        "acl/acl.h",
@@ -141,6 +146,7 @@ func headers(t *abi.Table, version string) (files, error) {
 		}
 	}
 	out[fp16Header] = guarded(fp16Header, fp16)
+	out["securec.h"] = guarded("securec.h", securec)
 	return out, nil
 }
 

@@ -41,7 +41,7 @@ func TestSymbols(t *testing.T) {
 	for _, name := range table.Symbols() {
 		require.True(t, exported[name], "%s is not exported", name)
 	}
-	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler", "ascend_dump", "acl_tdt_channel", "acl_tdt_queue", "ms_tools_ext"} {
+	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler", "ascend_dump", "acl_tdt_channel", "acl_tdt_queue", "ms_tools_ext", "acl_rt_impl", "profapi", "c_sec"} {
 		_, err := os.Stat(filepath.Join(dir, "lib64", "lib"+lib+".so"))
 		require.NoError(t, err)
 	}
@@ -113,6 +113,16 @@ func TestPrograms(t *testing.T) {
 			kib, err := strconv.Atoi(growth[1])
 			require.NoError(t, err)
 			require.Less(t, kib, 1024, "10000 launches should not need more memory")
+		})
+	}
+}
+
+// TestBoundedCopies: the header that CANN's programs take these from.
+func TestBoundedCopies(t *testing.T) {
+	dir := folder(t)
+	for _, compiler := range compilers {
+		t.Run(compiler[0], func(t *testing.T) {
+			require.Equal(t, "bounded\n", output(t, dir, built(t, dir, compiler, "testdata/bounded.c")))
 		})
 	}
 }
