@@ -81,9 +81,11 @@ static inline errno_t strcat_s(char *dest, size_t destMax, const char *src)
 {
 	if (!dest)
 		return EINVAL;
+	if (destMax == 0)
+		return ERANGE;
 	size_t used = securec_length(dest, destMax);
 	errno_t code = used < destMax ? strcpy_s(dest + used, destMax - used, src) : EINVAL_AND_RESET;
-	if (code != EOK && destMax > 0)
+	if (code != EOK)
 		dest[0] = 0;
 	return code;
 }

@@ -15,12 +15,13 @@ import (
 // format, named and placed as CANN's.
 type dumps struct {
 	mu         sync.Mutex
-	started    bool       // aclmdlInitDump
-	configured bool       // by aclInit, which leaves nothing for the functions to set
-	config     dumpConfig // of either
-	since      time.Time  // when it was set
-	callback   uint64     // takes the files instead of the disk
-	arguments  string     // folder for the descriptions of calls, "" for none
+	started    bool              // aclmdlInitDump
+	configured bool              // by aclInit, which leaves nothing for the functions to set
+	config     dumpConfig        // of either
+	since      time.Time         // when it was set
+	callback   uint64            // takes the files instead of the disk
+	arguments  string            // folder for the descriptions of calls, "" for none
+	paths      map[string]uint64 // C texts that were handed out
 }
 
 // dumpConfig is the part "dump" of a configuration file.
@@ -216,6 +217,19 @@ func (r *Runtime) unregisterDump(*Thread, []uint64) uint64 {
 	return 0
 }
 
+// text is one C text for each path, however often a program asks. d.mu is held.
+func (d *dumps) text(path string) uint64 {
+	at, ok := d.paths[path]
+	if !ok {
+		if d.paths == nil {
+			d.paths = make(map[string]uint64)
+		}
+		at = NewCString(path)
+		d.paths[path] = at
+	}
+	return at
+}
+
 // dumpPath gives null for a kind of dump that is off.
 func (r *Runtime) dumpPath(_ *Thread, a []uint64) uint64 {
 	d := &r.dumps
@@ -223,9 +237,9 @@ func (r *Runtime) dumpPath(_ *Thread, a []uint64) uint64 {
 	defer d.mu.Unlock()
 	switch kind := int64(int32(a[0])); {
 	case kind == abi.DATA_DUMP && d.config.operators():
-		return NewCString(d.config.Path)
+		return d.text(d.config.Path)
 	case kind >= abi.AIC_ERR_BRIEF_DUMP && kind <= abi.AIC_ERR_DETAIL_DUMP && d.config.exceptions():
-		return NewCString(d.config.exceptionRoot())
+		return d.text(d.config.exceptionRoot())
 	}
 	return 0
 }

@@ -78,6 +78,7 @@ func TestDumpOfOperators(t *testing.T) {
 			p.must(th, "aclmdlInitDump")
 			p.must(th, "aclmdlSetDump", text(config(t, dir, `"dump_path":"`+dir+`","dump_list":[{}],"dump_op_switch":"on","dump_mode":"`+mode+`"`)))
 			require.Equal(t, dir, CString(p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)})))
+			require.Equal(t, p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), "one text")
 			require.Zero(t, p.f["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_BRIEF_DUMP)}))
 			require.True(t, p.r.Dumping())
 			require.NoError(t, p.r.Dump(s, "aclnnExample", example(), false))

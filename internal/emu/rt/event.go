@@ -24,7 +24,7 @@ type Event struct {
 	flags  uint32
 	ex     bool
 	early  bool         // took a hardware id at creation
-	common *commonEvent // of ACL_EVENT_IPC, instead of what follows
+	shared *sharedEvent // of ACL_EVENT_IPC, instead of what follows
 
 	mu     sync.Mutex
 	last   *record
@@ -116,7 +116,7 @@ func (r *Runtime) createEventEx(t *Thread, a []uint64) uint64 {
 		return t.Fail(paramInvalid, "EE1003: aclrtCreateEventExWithFlag: flag %#x is unknown or combines what cannot be combined", flags)
 	}
 	if flags == eventIPC {
-		return r.createCommonEvent(t, a[0])
+		return r.createSharedEvent(t, a[0])
 	}
 	return r.makeEvent(t, a[0], &Event{flags: flags, ex: true})
 }
@@ -153,8 +153,8 @@ func (r *Runtime) destroyEvent(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	r.Handles.Delete(a[0])
-	if e.common != nil {
-		e.common.page.close()
+	if e.shared != nil {
+		e.shared.page.close()
 	}
 	if e.early {
 		e.device.mu.Lock()
@@ -173,8 +173,8 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
-	if e.common != nil {
-		return e.common.record(r, t, s)
+	if e.shared != nil {
+		return e.shared.record(r, t, s)
 	}
 	if c := s.capture.Load(); c != nil {
 		return c.record(t, s, e)
@@ -279,8 +279,8 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 	if s == nil {
 		return uint64(uint32(streamCode))
 	}
-	if e.common != nil {
-		return e.common.streamWait(r, t, s, limit)
+	if e.shared != nil {
+		return e.shared.streamWait(r, t, s, limit)
 	}
 	if e.flags&(eventSync|eventExternal) == 0 {
 		return t.Fail(featureNotSupported, "EE1005: aclrtStreamWaitEvent: the event was made without ACL_EVENT_SYNC")
@@ -393,8 +393,8 @@ func (r *Runtime) queryEventStatus(t *Thread, a []uint64) uint64 {
 		return code
 	}
 	var done bool
-	if e.common != nil {
-		done = e.common.complete()
+	if e.shared != nil {
+		done = e.shared.complete()
 	} else {
 		rec, passed := e.state()
 		done = passed || rec == nil && e.ex
@@ -446,8 +446,8 @@ func (r *Runtime) syncEvent(t *Thread, h uint64, milliseconds int32) uint64 {
 	if code := e.captured(t, "aclrtSynchronizeEvent"); code != 0 {
 		return code
 	}
-	if e.common != nil {
-		return e.common.synchronize(t, w)
+	if e.shared != nil {
+		return e.shared.synchronize(t, w)
 	}
 	rec, _ := e.state()
 	if rec == nil {
@@ -483,7 +483,7 @@ func (r *Runtime) elapsedTime(t *Thread, a []uint64) uint64 {
 
 // timestamp gives the time the stream passed the event.
 func (e *Event) timestamp(t *Thread, function string, at *time.Time) uint64 {
-	if e.common != nil {
+	if e.shared != nil {
 		return t.Fail(featureNotSupported, "EE1005: %s: an event made with ACL_EVENT_IPC has no time", function)
 	}
 	rec, done := e.state()

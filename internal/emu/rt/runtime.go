@@ -74,7 +74,7 @@ func (r *Runtime) Functions() map[string]Func {
 	all := make(map[string]Func)
 	for _, t := range []table{
 		r.lifecycleFunctions(), r.versionFunctions(), r.errorFunctions(), r.deviceFunctions(), r.contextFunctions(),
-		r.streamFunctions(), r.eventFunctions(), r.commonEventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
+		r.streamFunctions(), r.eventFunctions(), r.sharedEventFunctions(), r.memoryFunctions(), r.copyFunctions(), r.batchFunctions(), r.dataBufferFunctions(), r.callbackFunctions(),
 		r.captureFunctions(), r.graphFunctions(), r.conditionFunctions(), r.buildFunctions(), r.eventFlagFunctions(), r.virtualFunctions(), r.physicalFunctions(), r.ipcFunctions(), r.notifyFunctions(),
 		r.limitFunctions(), r.overflowFunctions(), r.groupFunctions(), r.signalFunctions(), r.profilerFunctions(),
 		r.optionFunctions(), r.allocatorFunctions(), r.tensorDescFunctions(), r.capabilityFunctions(), valueFunctions(),

@@ -27,6 +27,7 @@ int main(void)
 	EXPECT(strncpy_s(b, sizeof b, "wxyz", 2) == EOK && strcmp(b, "wx") == 0);
 	EXPECT(strcat_s(b, sizeof b, "y") == EOK && strcmp(b, "wxy") == 0);
 	EXPECT(strcat_s(b, sizeof b, "z") == ERANGE_AND_RESET && b[0] == 0);
+	EXPECT(strcat_s(b, 0, "z") == ERANGE && strcat_s(b, sizeof b, NULL) == EINVAL_AND_RESET);
 	EXPECT(sprintf_s(b, sizeof b, "%d", 123) == 3 && strcmp(b, "123") == 0);
 	EXPECT(sprintf_s(b, sizeof b, "%d", 1234) == -1 && b[0] == 0);
 	EXPECT(snprintf_s(b, sizeof b, 3, "%d", 1234) == -1 && strcmp(b, "123") == 0);

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// commonEvent is an event of several processes (ACL_EVENT_IPC). A page that they share holds the
+// sharedEvent is an event of several processes (ACL_EVENT_IPC). A page that they share holds the
 // number of the latest record and, for each of the last ones, whether its stream has passed it.
-type commonEvent struct {
+type sharedEvent struct {
 	page *sharedPage
 }
 
@@ -20,14 +20,14 @@ const recordPlaces = hostPage/4 - 1
 // ipcHandleSize is the size of C's aclrtIpcEventHandle; a key fills it.
 const ipcHandleSize = 64
 
-func (r *Runtime) commonEventFunctions() table {
+func (r *Runtime) sharedEventFunctions() table {
 	return table{
 		"aclrtIpcGetEventHandle":  r.exportEvent,
 		"aclrtIpcOpenEventHandle": r.importEvent,
 	}
 }
 
-func (r *Runtime) createCommonEvent(t *Thread, out uint64) uint64 {
+func (r *Runtime) createSharedEvent(t *Thread, out uint64) uint64 {
 	page, err := newSharedPage()
 	if err == nil {
 		err = page.file.admit(false, nil)
@@ -35,12 +35,12 @@ func (r *Runtime) createCommonEvent(t *Thread, out uint64) uint64 {
 	if err != nil {
 		return t.Fail(noEventResource, "EE1023: aclrtCreateEventExWithFlag: %v", err)
 	}
-	return r.makeCommonEvent(t, out, page)
+	return r.makeSharedEvent(t, out, page)
 }
 
-// makeCommonEvent takes the page over.
-func (r *Runtime) makeCommonEvent(t *Thread, out uint64, page *sharedPage) uint64 {
-	code := r.makeEvent(t, out, &Event{flags: eventIPC, ex: true, common: &commonEvent{page}})
+// makeSharedEvent takes the page over.
+func (r *Runtime) makeSharedEvent(t *Thread, out uint64, page *sharedPage) uint64 {
+	code := r.makeEvent(t, out, &Event{flags: eventIPC, ex: true, shared: &sharedEvent{page}})
 	if code != 0 {
 		page.close()
 	}
@@ -56,10 +56,10 @@ func (r *Runtime) exportEvent(t *Thread, a []uint64) uint64 {
 	if a[1] == 0 {
 		return t.null(function, "handle")
 	}
-	if e.common == nil {
+	if e.shared == nil {
 		return t.Fail(paramInvalid, "EE1006: %s: the event was made without ACL_EVENT_IPC", function)
 	}
-	writeKey(a[1], ipcHandleSize, e.common.page.file.name())
+	writeKey(a[1], ipcHandleSize, e.shared.page.file.name())
 	return 0
 }
 
@@ -74,22 +74,22 @@ func (r *Runtime) importEvent(t *Thread, a []uint64) uint64 {
 	if err != nil {
 		return t.Fail(paramInvalid, "EE1003: %s: %v; does the event's process still have it?", function, err)
 	}
-	return r.makeCommonEvent(t, a[1], page)
+	return r.makeSharedEvent(t, a[1], page)
 }
 
 // place is where record n passes.
-func (*commonEvent) place(n uint32) int { return 1 + int(n%recordPlaces) }
+func (*sharedEvent) place(n uint32) int { return 1 + int(n%recordPlaces) }
 
 // passed reports whether a stream has passed record n. A later record at its place means so too.
-func (x *commonEvent) passed(n uint32) bool {
+func (x *sharedEvent) passed(n uint32) bool {
 	return n == 0 || int32(x.page.word(x.place(n)).Load()-n) >= 0
 }
 
 // complete reports whether there is nothing to wait for.
-func (x *commonEvent) complete() bool { return x.passed(x.page.word(0).Load()) }
+func (x *sharedEvent) complete() bool { return x.passed(x.page.word(0).Load()) }
 
 // capturing refuses what a capture or a graph cannot take.
-func (x *commonEvent) capturing(t *Thread, s *Stream, function string) uint64 {
+func (x *sharedEvent) capturing(t *Thread, s *Stream, function string) uint64 {
 	if !s.Capturing() && s.bound.Load() == nil {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (x *commonEvent) capturing(t *Thread, s *Stream, function string) uint64 {
 }
 
 // record counts at once: whoever waits from now on, in any process, waits for this record.
-func (x *commonEvent) record(r *Runtime, t *Thread, s *Stream) uint64 {
+func (x *sharedEvent) record(r *Runtime, t *Thread, s *Stream) uint64 {
 	const function = "aclrtRecordEvent"
 	if code := x.capturing(t, s, function); code != 0 {
 		return code
@@ -112,7 +112,7 @@ func (x *commonEvent) record(r *Runtime, t *Thread, s *Stream) uint64 {
 }
 
 // streamWait makes a stream wait for the latest record of any process.
-func (x *commonEvent) streamWait(r *Runtime, t *Thread, s *Stream, limit time.Duration) uint64 {
+func (x *sharedEvent) streamWait(r *Runtime, t *Thread, s *Stream, limit time.Duration) uint64 {
 	const function = "aclrtStreamWaitEvent"
 	if code := x.capturing(t, s, function); code != 0 {
 		return code
@@ -126,7 +126,7 @@ func (x *commonEvent) streamWait(r *Runtime, t *Thread, s *Stream, limit time.Du
 	}})
 }
 
-func (x *commonEvent) synchronize(t *Thread, w wait) uint64 {
+func (x *sharedEvent) synchronize(t *Thread, w wait) uint64 {
 	n := x.page.word(0).Load()
 	if !x.page.until(x.place(n), func() bool { return x.passed(n) }, nil, w.deadline) {
 		return t.Fail(eventSyncTimeout, "EE1002: event synchronize timeout")

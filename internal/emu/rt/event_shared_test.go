@@ -74,7 +74,7 @@ func TestEventOfAnotherProcess(t *testing.T) {
 	select {
 	case err := <-done:
 		require.NoError(t, err, "the other process ended before ping was recorded: %s", out)
-	case <-recorded(e.common):
+	case <-recorded(e.shared):
 	}
 	p.must(th, "aclrtStreamWaitEvent", s, pong)
 	p.must(th, "aclrtSynchronizeStream", s)
@@ -88,7 +88,7 @@ func TestEventOfAnotherProcess(t *testing.T) {
 }
 
 // recorded is closed when an event has been recorded once.
-func recorded(x *commonEvent) <-chan struct{} {
+func recorded(x *sharedEvent) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -98,7 +98,7 @@ func recorded(x *commonEvent) <-chan struct{} {
 }
 
 // Each wait is for the latest record at its time, also when records pass out of their order.
-func TestCommonEventRecords(t *testing.T) {
+func TestSharedEventRecords(t *testing.T) {
 	p := newProcess(t)
 	th := p.thread(1)
 	e := p.ipcEvent(th)
@@ -140,7 +140,7 @@ func TestCommonEventRecords(t *testing.T) {
 	require.Zero(t, p.r.Handles.Count(EventKind))
 }
 
-func TestCommonEventFaults(t *testing.T) {
+func TestSharedEventFaults(t *testing.T) {
 	p := newProcess(t)
 	th := p.thread(0)
 	s := p.stream(th)
