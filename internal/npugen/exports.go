@@ -9,7 +9,10 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-const exportDir = "internal/emu/export/"
+const (
+	exportDir  = "internal/emu/export/"
+	machineDir = "internal/emu/machine/"
+)
 
 // emitExports makes the emulator's C symbols and the tables that find them.
 func emitExports(out files, t *abi.Table) error {
@@ -30,7 +33,7 @@ func emitExports(out files, t *abi.Table) error {
 
 	var fns, table bytes.Buffer
 	fns.WriteString(generatedMark + "#include \"export.h\"\n")
-	table.WriteString(generatedMark + "\npackage export\n\n// functions are the C functions that are no phase of an operator; the index is the id.\nvar functions = [...]function{\n")
+	table.WriteString(generatedMark + "\npackage machine\n\n// functions are the C functions that are no phase of an operator; the index is the id.\nvar functions = [...]function{\n")
 	for id, f := range t.Functions {
 		if err := exportFunction(&fns, t, id, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
@@ -39,7 +42,7 @@ func emitExports(out files, t *abi.Table) error {
 	}
 	table.WriteString("}\n")
 	out[exportDir+"zz_functions.c"] = fns.Bytes()
-	if err := out.golang(exportDir+"zz_functions.go", table.Bytes()); err != nil {
+	if err := out.golang(machineDir+"zz_functions.go", table.Bytes()); err != nil {
 		return err
 	}
 

@@ -1,10 +1,8 @@
 // Package export is the C face of the emulator: every symbol of CANN's interface, packed
-// into 64-bit words and handed to packages rt and nn.
+// into 64-bit words and handed to package machine.
 //
 // The symbols, one per function of the table in package abi, are generated; so is the
-// look-up by name that stands in for dlsym when a program is built with the tag emu. A
-// function that no package implements exists too: it returns its type's "not supported"
-// code and leaves a text that names it for aclGetRecentErrMsg.
+// look-up by name that stands in for dlsym when a program is built with the tag emu.
 //
 // The package holds no behaviour of CANN. Nothing but cshim (tag emu) and the main package
 // of the shared library imports it:

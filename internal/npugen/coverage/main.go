@@ -10,14 +10,14 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/emu/export"
+	"github.com/goascend/cann/internal/emu/machine"
 	"github.com/goascend/cann/internal/emu/nn"
 )
 
 func main() {
 	t, err := abi.Load()
 	if err == nil {
-		err = write(os.Stdout, t, nn.Implemented(), export.Implemented())
+		err = write(os.Stdout, t, nn.Implemented(), machine.Implemented())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "coverage:", err)
