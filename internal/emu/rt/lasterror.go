@@ -6,6 +6,7 @@ func (r *Runtime) errorFunctions() table {
 		"aclGetRecentErrMsg":   func(t *Thread, _ []uint64) uint64 { return t.TakeText() },
 		"aclrtPeekAtLastError": func(t *Thread, a []uint64) uint64 { return t.lastError(a, false) },
 		"aclrtGetLastError":    func(t *Thread, a []uint64) uint64 { return t.lastError(a, true) },
+		"aclrtGetErrorVerbose": r.errorVerbose,
 	}
 }
 
