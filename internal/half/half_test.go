@@ -57,9 +57,12 @@ func TestEveryValue(t *testing.T) {
 					require.Equal(t, bits|quiet, f.encode(got), "NaN %#04x lost sign or payload", bits)
 					continue
 				}
-				require.Equal(t, want, float64(got), "%#04x", bits)
-				require.Equal(t, math.Signbit(want), math.Signbit(float64(got)), "%#04x", bits)
-				require.Equal(t, bits, f.encode(got), "round trip of %#04x", bits)
+				if want != float64(got) || math.Signbit(want) != math.Signbit(float64(got)) {
+					t.Fatalf("%#04x is %v, not %v", bits, want, got)
+				}
+				if back := f.encode(got); back != bits {
+					t.Fatalf("round trip of %#04x gave %#04x", bits, back)
+				}
 			}
 		})
 	}
@@ -79,7 +82,9 @@ func TestRounding(t *testing.T) {
 				}
 				mid := (f.value(lo) + above) / 2
 				tie := float32(mid)
-				require.Equal(t, mid, float64(tie), "the midpoint above %#04x is not a float32", lo)
+				if mid != float64(tie) {
+					t.Fatalf("the midpoint above %#04x is not a float32", lo)
+				}
 				even := lo + lo&1
 				for _, c := range []struct {
 					in   float32
@@ -89,8 +94,12 @@ func TestRounding(t *testing.T) {
 					{tie, even},
 					{math.Nextafter32(tie, float32(math.Inf(1))), hi},
 				} {
-					require.Equal(t, c.want, f.encode(c.in), "%v above %#04x", c.in, lo)
-					require.Equal(t, c.want|signMask, f.encode(-c.in), "%v above %#04x", -c.in, lo)
+					if got := f.encode(c.in); got != c.want {
+						t.Fatalf("%v above %#04x gave %#04x, not %#04x", c.in, lo, got, c.want)
+					}
+					if got := f.encode(-c.in); got != c.want|signMask {
+						t.Fatalf("%v above %#04x gave %#04x, not %#04x", -c.in, lo, got, c.want|signMask)
+					}
 				}
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
@@ -14,11 +15,12 @@ import (
 // dumps is what the process writes of the operators that it runs. Files are in the safetensors
 // format, named and placed as CANN's.
 type dumps struct {
+	wanted     atomic.Bool // whether calls of operators are to be told; every launch asks
 	mu         sync.Mutex
 	started    bool              // aclmdlInitDump
 	configured bool              // by aclInit, which leaves nothing for the functions to set
 	config     dumpConfig        // of either
-	since      time.Time         // when it was set
+	since      time.Time         // when it changed
 	callback   uint64            // takes the files instead of the disk
 	arguments  string            // folder for the descriptions of calls, "" for none
 	paths      map[string]uint64 // C texts that were handed out
@@ -88,8 +90,13 @@ func (c dumpConfig) exceptionFolder(device int) string {
 	return filepath.Join(c.exceptionRoot(), "extra-info", "data-dump", strconv.Itoa(device)) + "/"
 }
 
-func (d *dumps) set(c dumpConfig) {
-	d.config, d.since = c, time.Now()
+// set is for who holds mu.
+func (d *dumps) set(c dumpConfig, arguments string) {
+	if c != d.config {
+		d.config, d.since = c, time.Now()
+	}
+	d.arguments = arguments
+	d.wanted.Store(arguments != "" || c.operators() || c.exceptions())
 }
 
 // begin is set for aclInit.
@@ -97,7 +104,7 @@ func (d *dumps) begin(c dumpConfig) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.configured = c.operators() || c.exceptions(); d.configured {
-		d.set(c)
+		d.set(c, d.arguments)
 	}
 }
 
@@ -105,7 +112,8 @@ func (d *dumps) begin(c dumpConfig) {
 func (d *dumps) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.started, d.configured, d.config, d.callback, d.arguments = false, false, dumpConfig{}, 0, ""
+	d.started, d.configured, d.callback = false, false, 0
+	d.set(dumpConfig{}, "")
 }
 
 func (r *Runtime) dumpFunctions() table {
@@ -176,7 +184,7 @@ func (r *Runtime) setDump(t *Thread, a []uint64) uint64 {
 	if refusal != "" {
 		return t.Fail(dumpConfigInvalid, "EP0009: %s: %s: %s", function, CString(a[0]), refusal)
 	}
-	d.set(c)
+	d.set(c, d.arguments)
 	return 0
 }
 
@@ -192,7 +200,8 @@ func (r *Runtime) finalizeDump(t *Thread, _ []uint64) uint64 {
 	if !d.started {
 		return t.Fail(dumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
 	}
-	d.started, d.config = false, dumpConfig{}
+	d.started = false
+	d.set(dumpConfig{}, d.arguments)
 	return 0
 }
 
@@ -264,9 +273,10 @@ func (r *Runtime) startArguments(t *Thread, a []uint64) uint64 {
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return t.Fail(invalidParam, "EH0003: %s: %v", function, err)
 	}
-	r.dumps.mu.Lock()
-	defer r.dumps.mu.Unlock()
-	r.dumps.arguments = path
+	d := &r.dumps
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.set(d.config, path)
 	return 0
 }
 
@@ -281,6 +291,6 @@ func (r *Runtime) stopArguments(t *Thread, a []uint64) uint64 {
 	if d.arguments == "" {
 		return t.Fail(failure, "EH0001: %s: call aclopStartDumpArgs first", function)
 	}
-	d.arguments = ""
+	d.set(d.config, "")
 	return 0
 }

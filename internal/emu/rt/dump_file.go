@@ -29,12 +29,7 @@ type DumpTensor struct {
 }
 
 // Dumping reports whether calls of operators have to be told to Dump.
-func (r *Runtime) Dumping() bool {
-	d := &r.dumps
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.arguments != "" || d.config.operators() || d.config.exceptions()
-}
+func (r *Runtime) Dumping() bool { return r.dumps.wanted.Load() }
 
 // Dump writes what is asked for of a call that has run, or failed.
 func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed bool) error {
