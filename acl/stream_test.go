@@ -100,9 +100,9 @@ func TestInterruptedSynchronize(t *testing.T) {
 		"stream": st.Synchronize, "event": ev.Synchronize, "device": dev.Synchronize,
 	} {
 		t.Run(name, func(t *testing.T) {
+			start := time.Now()
 			ctx, cancel := context.WithTimeout(background, 30*time.Millisecond)
 			defer cancel()
-			start := time.Now()
 			err := wait(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			requireError(t, err, acl.ErrTimeout, 0)
