@@ -24,7 +24,7 @@ SDK = build/sdk
 # Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.
 CANN_VERSION ?= 8.1.RC1
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
-# The names of both CANN versions: acl_rt and msprofiler are linked by programs of 2026.
+# The libraries of both CANN versions that programs link, by name.
 LIBRARIES = ascendcl acl_rt nnopbase opapi hccl acl_op_compiler msprofiler ascend_dump acl_tdt_channel acl_tdt_queue ms_tools_ext acl_rt_impl profapi c_sec
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language

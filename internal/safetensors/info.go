@@ -29,7 +29,7 @@ func (i Info) Size() int64 { return int64(i.Len()) * int64(i.DType.Size()) }
 
 // check refuses what has no place in a file; after it Len and Size cannot overflow.
 func (i Info) check() error {
-	if _, ok := formatNames[i.DType]; !ok {
+	if !Has(i.DType) {
 		return &Error{Tensor: i.Name, Err: ErrDType, Detail: i.DType.String()}
 	}
 	size := uint64(i.DType.Size())
@@ -43,6 +43,12 @@ func (i Info) check() error {
 		}
 	}
 	return nil
+}
+
+// Has reports whether the format has an element type.
+func Has(t dtype.Type) bool {
+	_, ok := formatNames[t]
+	return ok
 }
 
 // formatNames are the format's names of the element types it shares with CANN; the types that

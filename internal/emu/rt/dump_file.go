@@ -78,13 +78,6 @@ func dumpNames(tensors []DumpTensor) []string {
 	return names
 }
 
-// dumpTypes are the types that the file format has.
-var dumpTypes = map[dtype.Type]bool{
-	dtype.Bool: true, dtype.Uint8: true, dtype.Int8: true, dtype.Int16: true, dtype.Uint16: true, dtype.Int32: true, dtype.Uint32: true,
-	dtype.Int64: true, dtype.Uint64: true, dtype.Float16: true, dtype.BFloat16: true, dtype.Float32: true, dtype.Float64: true,
-	dtype.Float8E5M2: true, dtype.Float8E4M3: true, dtype.Float8E8M0: true, dtype.Complex64: true,
-}
-
 // elements are a tensor's, row-major; a type that the file format lacks gives its bytes.
 func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 	info.DType = t.DType
@@ -95,7 +88,7 @@ func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 	}
 	bits := t.DType.Bits()
 	packed := bits%8 != 0
-	if !dumpTypes[t.DType] {
+	if !safetensors.Has(t.DType) {
 		info.DType, info.Shape = dtype.Uint8, []int{(n*bits + 7) / 8}
 	}
 	if n == 0 || t.First == nil {

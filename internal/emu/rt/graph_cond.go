@@ -225,21 +225,24 @@ func (r *Runtime) captureBody(t *Thread, a []uint64) uint64 {
 
 // empty ends all that lies in a graph.
 func (r *Runtime) empty(g *Graph) {
-	for _, b := range g.bodies {
+	g.mu.Lock()
+	bodies, conditions, groups, held := g.bodies, g.conditions, g.groups, g.held
+	g.tasks, g.bodies, g.conditions, g.groups, g.held = nil, nil, nil, nil, 0
+	g.mu.Unlock()
+	for _, b := range bodies {
 		r.Handles.Delete(b.handle)
 		r.empty(b.Graph)
 	}
-	for h, x := range g.conditions {
+	for h, x := range conditions {
 		r.Handles.Delete(h)
 		if m := g.device.opened(); m != nil {
 			m.release(x.addr)
 		}
 	}
-	for _, h := range g.groups {
+	for _, h := range groups {
 		r.Handles.Delete(h)
 	}
-	g.device.giveStreams(g.held)
-	g.tasks, g.bodies, g.conditions, g.groups, g.held = nil, nil, nil, nil, 0
+	g.device.giveStreams(held)
 }
 
 // independent refuses what a body cannot do by itself.

@@ -112,7 +112,7 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 	need := roundUp(n+fenceSize, unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if need > m.size-m.used {
+	if n > m.size || need > m.size-m.used {
 		return 0, false
 	}
 	for i := range m.free {

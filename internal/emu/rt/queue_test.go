@@ -3,6 +3,7 @@ package rt
 import (
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -96,6 +97,30 @@ func TestQueue(t *testing.T) {
 	require.Contains(t, []int32{queueEmpty, queueUnknown}, <-done)
 	require.Equal(t, queueUnknown, p.enqueue(th, q, "late", "", 0))
 	p.must(th, "aclrtFree", d)
+	p.noQueues()
+}
+
+// Memory that is freed while its reader waits is not written; the message stays.
+func TestQueueReaderFreed(t *testing.T) {
+	p := newProcess(t)
+	th := p.thread(0)
+	q, d, n := p.queue(th, "", 2), p.out(th, "aclrtMalloc", 0, 64, 0), new(uint64)
+	done := make(chan int32)
+	go func() {
+		done <- p.call(p.thread(0), "acltdtDequeueData", q, d, 64, address(n), 0, 0, uint64(uint32(0xffffffff)))
+	}()
+	require.Eventually(t, func() bool {
+		p.r.queues.mu.Lock()
+		defer p.r.queues.mu.Unlock()
+		return p.r.queues.change != nil
+	}, 10*time.Second, time.Millisecond, "it waits")
+	p.must(th, "aclrtFree", d)
+	require.Zero(t, p.enqueue(th, q, "data", "", 0))
+	require.Equal(t, paramInvalid, <-done)
+	data, _, code := p.dequeue(th, q, 0)
+	require.Zero(t, code)
+	require.Equal(t, "data", data)
+	p.must(th, "acltdtDestroyQueue", q)
 	p.noQueues()
 }
 

@@ -1,6 +1,7 @@
 package rt
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -213,21 +214,37 @@ func (r *Runtime) destroyQueue(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
+// throughQueue is what both directions need of the arguments (queue, data, dataSize, …). buffer
+// finds the data.
+func (r *Runtime) throughQueue(t *Thread, function string, a []uint64, timeout int32) (q *queue, buffer func() ([]byte, error), w *wait, code uint64) {
+	w, valid := queueWait(timeout)
+	if a[2] == 0 || !valid {
+		return nil, nil, nil, t.Fail(invalidParam, "EH0001: %s: dataSize %d, timeout %d ms; use a size above 0 and a timeout of -1, 0 or more", function, a[2], timeout)
+	}
+	q, c, code := r.queue(t, function, uint32(a[0]))
+	if q == nil {
+		return nil, nil, nil, code
+	}
+	return q, func() ([]byte, error) {
+		m := c.device.opened()
+		if m == nil {
+			return nil, fmt.Errorf("device %d was reset", c.device.id)
+		}
+		return r.bytes(m, a[1], a[2], r.placeOf(a[1], a[2]))
+	}, w, 0
+}
+
 // enqueueData copies data and userData before it returns.
 func (r *Runtime) enqueueData(t *Thread, a []uint64) uint64 {
 	const function = "acltdtEnqueueData"
 	if a[1] == 0 || a[3] == 0 && a[4] != 0 {
 		return t.null(function, "data or userData")
 	}
-	w, valid := queueWait(int32(a[5]))
-	if a[2] == 0 || !valid {
-		return t.Fail(invalidParam, "EH0001: %s: dataSize %d, timeout %d ms; use a size above 0 and a timeout of -1, 0 or more", function, a[2], int32(a[5]))
-	}
-	q, c, code := r.queue(t, function, uint32(a[0]))
+	q, buffer, w, code := r.throughQueue(t, function, a, int32(a[5]))
 	if q == nil {
 		return code
 	}
-	data, err := r.bytes(c.device.memory, a[1], a[2], r.placeOf(a[1], a[2]))
+	data, err := buffer()
 	if err != nil {
 		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
 	}
@@ -244,19 +261,19 @@ func (r *Runtime) dequeueData(t *Thread, a []uint64) uint64 {
 	if a[1] == 0 || a[3] == 0 || a[4] == 0 && a[5] != 0 {
 		return t.null(function, "data, retDataSize or userData")
 	}
-	w, valid := queueWait(int32(a[6]))
-	if a[2] == 0 || !valid {
-		return t.Fail(invalidParam, "EH0001: %s: dataSize %d, timeout %d ms; use a size above 0 and a timeout of -1, 0 or more", function, a[2], int32(a[6]))
-	}
-	q, c, code := r.queue(t, function, uint32(a[0]))
+	q, buffer, w, code := r.throughQueue(t, function, a, int32(a[6]))
 	if q == nil {
 		return code
 	}
-	data, err := r.bytes(c.device.memory, a[1], a[2], r.placeOf(a[1], a[2]))
-	if err != nil {
+	if _, err := buffer(); err != nil {
 		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
 	}
 	fits := func(m message) bool {
+		data, err := buffer() // it may have been freed while nothing came
+		if err != nil {
+			code = t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
+			return false
+		}
 		Write(a[3], uint64(len(m.data)))
 		if len(m.data) > len(data) || uint64(len(m.user)) > a[5] {
 			code = t.Fail(paramInvalid, "EE1003: %s: the message has %d bytes and %d of the user; there is room for %d and %d", function, len(m.data), len(m.user), len(data), a[5])
