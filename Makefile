@@ -17,7 +17,7 @@ lint: ## formatting, vet, staticcheck, and gcc's warnings
 	.ci/lint
 
 bench: ## cost of a launch against C, and speed of the emulator's kernels
-	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/emptycann
+	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/testing/emptycann
 	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
 
 SDK = build/sdk

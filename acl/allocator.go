@@ -32,18 +32,35 @@ func (s AllocatorStats) Cached() uint64 { return s.Reserved - s.InUse - s.Waitin
 
 // Stats is a snapshot of the counters.
 func (a *Allocator) Stats() AllocatorStats {
+	if !a.made() {
+		return AllocatorStats{}
+	}
 	return AllocatorStats(a.x.scope.chip.pool.Stats())
 }
 
 // ResetPeaks makes the present figures the peaks.
-func (a *Allocator) ResetPeaks() { a.x.scope.chip.pool.ResetPeaks() }
+func (a *Allocator) ResetPeaks() {
+	if a.made() {
+		a.x.scope.chip.pool.ResetPeaks()
+	}
+}
+
+// made reports whether the allocator is that of a context of this package.
+func (a *Allocator) made() bool { return a != nil && a.x != nil && a.x.scope != nil }
 
 // EmptyCache waits for all work of the device, at most until ctx ends, and gives the
 // segments without an open buffer back to the device. The error is that of the work, if
 // some failed; then nothing is given back.
 func (a *Allocator) EmptyCache(ctx context.Context) error {
-	if err := a.x.usable("Allocator.EmptyCache"); err != nil {
+	const op = "Allocator.EmptyCache"
+	if !a.made() {
+		return neverMade(op, KindContext)
+	}
+	if err := a.x.usable(op); err != nil {
 		return err
+	}
+	if ctx == nil {
+		return noContext(op)
 	}
 	return a.x.scope.chip.pool.Trim(func() error { return a.x.Synchronize(ctx) })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/acl/acltest"
 )
 
 func TestCacheFollowsTheStream(t *testing.T) {

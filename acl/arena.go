@@ -3,8 +3,6 @@ package acl
 import (
 	"errors"
 	"sync"
-
-	"github.com/goascend/cann/cshim"
 )
 
 // Arena is a piece of device memory that buffers are carved from one after the other and
@@ -29,15 +27,16 @@ func (s *Stream) NewArena(n int) (*Arena, error) {
 	if err != nil {
 		return nil, err
 	}
+	base.unwatch() // the arena's own leak is reported, and its memory never released
 	a := &Arena{st: s, base: base}
 	a.now = a.generation()
-	a.open(KindArena)
+	a.open(KindArena, leak{bytes: uint64(n)})
 	return a, nil
 }
 
 func (a *Arena) generation() *memory {
 	m := &memory{scope: a.base.mem.scope, home: carved{}, owner: a.st.q}
-	m.last.Store(m.owner)
+	m.use(m.owner)
 	return m
 }
 
@@ -50,10 +49,13 @@ func (carved) takeBack(*memory, uint64) error { return nil }
 // Close of its own does nothing. A full arena gives ErrOutOfMemory.
 func (a *Arena) Malloc(n int) (*Buffer, error) {
 	const op = "Arena.Malloc"
+	if a == nil || a.base == nil {
+		return nil, neverMade(op, KindArena)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sc := a.base.mem.scope
-	if a.closed.Load() {
+	if !a.isOpen() {
 		return nil, sc.refuse(op, ErrClosed, "the arena is closed")
 	}
 	if n <= 0 {
@@ -71,9 +73,12 @@ func (a *Arena) Malloc(n int) (*Buffer, error) {
 // Reset closes all buffers of the arena and makes their memory free again, in the order of
 // the stream: it queues a wait for the other streams that used them.
 func (a *Arena) Reset() error {
+	if a == nil || a.base == nil {
+		return neverMade("Arena.Reset", KindArena)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed.Load() {
+	if !a.isOpen() {
 		return a.base.mem.scope.refuse("Arena.Reset", ErrClosed, "the arena is closed")
 	}
 	return a.reset()
@@ -99,8 +104,7 @@ func (q *queue) follow(other *queue) error {
 		return err
 	}
 	defer f.Release()
-	c := cshim.Call{Args: [cshim.Args]uint64{q.handle, f.(*fence).handle}}
-	if err := c.Do(waitEvent, q.scope.handle); err != nil {
+	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, f.(*fence).handle); err != nil {
 		return q.fault(err)
 	}
 	return nil
@@ -108,6 +112,9 @@ func (q *queue) follow(other *queue) error {
 
 // Peak is the largest number of bytes that were in use between two Resets.
 func (a *Arena) Peak() int {
+	if a == nil {
+		return 0
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return int(a.peak)
@@ -115,6 +122,9 @@ func (a *Arena) Peak() int {
 
 // Close closes the arena's buffers and gives the memory back.
 func (a *Arena) Close() error {
+	if a == nil {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.close() {

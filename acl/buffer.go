@@ -1,6 +1,8 @@
 package acl
 
 import (
+	"context"
+
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
@@ -10,6 +12,7 @@ import (
 type Buffer struct {
 	owned
 	region
+	whole *Buffer // of a view: what it must keep from being collected
 }
 
 // Malloc gives n bytes from the device's cache, which no work is using. Every stream that
@@ -47,9 +50,15 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 	c.primary.retain()
 	m.scope = c.primary
-	m.last.Store(m.owner)
+	if m.owner != nil {
+		m.use(m.owner)
+	}
 	b := &Buffer{region: region{mem: m, addr: addr, size: n}}
-	b.open(KindBuffer)
+	l := leak{bytes: n}
+	if _, ok := m.home.(pooled); ok { // the end of others waits, or a slice may lead there
+		l.remains = heir(b.region)
+	}
+	b.open(KindBuffer, l)
 	return b
 }
 
@@ -80,11 +89,11 @@ func (x *Context) MallocDirect(n int, p Policy) (*Buffer, error) {
 	if n <= 0 {
 		return nil, sc.refuse(op, ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
-	addr, err := sc.malloc(uint64(n), uint64(p))
+	addr, err := sc.malloc(uint64(n), aclrtMemMallocPolicy(p))
 	if err != nil {
 		return nil, sc.outOfMemory(op, uint64(n), err)
 	}
-	return sc.chip.newBuffer(&memory{home: direct{free}}, addr, uint64(n)), nil
+	return sc.chip.newBuffer(&memory{home: direct{aclrtFree}}, addr, uint64(n)), nil
 }
 
 // MallocManaged gives n bytes that host and device both reach at the same address; Bytes
@@ -100,11 +109,11 @@ func (x *Context) MallocManaged(n int) (*Buffer, error) {
 		return nil, sc.refuse(op, ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
 	const global = 1
-	addr, err := sc.ask(mallocManaged, 0, 0, uint64(n), global)
+	addr, err := aclrtMemAllocManaged(sc.handle, uint64(n), global)
 	if err != nil {
-		return nil, err
+		return nil, sc.fail(err)
 	}
-	return sc.chip.newBuffer(&memory{home: managed{direct{free}}}, addr, uint64(n)), nil
+	return sc.chip.newBuffer(&memory{home: managed{direct{aclrtFree}}}, uint64(addr), uint64(n)), nil
 }
 
 // managed is the home of memory that the host reaches too.
@@ -112,6 +121,9 @@ type managed struct{ direct }
 
 // Bytes is the host's view of managed memory. Memory of the device alone has none.
 func (b *Buffer) Bytes() ([]byte, error) {
+	if b == nil || b.mem == nil {
+		return nil, neverMade("Buffer.Bytes", KindBuffer)
+	}
 	if b.mem.closed.Load() {
 		return nil, b.mem.scope.refuse("Buffer.Bytes", ErrClosed, "the buffer is closed")
 	}
@@ -123,24 +135,33 @@ func (b *Buffer) Bytes() ([]byte, error) {
 
 // Close gives the memory back. Work that is queued may still use it: the memory is not given
 // out again before that has ended. Closing a view does nothing.
-func (b *Buffer) Close() error {
-	if !b.isRoot() || !b.owned.close() {
+func (b *Buffer) Close() error { return b.CloseContext(context.Background()) }
+
+// CloseContext is Close that waits at most until ctx ends. Close waits only for memory of
+// MallocDirect and MallocManaged. When ctx ends first the buffer is still open, and
+// CloseContext can be called again; the error matches ctx.Err().
+func (b *Buffer) CloseContext(ctx context.Context) error {
+	if b == nil { // a view was never open
 		return nil
 	}
-	return b.region.close()
+	return b.closeRegion(ctx, "Buffer.CloseContext", b.region)
 }
-
-// isRoot tells a buffer from a view.
-func (b *Buffer) isRoot() bool { return b.kind == KindBuffer }
 
 // View is the part of the buffer of size bytes from offset on. It shares the memory and is
 // closed with it.
 func (b *Buffer) View(offset, size int) (*Buffer, error) {
+	if b == nil || b.mem == nil {
+		return nil, neverMade("Buffer.View", KindBuffer)
+	}
 	r, err := b.part("Buffer.View", offset, size)
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{region: r}, nil
+	whole := b.whole
+	if whole == nil {
+		whole = b
+	}
+	return &Buffer{region: r, whole: whole}, nil
 }
 
 func (r *region) part(op string, offset, size int) (region, error) {
@@ -151,38 +172,44 @@ func (r *region) part(op string, offset, size int) (region, error) {
 }
 
 // Address is the device address.
-func (b *Buffer) Address() uint64 { return b.addr }
+func (b *Buffer) Address() uint64 {
+	if b == nil {
+		return 0
+	}
+	return b.addr
+}
 
 // Size is the number of bytes asked for.
-func (b *Buffer) Size() int { return int(b.size) }
+func (b *Buffer) Size() int {
+	if b == nil {
+		return 0
+	}
+	return int(b.size)
+}
 
-// Device is the number of the device that the memory is on.
-func (b *Buffer) Device() int { return b.mem.scope.chip.id }
+// Device is the number of the device that the memory is on; -1 of a Buffer that was not made by
+// this package.
+func (b *Buffer) Device() int {
+	if b == nil || b.mem == nil {
+		return -1
+	}
+	return b.mem.scope.chip.id
+}
 
 func (b *Buffer) where() *region {
-	if b == nil {
+	if b == nil || b.mem == nil {
 		return nil
 	}
 	return &b.region
 }
 
 // RecordStream notes that work on the stream uses the buffer, for work that reaches it by
-// its address only; what goes through this module notes it by itself.
-func (b *Buffer) RecordStream(s *Stream) error { return s.Accepts(b) }
+// its address only; what goes through this module notes it by itself. It fails if the buffer is
+// closed, or on a device whose memory EnablePeerAccess has not opened to the stream's.
+func (b *Buffer) RecordStream(s *Stream) error { return s.use("Buffer.RecordStream", b) }
 
-// Knows reports whether Accepts would find what it found the last time: the buffer is open,
-// and the stream was the last to use it. It is small enough to be inlined: operators ask for
-// each tensor, and the launch itself finds a closed stream.
-func (s *Stream) Knows(b *Buffer) bool { return b.mem.last.Load() == s.q }
-
-// Accepts checks that work on the stream may use the buffer: it is open, and of the stream's
-// device or of one whose memory EnablePeerAccess has opened to it. It notes the stream as
-// a user of the memory, as RecordStream does.
-func (s *Stream) Accepts(b *Buffer) error {
-	if b != nil && s.Knows(b) && !s.closed.Load() {
-		return nil
-	}
-	const op = "Stream.Accepts"
+// use notes that work on the stream uses the buffer, if it may.
+func (s *Stream) use(op string, b *Buffer) error {
 	if err := s.usable(op); err != nil {
 		return err
 	}

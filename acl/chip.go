@@ -64,23 +64,21 @@ func joinChip(id int) (*chip, error) {
 
 // setPrimary retains the primary context of a device. The handle can only be asked of the
 // thread that has set the device, so this one pair of calls must stay on one thread.
-func setPrimary(id int) (uint64, error) {
+func setPrimary(id int) (aclrtContext, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(int64(id))}, Rebinds: true}
-	if err := c.Do(setDevice, 0); err != nil {
+	if err := aclrtSetDevice(0, int32(id)); err != nil {
 		return 0, err
 	}
-	c = cshim.Call{Out: 1 << 0}
-	if err := c.Do(getCurrentContext, 0); err != nil {
+	handle, err := aclrtGetCurrentContext(0)
+	if err != nil {
 		return 0, errors.Join(err, unsetPrimary(id))
 	}
-	return c.Args[0], nil
+	return handle, nil
 }
 
 func unsetPrimary(id int) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(int64(id))}, Rebinds: true}
-	err := c.Do(resetDevice, 0)
+	err := aclrtResetDevice(0, int32(id))
 	cshim.Forget()
 	return err
 }
@@ -113,36 +111,29 @@ func (c *chip) Malloc(n uint64) (uint64, error) {
 }
 
 // Free takes a segment back.
-func (c *chip) Free(addr uint64) error { return c.primary.free(addr) }
+func (c *chip) Free(addr uint64) error {
+	return c.primary.wrap(aclrtFree(c.primary.handle, uintptr(addr)))
+}
 
 // Synchronize waits for all work on the device, in all contexts.
 func (c *chip) Synchronize() error {
-	call := cshim.Call{Args: [cshim.Args]uint64{forever}}
-	if err := call.Do(synchronizeDevice, c.primary.handle); err != nil {
+	if err := aclrtSynchronizeDeviceWithTimeout(c.primary.handle, forever); err != nil {
 		return c.primary.fault(err)
 	}
 	return nil
 }
 
 // malloc calls aclrtMalloc; the error matches pool.ErrExhausted when the device is full.
-func (sc *scope) malloc(n, policy uint64) (uint64, error) {
-	call := cshim.Call{Args: [cshim.Args]uint64{0, n, policy}, Out: 1 << 0}
-	if err := call.Do(malloc, sc.handle); err != nil {
+func (sc *scope) malloc(n uint64, policy aclrtMemMallocPolicy) (uint64, error) {
+	addr, err := aclrtMalloc(sc.handle, n, policy)
+	if err != nil {
 		e := sc.fail(err)
 		if errors.Is(e, ErrOutOfMemory) {
 			return 0, fmt.Errorf("%w: %w", pool.ErrExhausted, e)
 		}
 		return 0, e
 	}
-	return call.Args[0], nil
-}
-
-func (sc *scope) free(addr uint64) error {
-	call := cshim.Call{Args: [cshim.Args]uint64{addr}}
-	if err := call.Do(free, sc.handle); err != nil {
-		return sc.fail(err)
-	}
-	return nil
+	return uint64(addr), nil
 }
 
 // malloc gives a block of the pool; q may be nil.

@@ -60,7 +60,7 @@ var aclCodes = map[Code]codeInfo{
 	abi.ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG: {"ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG", "max_opqueue_num of the configuration is wrong", "", ErrInvalidArgument, DamageNone},
 	abi.ACL_ERROR_INVALID_OPP_PATH:               {"ACL_ERROR_INVALID_OPP_PATH", "the root of the operator packages is missing or wrong", "source CANN's set_env.sh, which sets ASCEND_OPP_PATH", ErrNotInstalled, DamageNone},
 	abi.ACL_ERROR_OP_UNSUPPORTED_DYNAMIC:         {"ACL_ERROR_OP_UNSUPPORTED_DYNAMIC", "the operator takes fixed shapes only", "", ErrNotSupported, DamageNone},
-	abi.ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED:  {"ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED", "objects that depend on this one are still there", "close the dependent objects first", ErrInvalidArgument, DamageNone},
+	abi.ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED:  {"ACL_ERROR_RELATIVE_RESOURCE_NOT_CLEARED", "objects that depend on this one are still there", "close the dependent objects first", ErrBusy, DamageNone},
 	abi.ACL_ERROR_UNSUPPORTED_JPEG:               {"ACL_ERROR_UNSUPPORTED_JPEG", "the image is of an unsupported JPEG kind", "", ErrNotSupported, DamageNone},
 	abi.ACL_ERROR_INVALID_BUNDLE_MODEL_ID:        {"ACL_ERROR_INVALID_BUNDLE_MODEL_ID", "no bundle of models has this number", "", ErrInvalidArgument, DamageNone},
 

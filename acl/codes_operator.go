@@ -69,5 +69,5 @@ var operatorCodes = map[Code]codeInfo{
 	abi.ACL_ERROR_GE_GET_TENSOR_INFO:                   {"ACL_ERROR_GE_GET_TENSOR_INFO", "the model did not say what its tensors are", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_UNLOAD_MODEL:                      {"ACL_ERROR_GE_UNLOAD_MODEL", "the model could not be unloaded", "", nil, DamageNone},
 	abi.ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT:             {"ACL_ERROR_GE_MODEL_EXECUTE_TIMEOUT", "the model ran out of time", "", ErrTimeout, DamageWork},
-	abi.ACL_ERROR_GE_REDEPLOYING:                       {"ACL_ERROR_GE_REDEPLOYING", "the model is being deployed again", "try again later", nil, DamageNone},
+	abi.ACL_ERROR_GE_REDEPLOYING:                       {"ACL_ERROR_GE_REDEPLOYING", "the model is being deployed again", "try again later", ErrBusy, DamageNone},
 }

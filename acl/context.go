@@ -2,8 +2,8 @@ package acl
 
 import (
 	"context"
+	"errors"
 
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -22,37 +22,85 @@ func (d *Device) NewContext() (*Context, error) {
 		return nil, err
 	}
 	primary := d.scope
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(primary.chip.id)}, Out: 1 << 0, Rebinds: true}
-	if err := c.Do(createContext, primary.handle); err != nil {
+	handle, err := aclrtCreateContext(primary.handle, int32(primary.chip.id))
+	if err != nil {
 		return nil, primary.fail(err)
 	}
 	primary.retain()
-	x := &Context{scope: newScope(primary.chip, c.Args[0]), dev: d}
-	x.open(KindContext)
+	x := &Context{scope: newScope(primary.chip, handle), dev: d}
+	x.open(KindContext, leak{})
 	return x, nil
 }
 
-// Close gives the context back. It is destroyed (a Device: reset) when everything made in it
-// is closed too, which then reports the errors of that.
-func (x *Context) Close() error {
+// Close gives the context back. The last Close, of the context or of what was made in it,
+// waits for its work, destroys the context (resets a Device) and returns the errors of that.
+func (x *Context) Close() error { return x.CloseContext(context.Background()) }
+
+// CloseContext is Close that waits at most until ctx ends. Then the context is still open, and
+// CloseContext can be called again; the error matches ctx.Err().
+func (x *Context) CloseContext(ctx context.Context) error {
+	const op = "Context.CloseContext"
+	if x == nil || !x.isOpen() {
+		return nil
+	}
+	if ctx == nil {
+		return noContext(op)
+	}
+	failed, cut := x.scope.settle(ctx)
+	if cut {
+		return x.scope.interrupted(op, ctx)
+	}
 	if !x.close() {
 		return nil
 	}
-	return x.scope.release()
+	return errors.Join(failed, x.scope.release())
+}
+
+// settle waits, if the next release ends the context, for the work that the end would wait for.
+// Without a bound it leaves the wait to the end.
+func (sc *scope) settle(ctx context.Context) (failed error, interrupted bool) {
+	if ctx.Done() == nil || sc.refs.Load() > 1 {
+		return nil, false
+	}
+	if primary := sc.chip.primary; sc == primary || primary.refs.Load() == 1 {
+		cut, err := sc.waitDevice(ctx)
+		return sc.faulty(err), cut
+	}
+	sc.mu.Lock()
+	s := sc.fallback
+	sc.mu.Unlock()
+	if s == nil {
+		return nil, false
+	}
+	cut, err := s.q.wait(ctx)
+	return s.q.faulty(err), cut
 }
 
 func (x *Context) usable(op string) error {
-	if x.closed.Load() {
+	switch {
+	case x == nil || x.scope == nil:
+		return neverMade(op, KindContext)
+	case !x.isOpen():
 		return x.scope.refuse(op, ErrClosed, "the %v is closed", x.kind)
 	}
 	return nil
 }
 
 // Device is the device of the context.
-func (x *Context) Device() *Device { return x.dev }
+func (x *Context) Device() *Device {
+	if x == nil {
+		return nil
+	}
+	return x.dev
+}
 
 // Handle is the aclrtContext, for C libraries.
-func (x *Context) Handle() uint64 { return x.scope.handle }
+func (x *Context) Handle() uint64 {
+	if x == nil || x.scope == nil {
+		return 0
+	}
+	return uint64(x.scope.handle)
+}
 
 // Synchronize waits for all work of the device, in all contexts, and returns what failed in
 // it (aclrtSynchronizeDeviceWithTimeout). If ctx ends first the work goes on and the error
@@ -61,21 +109,25 @@ func (x *Context) Synchronize(ctx context.Context) error {
 	if err := x.usable("Context.Synchronize"); err != nil {
 		return err
 	}
+	if ctx == nil {
+		return noContext("Context.Synchronize")
+	}
 	sc := x.scope
 	passed := sc.launched()
-	cut, err := sc.wait(ctx, synchronizeDevice, 0, true)
+	cut, err := sc.waitDevice(ctx)
 	if cut {
-		e := interrupted("Context.Synchronize", ctx)
-		e.Device = sc.chip.id
-		return e
+		return sc.interrupted("Context.Synchronize", ctx)
 	}
-	if err != nil {
-		err = sc.fault(err)
-	}
+	err = sc.faulty(err)
 	for q, n := range passed {
 		q.ring.passed(n)
 	}
 	return err
+}
+
+// waitDevice waits for all work of the device.
+func (sc *scope) waitDevice(ctx context.Context) (interrupted bool, err error) {
+	return wait(ctx, func(timeout int32) error { return aclrtSynchronizeDeviceWithTimeout(sc.handle, timeout) })
 }
 
 // launched is the number of launches of each stream.
@@ -109,7 +161,7 @@ func (x *Context) Set(s Setting, value int64) error {
 	if err := x.usable("Context.Set"); err != nil {
 		return err
 	}
-	return x.scope.do(setSysParam, uint64(s), uint64(value))
+	return x.scope.wrap(aclrtCtxSetSysParamOpt(x.scope.handle, aclSysParamOpt(s), value))
 }
 
 // Setting is the value of a setting (aclrtCtxGetSysParamOpt). One that was never set has
@@ -118,26 +170,6 @@ func (x *Context) Setting(s Setting) (int64, error) {
 	if err := x.usable("Context.Setting"); err != nil {
 		return 0, err
 	}
-	v, err := x.scope.ask(getSysParam, 1, uint64(s))
-	return int64(v), err
-}
-
-// do makes a call whose arguments are all words.
-func (sc *scope) do(f *cshim.Func, args ...uint64) error {
-	var c cshim.Call
-	copy(c.Args[:], args)
-	if err := c.Do(f, sc.handle); err != nil {
-		return sc.fail(err)
-	}
-	return nil
-}
-
-// ask is do for a call with one out-parameter, at position out.
-func (sc *scope) ask(f *cshim.Func, out int, args ...uint64) (uint64, error) {
-	c := cshim.Call{Out: 1 << out}
-	copy(c.Args[:], args)
-	if err := c.Do(f, sc.handle); err != nil {
-		return 0, sc.fail(err)
-	}
-	return c.Args[out], nil
+	value, err := aclrtCtxGetSysParamOpt(x.scope.handle, aclSysParamOpt(s))
+	return value, x.scope.wrap(err)
 }

@@ -1,12 +1,13 @@
 package acl
 
 import (
-	"github.com/goascend/cann/cshim"
+	"runtime"
+
 	"github.com/goascend/cann/internal/abi"
 )
 
 // copyKind is the aclrtMemcpyKind of a direction.
-func copyKind(dst, src *region) uint64 {
+func copyKind(dst, src *region) aclrtMemcpyKind {
 	switch {
 	case dst.mem.host && src.mem.host:
 		return abi.ACL_MEMCPY_HOST_TO_HOST
@@ -24,7 +25,7 @@ func copyKind(dst, src *region) uint64 {
 // CopyFromDevice.
 func (s *Stream) Copy(dst, src Memory, n int) error {
 	const op = "Stream.Copy"
-	if s.closed.Load() {
+	if !s.ready() {
 		return s.usable(op)
 	}
 	q := s.q
@@ -46,10 +47,12 @@ func (s *Stream) Copy(dst, src Memory, n int) error {
 	if n == 0 {
 		return nil
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{to.addr, to.size, from.addr, uint64(n), copyKind(to, from), q.handle}}
-	if err := c.Do(memcpyAsync, q.scope.handle); err != nil {
+	if err := aclrtMemcpyAsync(q.scope.handle, uintptr(to.addr), to.size, uintptr(from.addr), uint64(n), copyKind(to, from), q.handle); err != nil {
 		return q.fault(err)
 	}
+	runtime.KeepAlive(to)
+	runtime.KeepAlive(from)
+	runtime.KeepAlive(s)
 	return nil
 }
 
@@ -67,10 +70,13 @@ func (s *Stream) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, heigh
 	}
 	to.mem.use(q)
 	from.mem.use(q)
-	c := cshim.Call{Args: [cshim.Args]uint64{to.addr, uint64(dpitch), from.addr, uint64(spitch), uint64(width), uint64(height), copyKind(to, from), q.handle}}
-	if err := c.Do(memcpy2DAsync, q.scope.handle); err != nil {
+	if err := aclrtMemcpy2dAsync(q.scope.handle, uintptr(to.addr), uint64(dpitch), uintptr(from.addr), uint64(spitch),
+		uint64(width), uint64(height), copyKind(to, from), q.handle); err != nil {
 		return q.fault(err)
 	}
+	runtime.KeepAlive(to)
+	runtime.KeepAlive(from)
+	runtime.KeepAlive(s)
 	return nil
 }
 
@@ -80,7 +86,7 @@ func (sc *scope) rows(op string, dst Memory, dpitch int, src Memory, spitch, wid
 	switch {
 	case dst == nil || src == nil:
 		return nil, nil, sc.refuse(op, ErrInvalidArgument, "a buffer is nil")
-	case width < 0 || height < 0 || dpitch < width || spitch < width || max(dpitch, spitch) > widest || height > widest/max(1, dpitch, spitch):
+	case width < 0 || height < 0 || dpitch < width || spitch < width || int64(max(dpitch, spitch)) > widest || int64(height) > widest/int64(max(1, dpitch, spitch)):
 		return nil, nil, sc.refuse(op, ErrInvalidArgument, "%d rows of %d bytes, %d and %d bytes apart, are not possible", height, width, dpitch, spitch)
 	}
 	to, from = dst.where(), src.where()
@@ -116,10 +122,11 @@ func (s *Stream) Memset(dst *Buffer, value byte, n int) error {
 	if err := q.accept(op, r, uint64(n)); err != nil || n == 0 {
 		return err
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{r.addr, r.size, uint64(value), uint64(n), q.handle}}
-	if err := c.Do(memsetAsync, q.scope.handle); err != nil {
+	if err := aclrtMemsetAsync(q.scope.handle, uintptr(r.addr), r.size, int32(value), uint64(n), q.handle); err != nil {
 		return q.fault(err)
 	}
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(s)
 	return nil
 }
 
@@ -143,7 +150,9 @@ func (x *Context) Copy(dst, src Memory, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return sc.do(memcpy, to.addr, to.size, from.addr, uint64(n), copyKind(to, from))
+	defer runtime.KeepAlive(to)
+	defer runtime.KeepAlive(from)
+	return sc.wrap(aclrtMemcpy(sc.handle, uintptr(to.addr), to.size, uintptr(from.addr), uint64(n), copyKind(to, from)))
 }
 
 // Copy2D copies rows now, as Stream.Copy2D queues it (aclrtMemcpy2d).
@@ -156,7 +165,10 @@ func (x *Context) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, heig
 	if err != nil || width == 0 || height == 0 {
 		return err
 	}
-	return x.scope.do(memcpy2D, to.addr, uint64(dpitch), from.addr, uint64(spitch), uint64(width), uint64(height), copyKind(to, from))
+	defer runtime.KeepAlive(to)
+	defer runtime.KeepAlive(from)
+	return x.scope.wrap(aclrtMemcpy2d(x.scope.handle, uintptr(to.addr), uint64(dpitch), uintptr(from.addr), uint64(spitch),
+		uint64(width), uint64(height), copyKind(to, from)))
 }
 
 // Memset sets the first n bytes of the buffer now (aclrtMemset); see Copy.
@@ -172,5 +184,6 @@ func (x *Context) Memset(dst *Buffer, value byte, n int) error {
 	if err := x.scope.check(op, r, uint64(n)); err != nil || n == 0 {
 		return err
 	}
-	return x.scope.do(memset, r.addr, r.size, uint64(value), uint64(n))
+	defer runtime.KeepAlive(r)
+	return x.scope.wrap(aclrtMemset(x.scope.handle, uintptr(r.addr), r.size, int32(value), uint64(n)))
 }

@@ -3,7 +3,6 @@ package acl
 import (
 	"time"
 
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -20,21 +19,42 @@ func (rt *Runtime) Device(id int) (*Device, error) {
 	if err := rt.usable("Runtime.Device"); err != nil {
 		return nil, err
 	}
+	if int(int32(id)) != id {
+		return nil, refuse("Runtime.Device", ErrInvalidArgument, "there is no device %d", id)
+	}
 	c, err := joinChip(id)
 	if err != nil {
 		return nil, err
 	}
 	d := &Device{rt: rt}
 	d.scope, d.dev = c.primary, d
-	d.open(KindDevice)
+	d.open(KindDevice, leak{})
 	return d, nil
 }
 
-// ID is the device's number.
-func (d *Device) ID() int { return d.scope.chip.id }
+// usable refuses calls on a device that is nil, was never opened, or is closed.
+func (d *Device) usable(op string) error {
+	if d == nil {
+		return neverMade(op, KindDevice)
+	}
+	return d.Context.usable(op)
+}
+
+// ID is the device's number; -1 of a Device that Runtime.Device did not open.
+func (d *Device) ID() int {
+	if d == nil || d.scope == nil {
+		return -1
+	}
+	return d.scope.chip.id
+}
 
 // Runtime is what the device was opened from.
-func (d *Device) Runtime() *Runtime { return d.rt }
+func (d *Device) Runtime() *Runtime {
+	if d == nil {
+		return nil
+	}
+	return d.rt
+}
 
 // MemInfo is the device's memory in bytes: what no process has, and all of it without what
 // the system reserves (aclrtGetMemInfo of ACL_HBM_MEM).
@@ -42,11 +62,8 @@ func (d *Device) MemInfo() (free, total int64, err error) {
 	if err := d.usable("Device.MemInfo"); err != nil {
 		return 0, 0, err
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{abi.ACL_HBM_MEM}, Out: 1<<1 | 1<<2}
-	if err := c.Do(getMemInfo, d.scope.handle); err != nil {
-		return 0, 0, d.scope.fail(err)
-	}
-	return int64(c.Args[1]), int64(c.Args[2]), nil
+	f, t, err := aclrtGetMemInfo(d.scope.handle, abi.ACL_HBM_MEM)
+	return int64(f), int64(t), d.scope.wrap(err)
 }
 
 // CanAccessPeer reports whether work on this device could use memory of the other one
@@ -55,8 +72,11 @@ func (d *Device) CanAccessPeer(other *Device) (bool, error) {
 	if err := d.usable("Device.CanAccessPeer"); err != nil {
 		return false, err
 	}
-	v, err := d.scope.ask(canAccessPeer, 0, 0, uint64(d.ID()), uint64(other.ID()))
-	return int32(v) != 0, err
+	if err := other.usable("Device.CanAccessPeer"); err != nil {
+		return false, err
+	}
+	can, err := aclrtDeviceCanAccessPeer(d.scope.handle, int32(d.ID()), int32(other.ID()))
+	return can != 0, d.scope.wrap(err)
 }
 
 // EnablePeerAccess lets work on this device use memory of the other one, not the other way
@@ -74,22 +94,25 @@ func (d *Device) peerAccess(op string, other *Device, on bool) error {
 	if err := d.usable(op); err != nil {
 		return err
 	}
+	if err := other.usable(op); err != nil {
+		return err
+	}
 	peer := other.ID()
 	if peer >= 64 {
 		return d.scope.refuse(op, ErrNotSupported, "device %d: peers are possible among devices 0 to 63", peer)
 	}
-	f := disablePeerAccess
+	peers := &d.scope.chip.peers
 	if on {
-		f = enablePeerAccess
+		if err := aclrtDeviceEnablePeerAccess(d.scope.handle, int32(peer), 0); err != nil {
+			return d.scope.fail(err)
+		}
+		peers.Or(1 << peer)
+		return nil
 	}
-	if err := d.scope.do(f, uint64(peer), 0); err != nil {
-		return err
+	if err := aclrtDeviceDisablePeerAccess(d.scope.handle, int32(peer)); err != nil {
+		return d.scope.fail(err)
 	}
-	if on {
-		d.scope.chip.peers.Or(1 << peer)
-	} else {
-		d.scope.chip.peers.And(^(uint64(1) << peer))
-	}
+	peers.And(^(uint64(1) << peer))
 	return nil
 }
 
@@ -99,7 +122,7 @@ func (d *Device) Abort(limit time.Duration) error {
 	if err := d.usable("Device.Abort"); err != nil {
 		return err
 	}
-	return d.scope.do(abortDeviceTasks, uint64(d.ID()), uint64(limit.Milliseconds()))
+	return d.scope.wrap(aclrtDeviceTaskAbort(d.scope.handle, int32(d.ID()), uint32(limit.Milliseconds())))
 }
 
 // SaturationMode is what a kernel makes of a numeric overflow.
@@ -116,7 +139,7 @@ func (d *Device) SetSaturation(m SaturationMode) error {
 	if err := d.usable("Device.SetSaturation"); err != nil {
 		return err
 	}
-	return d.scope.do(setSatMode, uint64(m))
+	return d.scope.wrap(aclrtSetDeviceSatMode(d.scope.handle, aclrtFloatOverflowMode(m)))
 }
 
 // Saturation is the device's mode (aclrtGetDeviceSatMode).
@@ -124,8 +147,8 @@ func (d *Device) Saturation() (SaturationMode, error) {
 	if err := d.usable("Device.Saturation"); err != nil {
 		return 0, err
 	}
-	v, err := d.scope.ask(getSatMode, 0)
-	return SaturationMode(int32(v)), err
+	m, err := aclrtGetDeviceSatMode(d.scope.handle)
+	return SaturationMode(m), d.scope.wrap(err)
 }
 
 // Core is a kind of AI core.
@@ -143,7 +166,7 @@ func (d *Device) SetCoreLimit(c Core, n int) error {
 	if err := d.usable("Device.SetCoreLimit"); err != nil {
 		return err
 	}
-	return d.scope.do(setCoreLimit, uint64(d.ID()), uint64(c), uint64(n))
+	return d.scope.wrap(aclrtSetDeviceResLimit(d.scope.handle, int32(d.ID()), aclrtDevResLimitType(c), uint32(n)))
 }
 
 // CoreLimit is how many cores of a kind this process may use (aclrtGetDeviceResLimit, from
@@ -152,8 +175,8 @@ func (d *Device) CoreLimit(c Core) (int, error) {
 	if err := d.usable("Device.CoreLimit"); err != nil {
 		return 0, err
 	}
-	v, err := d.scope.ask(getCoreLimit, 2, uint64(d.ID()), uint64(c))
-	return int(uint32(v)), err
+	n, err := aclrtGetDeviceResLimit(d.scope.handle, int32(d.ID()), aclrtDevResLimitType(c))
+	return int(n), d.scope.wrap(err)
 }
 
 // ResetCoreLimits undoes SetCoreLimit for all kinds (aclrtResetDeviceResLimit, from CANN
@@ -162,27 +185,27 @@ func (d *Device) ResetCoreLimits() error {
 	if err := d.usable("Device.ResetCoreLimits"); err != nil {
 		return err
 	}
-	return d.scope.do(resetCoreLimit, uint64(d.ID()))
+	return d.scope.wrap(aclrtResetDeviceResLimit(d.scope.handle, int32(d.ID())))
 }
 
 // SetKernelTimeout limits how long a kernel may run, in whole seconds, rounded up
 // (aclrtSetOpExecuteTimeOut); by default about 18 minutes.
 func (d *Device) SetKernelTimeout(limit time.Duration) error {
-	return d.timeout("Device.SetKernelTimeout", setKernelTimeout, limit)
+	return d.timeout("Device.SetKernelTimeout", aclrtSetOpExecuteTimeOut, limit)
 }
 
 // SetWaitTimeout limits how long a stream waits for an event, in whole seconds, rounded up
 // (aclrtSetOpWaitTimeout); 0, the default, is without limit.
 func (d *Device) SetWaitTimeout(limit time.Duration) error {
-	return d.timeout("Device.SetWaitTimeout", setWaitTimeout, limit)
+	return d.timeout("Device.SetWaitTimeout", aclrtSetOpWaitTimeout, limit)
 }
 
-func (d *Device) timeout(op string, f *cshim.Func, limit time.Duration) error {
+func (d *Device) timeout(op string, set func(current aclrtContext, seconds uint32) error, limit time.Duration) error {
 	if err := d.usable(op); err != nil {
 		return err
 	}
 	if limit < 0 {
 		return d.scope.refuse(op, ErrInvalidArgument, "a limit of %v is not possible", limit)
 	}
-	return d.scope.do(f, uint64((limit+time.Second-1)/time.Second))
+	return d.scope.wrap(set(d.scope.handle, uint32((limit+time.Second-1)/time.Second)))
 }

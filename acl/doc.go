@@ -13,13 +13,45 @@
 //
 // Goroutines need no rule about OS threads: every call brings its context along. Objects are
 // safe for concurrent use, except that Close must not run at the same time as another call
-// on the same object. Close twice does nothing; use after Close gives ErrClosed; an object
-// that is forgotten is reported to the logger, and Live counts what is open.
+// on the same object.
 //
 // Calls that queue work return at once. A failure of the device appears at the next
 // Synchronize, whose error names the operators launched last; ASCEND_LAUNCH_BLOCKING=1
 // synchronises after every launch. Every wait takes a context.Context; a wait that is cut
 // short leaves the object usable.
+//
+// # Closing
+//
+// Every object that a function of this package makes must be closed. Close may be called twice;
+// where it waits for work, CloseContext waits at most until its context ends. Live counts what is
+// open. An object that was forgotten is reported when the garbage collector finds it: to the
+// logger of WithLogger, or, on the emulator without a logger, once to standard error. Its memory
+// or handle stays with the process, unless Config.ReleaseLeaks says otherwise.
+//
+// # Errors
+//
+// Errors of this module match at most one of these classes with errors.Is. What is refused
+// without asking CANN always matches one.
+//
+//	class               who can mend it, and how                               for a service
+//	ErrInvalidArgument  the caller, by other arguments (also ErrWrongDevice)   400
+//	ErrClosed           the program: it used an object after Close             500
+//	ErrBusy             the program, by waiting for work or closing users      500
+//	ErrCapture          the program, by making the call outside a capture      500
+//	ErrOutOfMemory      less work, or later                                    503
+//	ErrExhausted        closing streams and events, or later                   503
+//	ErrTimeout          a longer limit, or later                               504
+//	ErrNotInstalled     whoever runs it, by installing CANN, or Linux          500
+//	ErrNotSupported     whoever runs it, by another CANN version or chip       501
+//	ErrAborted          launching the work again                               500
+//	ErrOverflow         scaling, or another dtype                              500
+//	ErrKernel           see Suspects: the operators that may be to blame       500
+//	ErrPeerLost         restarting the ranks that are left                     500
+//	ErrDeviceLost       resetting the device, restarting the process           500
+//
+// A nil object, a zero value that no function made, and a nil context.Context are invalid
+// arguments and never panic; only the methods that a nil *Device has from Context do. A wait that
+// ended early matches its context's error, too. Error.Damage says what can still be used.
 //
 // The package knows no operators (package aclnn) and no collectives (package hccl). It does
 // not capture graphs, share memory between processes or map virtual memory.

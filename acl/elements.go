@@ -2,6 +2,7 @@ package acl
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 
 	"github.com/goascend/cann/cshim"
@@ -44,6 +45,11 @@ func (s *Stream) upload(ctx context.Context, dst *Buffer, data []byte) error {
 	if err := s.usable(op); err != nil {
 		return err
 	}
+	if ctx == nil {
+		return noContext(op)
+	}
+	defer runtime.KeepAlive(dst)
+	defer runtime.KeepAlive(s)
 	q := s.q
 	if err := q.accept(op, dst.where(), uint64(len(data))); err != nil {
 		return err
@@ -77,6 +83,11 @@ func (s *Stream) download(ctx context.Context, data []byte, src *Buffer) (err er
 	if err := s.usable(op); err != nil {
 		return err
 	}
+	if ctx == nil {
+		return noContext(op)
+	}
+	defer runtime.KeepAlive(src)
+	defer runtime.KeepAlive(s)
 	q := s.q
 	if err := q.accept(op, src.where(), uint64(len(data))); err != nil {
 		return err

@@ -7,24 +7,28 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/class"
 )
 
-// Groups of errors, for errors.Is. Every error of this package is an *Error that matches at
-// most one of them.
+// Classes of errors, for errors.Is; the package's documentation says who can mend which. Every
+// error of this package is an *Error and is of at most one class, of which ErrWrongDevice also
+// matches ErrInvalidArgument. Every call that this module refuses without asking CANN matches
+// one.
 var (
-	ErrNotInstalled    = errors.New("CANN, its driver or a package of it is not installed")
-	ErrNotSupported    = errors.New("not supported by this CANN version, driver or chip")
-	ErrInvalidArgument = errors.New("invalid argument")
-	ErrClosed          = errors.New("used after Close")
-	ErrWrongDevice     = errors.New("object of another device or context")
+	ErrNotInstalled    = class.ErrNotInstalled
+	ErrNotSupported    = class.ErrNotSupported
+	ErrInvalidArgument = class.ErrInvalidArgument
+	ErrWrongDevice     = class.Of(ErrInvalidArgument, "object of another device or context")
+	ErrClosed          = class.ErrClosed
+	ErrBusy            = class.ErrBusy
 	ErrOutOfMemory     = errors.New("out of memory")
 	ErrExhausted       = errors.New("resource exhausted")
-	ErrTimeout         = errors.New("timeout")
+	ErrTimeout         = class.ErrTimeout
 	ErrAborted         = errors.New("aborted")
 	ErrKernel          = errors.New("kernel failed on the device")
 	ErrOverflow        = errors.New("numeric overflow")
 	ErrDeviceLost      = errors.New("device lost")
-	ErrPeerLost        = errors.New("a peer or the link to it was lost")
+	ErrPeerLost        = class.ErrPeerLost
 	ErrCapture         = errors.New("not allowed while a graph is captured")
 )
 
@@ -34,6 +38,7 @@ var groupHints = map[error]string{
 	ErrNotSupported:    "update CANN, the driver and the firmware together",
 	ErrInvalidArgument: "CANN's message names the argument",
 	ErrClosed:          "do not use an object after Close",
+	ErrBusy:            "wait for the work, or close the objects, that still use it",
 	ErrWrongDevice:     "use streams, events and buffers of one device together",
 	ErrOutOfMemory:     "free buffers, call Allocator.EmptyCache, or make the work smaller; other processes may hold memory of the device",
 	ErrExhausted:       "close objects that are no longer needed",
@@ -97,7 +102,7 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	if e.Code != 0 {
+	if e.tellsDamage() {
 		b.WriteString("; " + e.Damage().String())
 	}
 	return b.String()
@@ -113,6 +118,16 @@ func (e *Error) Unwrap() []error {
 		}
 	}
 	return out
+}
+
+// tellsDamage reports whether the text says what can still be used: the device or its memory had
+// a part in the error. A refused argument leaves everything as it was.
+func (e *Error) tellsDamage() bool {
+	switch e.group {
+	case ErrOutOfMemory, ErrExhausted, ErrTimeout, ErrAborted:
+		return e.Code != 0
+	}
+	return e.Damage() != DamageNone
 }
 
 // Damage says what can still be used after the error.
@@ -151,6 +166,11 @@ func wrap(err error) *Error {
 
 func outOfMemoryText(s string) bool {
 	return strings.Contains(s, "EL0004") || strings.Contains(s, "Failed to allocate")
+}
+
+// noContext is the error of a wait without a context.
+func noContext(op string) *Error {
+	return refuse(op, ErrInvalidArgument, "the context.Context is nil; context.Background() never ends")
 }
 
 // interrupted is the error of a wait that its context ended. CANN's object is not affected.

@@ -2,11 +2,11 @@ package acl
 
 import (
 	"context"
-	"math"
+	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -15,18 +15,18 @@ import (
 type Event struct {
 	owned
 	scope  *scope
-	handle uint64
+	handle aclrtEvent
 	last   atomic.Pointer[queue] // stream of the last record
 }
 
 // EventOption is an option of NewEvent.
-type EventOption func(*uint64)
+type EventOption func(flags *uint32)
 
 // EventTiming lets the event take the time, for Elapsed and Timestamp (ACL_EVENT_TIME_LINE).
 func EventTiming() EventOption { return EventFlags(abi.ACL_EVENT_TIME_LINE) }
 
 // EventFlags adds flags as aclrtCreateEventExWithFlag takes them.
-func EventFlags(flags uint32) EventOption { return func(f *uint64) { *f |= uint64(flags) } }
+func EventFlags(flags uint32) EventOption { return func(f *uint32) { *f |= flags } }
 
 // NewEvent makes an event that is not recorded yet, which counts as having happened
 // (aclrtCreateEventExWithFlag).
@@ -38,9 +38,11 @@ func (x *Context) NewEvent(options ...EventOption) (*Event, error) {
 }
 
 func (sc *scope) newEvent(options []EventOption) (*Event, error) {
-	flags := uint64(abi.ACL_EVENT_SYNC)
+	flags := uint32(abi.ACL_EVENT_SYNC)
 	for _, o := range options {
-		o(&flags)
+		if o != nil {
+			o(&flags)
+		}
 	}
 	handle, err := sc.createEvent(flags)
 	if err != nil {
@@ -48,7 +50,7 @@ func (sc *scope) newEvent(options []EventOption) (*Event, error) {
 	}
 	sc.retain()
 	e := &Event{scope: sc, handle: handle}
-	e.open(KindEvent)
+	e.open(KindEvent, leak{remains: heir(lostEvent{sc, handle})})
 	return e, nil
 }
 
@@ -70,63 +72,84 @@ func (s *Stream) Record(options ...EventOption) (*Event, error) {
 
 // Close destroys the event (aclrtDestroyEvent). Waits that are queued are not affected.
 func (e *Event) Close() error {
-	if !e.close() {
+	if e == nil || !e.close() {
 		return nil
 	}
-	err := e.scope.destroyEvent(e.handle)
-	if r := e.scope.release(); err == nil {
-		err = r
-	}
-	return err
+	return lostEvent{e.scope, e.handle}.end()
 }
 
+// lostEvent holds the handle of an Event that was collected without Close.
+type lostEvent struct {
+	scope  *scope
+	handle aclrtEvent
+}
+
+func (lostEvent) idle() bool { return true }
+
+func (l lostEvent) end() error {
+	return errors.Join(l.scope.destroyEvent(l.handle), l.scope.release())
+}
+
+// ready reports whether the event is open. It is small enough to be inlined.
+func (e *Event) ready() bool { return e != nil && e.isOpen() }
+
+// usable refuses calls on an event that is nil, was never made, or is closed.
 func (e *Event) usable(op string) error {
-	if e.closed.Load() {
+	switch {
+	case e == nil || e.scope == nil:
+		return neverMade(op, KindEvent)
+	case !e.isOpen():
 		return e.scope.refuse(op, ErrClosed, "the event is closed")
 	}
 	return nil
 }
 
 // Handle is the aclrtEvent, for C libraries.
-func (e *Event) Handle() uint64 { return e.handle }
+func (e *Event) Handle() uint64 {
+	if e == nil {
+		return 0
+	}
+	return uint64(e.handle)
+}
 
 // Record marks the end of the work queued on the stream so far (aclrtRecordEvent). The
 // stream must be of the event's device.
 func (e *Event) Record(s *Stream) error {
-	if e.closed.Load() {
+	if !e.ready() {
 		return e.usable("Event.Record")
 	}
-	if s.closed.Load() {
+	if !s.ready() {
 		return s.usable("Event.Record")
 	}
 	q := s.q
 	if q.scope.chip != e.scope.chip {
 		return q.refuse("Event.Record", ErrWrongDevice, "the event is of device %d", e.scope.chip.id)
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{e.handle, q.handle}}
-	if err := c.Do(recordEvent, q.scope.handle); err != nil {
+	if err := aclrtRecordEvent(q.scope.handle, e.handle, q.handle); err != nil {
 		return q.fault(err)
 	}
 	if e.last.Load() != q {
 		e.last.Store(q)
 	}
+	runtime.KeepAlive(s)
 	return nil
 }
 
 // Wait makes the stream wait for the event's last record; the call itself does not wait
 // (aclrtStreamWaitEvent). The event may be of another device.
 func (s *Stream) Wait(e *Event) error {
-	if e.closed.Load() {
-		return e.usable("Stream.Wait")
-	}
-	if s.closed.Load() {
+	if !s.ready() {
 		return s.usable("Stream.Wait")
 	}
+	if !e.ready() {
+		return e.usable("Stream.Wait")
+	}
 	q := s.q
-	c := cshim.Call{Args: [cshim.Args]uint64{q.handle, e.handle}}
-	if err := c.Do(waitEvent, q.scope.handle); err != nil {
+	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
 		return q.fault(err)
 	}
+	runtime.KeepAlive(e)
+	runtime.KeepAlive(s)
 	return nil
 }
 
@@ -136,6 +159,7 @@ func (e *Event) Query() (done bool, err error) {
 	if err := e.usable("Event.Query"); err != nil {
 		return false, err
 	}
+	defer runtime.KeepAlive(e)
 	return e.scope.eventDone(e.handle)
 }
 
@@ -146,12 +170,14 @@ func (e *Event) Synchronize(ctx context.Context) error {
 	if err := e.usable("Event.Synchronize"); err != nil {
 		return err
 	}
-	cut, err := e.scope.wait(ctx, synchronizeEvent, e.handle, false)
+	if ctx == nil {
+		return noContext("Event.Synchronize")
+	}
+	defer runtime.KeepAlive(e)
+	cut, err := e.scope.waitEvent(ctx, e.handle)
 	switch {
 	case cut:
-		failed := interrupted("Event.Synchronize", ctx)
-		failed.Device = e.scope.chip.id
-		return failed
+		return e.scope.interrupted("Event.Synchronize", ctx)
 	case err == nil:
 		return nil
 	}
@@ -161,20 +187,24 @@ func (e *Event) Synchronize(ctx context.Context) error {
 	return e.scope.fault(err)
 }
 
+func (sc *scope) waitEvent(ctx context.Context, handle aclrtEvent) (interrupted bool, err error) {
+	return wait(ctx, func(timeout int32) error {
+		return aclrtSynchronizeEventWithTimeout(sc.handle, handle, timeout)
+	})
+}
+
 // Elapsed is the device's time from start to e, negative if e came first
 // (aclrtEventElapsedTime). Both must be made with EventTiming and have happened.
 func (e *Event) Elapsed(start *Event) (time.Duration, error) {
-	for _, x := range []*Event{start, e} {
+	for _, x := range []*Event{e, start} {
 		if err := x.usable("Event.Elapsed"); err != nil {
 			return 0, err
 		}
 	}
-	v, err := e.scope.ask(elapsedTime, 0, 0, start.handle, e.handle)
-	if err != nil {
-		return 0, err
-	}
-	ms := math.Float32frombits(uint32(v))
-	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
+	defer runtime.KeepAlive(start)
+	defer runtime.KeepAlive(e)
+	ms, err := aclrtEventElapsedTime(e.scope.handle, start.handle, e.handle)
+	return time.Duration(float64(ms) * float64(time.Millisecond)), e.scope.wrap(err)
 }
 
 // Timestamp is when the last record happened, since the start of the device
@@ -183,6 +213,7 @@ func (e *Event) Timestamp() (time.Duration, error) {
 	if err := e.usable("Event.Timestamp"); err != nil {
 		return 0, err
 	}
-	us, err := e.scope.ask(eventTimestamp, 1, e.handle)
-	return time.Duration(us) * time.Microsecond, err
+	defer runtime.KeepAlive(e)
+	us, err := aclrtEventGetTimestamp(e.scope.handle, e.handle)
+	return time.Duration(us) * time.Microsecond, e.scope.wrap(err)
 }

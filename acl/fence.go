@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/goascend/cann/acl/internal/pool"
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -12,7 +11,7 @@ import (
 type fence struct {
 	q      *queue
 	scope  *scope
-	handle uint64
+	handle aclrtEvent
 }
 
 // Fence marks the end of the stream's work; nil when the stream was closed, which waited
@@ -25,8 +24,7 @@ func (q *queue) Fence() (pool.Fence, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{f.handle, q.handle}}
-	if err := c.Do(recordEvent, q.scope.handle); err != nil {
+	if err := aclrtRecordEvent(q.scope.handle, f.handle, q.handle); err != nil {
 		f.Release()
 		return nil, q.fail(err)
 	}
@@ -84,28 +82,18 @@ func (sc *scope) destroyFences() error {
 	return errors.Join(errs...)
 }
 
-func (sc *scope) createEvent(flags uint64) (uint64, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, flags}, Out: 1 << 0}
-	if err := c.Do(createEvent, sc.handle); err != nil {
-		return 0, sc.fail(err)
-	}
-	return c.Args[0], nil
+func (sc *scope) createEvent(flags uint32) (aclrtEvent, error) {
+	handle, err := aclrtCreateEventExWithFlag(sc.handle, flags)
+	return handle, sc.wrap(err)
 }
 
-func (sc *scope) destroyEvent(handle uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{handle}}
-	if err := c.Do(destroyEvent, sc.handle); err != nil {
-		return sc.fail(err)
-	}
-	return nil
+func (sc *scope) destroyEvent(handle aclrtEvent) error {
+	return sc.wrap(aclrtDestroyEvent(sc.handle, handle))
 }
 
 // eventDone reports whether the last record of an event has happened. The two queries of
 // CANN have opposite enums; this is aclrtQueryEventStatus, where 1 is complete.
-func (sc *scope) eventDone(handle uint64) (bool, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{handle}, Out: 1 << 1}
-	if err := c.Do(queryEvent, sc.handle); err != nil {
-		return false, sc.fail(err)
-	}
-	return uint32(c.Args[1]) == abi.ACL_EVENT_RECORDED_STATUS_COMPLETE, nil
+func (sc *scope) eventDone(handle aclrtEvent) (bool, error) {
+	status, err := aclrtQueryEventStatus(sc.handle, handle)
+	return err == nil && status == abi.ACL_EVENT_RECORDED_STATUS_COMPLETE, sc.wrap(err)
 }

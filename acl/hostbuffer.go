@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/goascend/cann/cshim"
@@ -23,36 +24,50 @@ func (x *Context) MallocHost(n int) (*HostBuffer, error) {
 	if n <= 0 {
 		return nil, sc.refuse("Context.MallocHost", ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
-	addr, err := sc.ask(mallocHost, 0, 0, uint64(n))
+	addr, err := aclrtMallocHost(sc.handle, uint64(n))
 	if err != nil {
-		return nil, err
+		return nil, sc.fail(err)
 	}
 	sc.retain()
 	h := &HostBuffer{region: region{
-		mem:  &memory{scope: sc, home: direct{freeHost}, host: true},
-		addr: addr, size: uint64(n),
+		mem:  &memory{scope: sc, home: direct{aclrtFreeHost}, host: true},
+		addr: uint64(addr), size: uint64(n),
 	}}
-	h.open(KindHostBuffer)
+	h.open(KindHostBuffer, leak{bytes: uint64(n)}) // a slice of it may still be in use: it is not released
 	return h, nil
 }
 
 // Close waits for the streams that copy from or to the buffer and frees it (aclrtFreeHost).
 // Slices of it must not be touched afterwards. Closing a view does nothing.
-func (h *HostBuffer) Close() error {
-	if h.kind != KindHostBuffer || !h.owned.close() {
+func (h *HostBuffer) Close() error { return h.CloseContext(context.Background()) }
+
+// CloseContext is Close that waits at most until ctx ends. Then the buffer is still open, and
+// CloseContext can be called again; the error matches ctx.Err().
+func (h *HostBuffer) CloseContext(ctx context.Context) error {
+	if h == nil { // a view was never open
 		return nil
 	}
-	return h.region.close()
+	return h.closeRegion(ctx, "HostBuffer.CloseContext", h.region)
 }
 
 // Address is the host address.
-func (h *HostBuffer) Address() uint64 { return h.addr }
+func (h *HostBuffer) Address() uint64 {
+	if h == nil {
+		return 0
+	}
+	return h.addr
+}
 
 // Size is the number of bytes.
-func (h *HostBuffer) Size() int { return int(h.size) }
+func (h *HostBuffer) Size() int {
+	if h == nil {
+		return 0
+	}
+	return int(h.size)
+}
 
 func (h *HostBuffer) where() *region {
-	if h == nil {
+	if h == nil || h.mem == nil {
 		return nil
 	}
 	return &h.region
@@ -61,6 +76,9 @@ func (h *HostBuffer) where() *region {
 // View is the part of the buffer of size bytes from offset on. It shares the memory and is
 // closed with it.
 func (h *HostBuffer) View(offset, size int) (*HostBuffer, error) {
+	if h == nil || h.mem == nil {
+		return nil, neverMade("HostBuffer.View", KindHostBuffer)
+	}
 	r, err := h.part("HostBuffer.View", offset, size)
 	if err != nil {
 		return nil, err
@@ -70,7 +88,7 @@ func (h *HostBuffer) View(offset, size int) (*HostBuffer, error) {
 
 // Bytes is the buffer's memory; nil after Close.
 func (h *HostBuffer) Bytes() []byte {
-	if h.mem.closed.Load() {
+	if h == nil || h.mem == nil || h.mem.closed.Load() {
 		return nil
 	}
 	return cshim.Bytes(h.addr, int(h.size))

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/goascend/cann/cshim"
@@ -18,6 +19,7 @@ func (s *Stream) HostFunc(f func()) error {
 	if f == nil {
 		return s.q.refuse("Stream.HostFunc", ErrInvalidArgument, "the function is nil")
 	}
+	defer runtime.KeepAlive(s)
 	h := &s.q.hosted
 	id := h.reserve()
 	function, argument, cancel := cshim.RegisterHostFunc(func() {
@@ -25,7 +27,7 @@ func (s *Stream) HostFunc(f func()) error {
 		f()
 	})
 	h.keep(id, cancel)
-	if err := s.q.launchHost(function, argument); err != nil {
+	if err := s.q.launchHost(uintptr(function), uintptr(argument)); err != nil {
 		h.take(id)
 		cancel()
 		return s.q.fail(err)
@@ -34,12 +36,11 @@ func (s *Stream) HostFunc(f func()) error {
 }
 
 // launchHost queues a C function in the way this CANN has.
-func (q *queue) launchHost(function, argument uint64) error {
-	if launchHostFunc.Available() != nil && launchCallback.Available() == nil {
+func (q *queue) launchHost(function, argument uintptr) error {
+	if fnAclrtLaunchHostFunc.Available() != nil && fnAclrtLaunchCallback.Available() == nil {
 		return q.reports.launch(q, function, argument)
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{q.handle, function, argument}, CallsBack: true}
-	return c.Do(launchHostFunc, q.scope.handle)
+	return aclrtLaunchHostFunc(q.scope.handle, q.handle, aclrtHostFunc(function), argument)
 }
 
 // hosted are the host functions that a stream has not run yet.

@@ -4,12 +4,40 @@ import (
 	"context"
 
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/bridge"
 )
 
-// Launch queues an operator. Package aclnn calls it; the workspace comes from the stream's
-// own memory. With ASCEND_LAUNCH_BLOCKING=1 it waits for the operator and returns what
-// failed in it.
-func (s *Stream) Launch(l *cshim.Launch) error {
+// lent is a Stream as package aclnn gets it: see package bridge.
+type lent Stream
+
+func init() {
+	bridge.StreamOf = func(stream any) (bridge.Stream, *bridge.User, error) {
+		s, _ := stream.(*Stream)
+		if s == nil || s.q == nil {
+			return nil, nil, neverMade("acl.Stream", KindStream)
+		}
+		return (*lent)(s), &s.q.user, nil
+	}
+	bridge.MemoryOf = func(buffer any) *bridge.Memory {
+		if r := buffer.(*Buffer).where(); r != nil {
+			return &r.mem.last
+		}
+		return nil
+	}
+}
+
+// Usable implements bridge.Stream.
+func (l *lent) Usable() error { return (*Stream)(l).usable("acl.Stream") }
+
+// Use implements bridge.Stream.
+func (l *lent) Use(buffer any) error {
+	b, _ := buffer.(*Buffer)
+	return (*Stream)(l).use("Stream.Use", b)
+}
+
+// Launch implements bridge.Stream.
+func (l *lent) Launch(launch *cshim.Launch) error {
+	s := (*Stream)(l)
 	if err := s.usable("Stream.Launch"); err != nil {
 		return err
 	}
@@ -20,38 +48,39 @@ func (s *Stream) Launch(l *cshim.Launch) error {
 		if w != nil {
 			addr, size = w.addr, w.size
 		}
-		need, err := l.Run(q.scope.handle, q.handle, addr, size)
+		need, err := launch.Run(uint64(q.scope.handle), uint64(q.handle), addr, size)
 		q.releaseScratch(w)
 		if err != nil {
-			l.Abandon()
+			launch.Abandon()
 			return q.fault(err)
 		}
 		if need == 0 {
 			break
 		}
 		if w, err = q.arena.grow(q, need); err != nil {
-			l.Abandon()
+			launch.Abandon()
 			return err
 		}
 	}
-	return s.launched(l.Operator())
+	return s.launched(launch.Operator())
 }
 
-// Prepare runs phase one of an operator and keeps its executor. Package aclnn calls it.
-func (s *Stream) Prepare(l *cshim.Launch) (*cshim.Prepared, error) {
+// Prepare implements bridge.Stream.
+func (l *lent) Prepare(launch *cshim.Launch) (*cshim.Prepared, error) {
+	s := (*Stream)(l)
 	if err := s.usable("Stream.Prepare"); err != nil {
 		return nil, err
 	}
-	p, err := cshim.Prepare(l, s.q.scope.handle)
+	p, err := cshim.Prepare(launch, uint64(s.q.scope.handle))
 	if err != nil {
 		return nil, s.q.fail(err)
 	}
 	return p, nil
 }
 
-// Run queues a prepared operator, with workspace of the stream it is queued on. It must be
-// a stream of the context that Prepare was called with.
-func (s *Stream) Run(p *cshim.Prepared) error {
+// Run implements bridge.Stream; the workspace is that of the stream.
+func (l *lent) Run(p *cshim.Prepared) error {
+	s := (*Stream)(l)
 	if err := s.usable("Stream.Run"); err != nil {
 		return err
 	}
@@ -68,7 +97,7 @@ func (s *Stream) Run(p *cshim.Prepared) error {
 	if w != nil {
 		addr, size = w.addr, w.size
 	}
-	err := p.Run(q.handle, addr, size)
+	err := p.Run(uint64(q.handle), addr, size)
 	q.releaseScratch(w)
 	if err != nil {
 		return q.fault(err)

@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/internal/bridge"
 	"github.com/goascend/cann/internal/dtype"
 )
 
@@ -138,7 +139,15 @@ func launchAtNothing(t testing.TB, st *acl.Stream) error {
 	l.Tensor(&d)
 	l.Scalar(int32(dtype.Float32), [2]uint64{uint64(math.Float32bits(1))})
 	l.Tensor(&d)
-	return st.Launch(&l)
+	return lent(t, st).Launch(&l)
+}
+
+// lent is a stream as package aclnn gets it.
+func lent(t testing.TB, st *acl.Stream) bridge.Stream {
+	t.Helper()
+	s, _, err := bridge.StreamOf(st)
+	require.NoError(t, err)
+	return s
 }
 
 // TestAsynchronousFault: the synchronise that brings a fault out names the operator, and the
@@ -230,10 +239,10 @@ func TestMissingOperator(t *testing.T) {
 	st := openStream(t)
 	var l cshim.Launch
 	l.Reset(&cshim.Operator{Symbol: "aclnnNobodyMadeThis"})
-	err := st.Launch(&l)
+	err := lent(t, st).Launch(&l)
 	requireError(t, err, acl.ErrNotSupported, 0)
 	var missing *cshim.SymbolError
 	require.ErrorAs(t, err, &missing)
-	_, err = st.Prepare(&l)
+	_, err = lent(t, st).Prepare(&l)
 	requireError(t, err, acl.ErrNotSupported, 0)
 }

@@ -1,11 +1,9 @@
 package acl
 
 import (
+	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
-
-	"go.uber.org/zap"
 )
 
 // Kind is a kind of object that must be closed.
@@ -26,6 +24,9 @@ const (
 
 // String is the kind in words.
 func (k Kind) String() string {
+	if k >= kinds {
+		return fmt.Sprintf("Kind(%d)", uint8(k))
+	}
 	return [...]string{"runtime", "device", "context", "stream", "event", "buffer", "host buffer", "arena"}[k]
 }
 
@@ -46,52 +47,52 @@ func Live() map[Kind]int {
 // owned is the part of every object that must be closed.
 type owned struct {
 	kind    Kind
+	state   atomic.Uint32
 	watched bool
-	closed  atomic.Bool
 	cleanup runtime.Cleanup
 }
 
-// leak is what is said of an object that was collected without Close. It must not lead to
-// the object, which would then never be collected.
-type leak struct {
-	kind  Kind
-	log   *zap.Logger
-	stack []byte
-}
+// States of an owned object. An object that no function of the package has made has state 0.
+const (
+	stateOpen = 1 + iota
+	stateClosed
+)
 
-// open counts the object, and watches it when there is a logger to tell of a leak.
-func (o *owned) open(k Kind) {
+// open counts the object and watches whether it is collected without Close. l says what is
+// then reported and released.
+func (o *owned) open(k Kind, l leak) {
 	o.kind = k
+	o.state.Store(stateOpen)
 	live[k].Add(1)
-	log := process.log.Load()
-	if log == nil {
-		return
+	if watching() {
+		l.kind = k
+		o.watched = true
+		o.cleanup = runtime.AddCleanup(o, leak.found, l.made())
 	}
-	l := leak{kind: k, log: log}
-	if process.stacks.Load() {
-		l.stack = debug.Stack()
-	}
-	o.watched = true
-	o.cleanup = runtime.AddCleanup(o, leak.report, l)
 }
 
-// report tells of a leak. The memory or handle itself stays: the device may be using it.
-func (l leak) report() {
-	fields := []zap.Field{zap.Stringer("kind", l.kind)}
-	if l.stack != nil {
-		fields = append(fields, zap.ByteString("made", l.stack))
+// unwatch ends the watch of open: the object belongs to another one, whose leak is reported.
+func (o *owned) unwatch() {
+	if o.watched {
+		o.cleanup.Stop()
+		o.watched = false
 	}
-	l.log.Warn("an object was collected without Close", fields...)
 }
 
-// close says whether this is the first Close.
+// isOpen reports whether the object was made and not closed.
+func (o *owned) isOpen() bool { return o.state.Load() == stateOpen }
+
+// close says whether this is the first Close of an object that was made.
 func (o *owned) close() bool {
-	if o.closed.Swap(true) {
+	if !o.state.CompareAndSwap(stateOpen, stateClosed) {
 		return false
 	}
 	live[o.kind].Add(-1)
-	if o.watched {
-		o.cleanup.Stop()
-	}
+	o.unwatch()
 	return true
+}
+
+// neverMade is the error of a call on an object that is nil or a zero value.
+func neverMade(op string, k Kind) *Error {
+	return refuse(op, ErrInvalidArgument, "the %v is nil, or was not made by this package", k)
 }

@@ -3,6 +3,7 @@ package acl_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/acl/acltest"
 )
 
 func TestMain(m *testing.M) {
@@ -20,6 +21,12 @@ func TestMain(m *testing.M) {
 		if _, set := os.LookupEnv(k); !set {
 			os.Setenv(k, v)
 		}
+	}
+	// Examples cannot skip themselves where there is no CANN.
+	if rt, err := acl.Open(acl.Config{}); err == nil {
+		rt.Close()
+	} else {
+		flag.Set("test.skip", "^Example")
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/acl/internal/pool"
-	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // Memory is memory that the device can copy from and to: a *Buffer or a *HostBuffer.
@@ -33,7 +34,7 @@ type memory struct {
 	owner  *queue      // stream that it belongs to, nil for none
 	block  *pool.Block // of the pool's memory
 
-	last  atomic.Pointer[queue] // the last user, which is the next one most of the time; nil once closed
+	last  bridge.Memory // the last user, which is the next one most of the time; none once closed
 	mu    sync.Mutex
 	users []*queue // streams but the owner that have used it
 }
@@ -43,15 +44,16 @@ type home interface {
 	takeBack(m *memory, addr uint64) error
 }
 
-// use notes that work on a stream uses the memory.
+// use notes that work on a stream uses the memory. A process that releases leaks notes no last
+// user: each use then takes the long way, on which its caller keeps the buffer reachable.
 func (m *memory) use(q *queue) {
-	if m.last.Load() == q {
+	if m.last.Load() == &q.user {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed.Load() {
-		m.last.Store(q)
+	if !m.closed.Load() && !process.releasing.Load() {
+		m.last.Store(&q.user)
 	}
 	if q != m.owner && !slices.Contains(m.users, q) {
 		m.users = append(m.users, q)
@@ -60,7 +62,7 @@ func (m *memory) use(q *queue) {
 
 // known is the short way of accept: the stream that used the memory last was checked then.
 func (r *region) known(q *queue, n uint64) bool {
-	return r.mem.last.Load() == q && n <= r.size
+	return r.mem.last.Load() == &q.user && n <= r.size
 }
 
 // shut makes every later use an error. The caller holds m.mu.
@@ -82,7 +84,7 @@ func (q *queue) accept(op string, r *region, n uint64) error {
 func (sc *scope) check(op string, r *region, n uint64) error {
 	switch {
 	case r == nil:
-		return sc.refuse(op, ErrInvalidArgument, "the buffer is nil")
+		return sc.refuse(op, ErrInvalidArgument, "the buffer is nil, or was not made by this package")
 	case r.mem.closed.Load():
 		return sc.refuse(op, ErrClosed, "the buffer of %d bytes is closed", r.size)
 	case n > r.size:
@@ -106,7 +108,9 @@ func (pooled) takeBack(m *memory, _ uint64) error {
 
 // direct is the home of memory that did not come from the cache. It is freed at once, so
 // that the streams that used it must have ended.
-type direct struct{ free *cshim.Func }
+type direct struct {
+	free func(current aclrtContext, address uintptr) error
+}
 
 func (d direct) takeBack(m *memory, addr uint64) error {
 	var errs []error
@@ -114,25 +118,74 @@ func (d direct) takeBack(m *memory, addr uint64) error {
 		if q.gone.Load() {
 			continue
 		}
-		c := cshim.Call{Args: [cshim.Args]uint64{q.handle, forever}}
-		if err := c.Do(synchronizeStream, q.scope.handle); err != nil {
+		if err := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever); err != nil {
 			errs = append(errs, q.fault(err))
 		}
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{addr}}
-	if err := c.Do(d.free, m.scope.handle); err != nil {
+	if err := d.free(m.scope.handle, uintptr(addr)); err != nil {
 		errs = append(errs, m.scope.fail(err))
 	}
 	return errors.Join(errs...)
 }
 
-// close ends the memory; views of it find it closed.
-func (r *region) close() error {
+// idle makes the region of pooled memory what remains of a Buffer that was collected: ending it
+// never waits.
+func (region) idle() bool { return true }
+
+// settle waits, at most until ctx ends, for the work that end would wait for.
+func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
+	if _, ok := r.mem.home.(pooled); ok {
+		return nil, false
+	}
+	var errs []error
+	for _, q := range r.mem.others() {
+		if q.gone.Load() {
+			continue
+		}
+		cut, err := q.wait(ctx)
+		if cut {
+			return nil, true
+		}
+		errs = append(errs, q.faulty(err))
+	}
+	return errors.Join(errs...), false
+}
+
+// others are the streams but the owner that have used the memory.
+func (m *memory) others() []*queue {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.users)
+}
+
+// end ends the memory; views of it find it closed.
+func (r region) end() error {
 	m := r.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shut()
 	return errors.Join(m.home.takeBack(m, r.addr), m.scope.release())
+}
+
+// closeRegion is CloseContext of the owner of memory.
+func (o *owned) closeRegion(ctx context.Context, op string, r region) error {
+	if !o.isOpen() {
+		return nil
+	}
+	if ctx == nil {
+		return noContext(op)
+	}
+	var failed error
+	if ctx.Done() != nil {
+		var cut bool
+		if failed, cut = r.settle(ctx); cut {
+			return r.mem.scope.interrupted(op, ctx)
+		}
+	}
+	if !o.close() {
+		return nil
+	}
+	return errors.Join(failed, r.end())
 }
 
 // outOfMemory completes the error of a failed allocation with what would have been needed.

@@ -21,7 +21,7 @@ type Properties struct {
 
 // Properties asks for them (aclrtGetDeviceInfo, or aclGetDeviceCapability before CANN 8.5).
 func (d *Device) Properties() (Properties, error) {
-	p := Properties{Name: d.rt.SoC()}
+	p := Properties{Name: d.Runtime().SoC()}
 	_, total, err := d.MemInfo()
 	if err != nil {
 		return p, err
@@ -30,8 +30,8 @@ func (d *Device) Properties() (Properties, error) {
 	var l2 int
 	for _, q := range []struct {
 		to        *int
-		attribute uint64
-		older     int // of aclGetDeviceCapability, -1 for none
+		attribute aclrtDevAttr
+		older     aclDeviceInfo // of aclGetDeviceCapability, -1 for none
 	}{
 		{&p.AICores, abi.ACL_DEV_ATTR_AICORE_CORE_NUM, abi.ACL_DEVICE_INFO_AI_CORE_NUM},
 		{&p.CubeCores, abi.ACL_DEV_ATTR_CUBE_CORE_NUM, -1},
@@ -49,15 +49,15 @@ func (d *Device) Properties() (Properties, error) {
 }
 
 // attribute asks in the newer way, or in the older one where that is missing.
-func (d *Device) attribute(attribute uint64, older int) (int, error) {
-	v, err := d.scope.ask(getDeviceInfo, 2, uint64(d.ID()), attribute)
+func (d *Device) attribute(attribute aclrtDevAttr, older aclDeviceInfo) (int, error) {
+	v, err := aclrtGetDeviceInfo(d.scope.handle, uint32(d.ID()), attribute)
 	var missing *cshim.SymbolError
 	if !errors.As(err, &missing) {
-		return int(int64(v)), err
+		return int(v), d.scope.wrap(err)
 	}
 	if older < 0 {
 		return 0, nil
 	}
-	v, err = d.scope.ask(getDeviceCapability, 2, uint64(d.ID()), uint64(older))
-	return int(int64(v)), err
+	v, err = aclGetDeviceCapability(d.scope.handle, uint32(d.ID()), older)
+	return int(v), d.scope.wrap(err)
 }

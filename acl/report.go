@@ -22,12 +22,11 @@ type reporter struct {
 const reportSlice = 50 // milliseconds
 
 // launch queues a C function that holds the stream until it has run (aclrtLaunchCallback).
-func (r *reporter) launch(q *queue, function, argument uint64) error {
+func (r *reporter) launch(q *queue, function, argument uintptr) error {
 	if err := r.start(q); err != nil {
 		return err
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{function, argument, uint64(abi.ACL_CALLBACK_BLOCK), q.handle}, CallsBack: true}
-	return c.Do(launchCallback, q.scope.handle)
+	return aclrtLaunchCallback(q.scope.handle, aclrtCallback(function), argument, abi.ACL_CALLBACK_BLOCK, q.handle)
 }
 
 // start makes the thread, and has it serve the stream (aclrtSubscribeReport).
@@ -37,7 +36,7 @@ func (r *reporter) start(q *queue) error {
 	if r.thread != 0 {
 		return nil
 	}
-	if err := processReport.Available(); err != nil {
+	if err := fnAclrtProcessReport.Available(); err != nil {
 		return err
 	}
 	thread, subscribed := make(chan uint64), make(chan bool)
@@ -52,8 +51,7 @@ func (r *reporter) start(q *queue) error {
 		}
 	}()
 	id := <-thread
-	c := cshim.Call{Args: [cshim.Args]uint64{id, q.handle}}
-	err := c.Do(subscribeReport, q.scope.handle)
+	err := aclrtSubscribeReport(q.scope.handle, id, q.handle)
 	subscribed <- err == nil
 	if err != nil {
 		<-done
@@ -65,14 +63,13 @@ func (r *reporter) start(q *queue) error {
 
 // serveReports runs what is reported to this thread. Whatever a wait says, the thread stays:
 // the stream waits for its functions.
-func serveReports(context uint64, stop <-chan struct{}) {
+func serveReports(current aclrtContext, stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
 			return
 		default:
-			c := cshim.Call{Args: [cshim.Args]uint64{reportSlice}, CallsBack: true}
-			_ = c.Do(processReport, context)
+			_ = aclrtProcessReport(current, reportSlice)
 		}
 	}
 }
@@ -84,8 +81,7 @@ func (r *reporter) end(q *queue) {
 	if r.thread == 0 {
 		return
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{r.thread, q.handle}}
-	_ = c.Do(unsubscribeReport, q.scope.handle)
+	_ = aclrtUnSubscribeReport(q.scope.handle, r.thread, q.handle)
 	close(r.stop)
 	<-r.done
 	r.thread = 0

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/acltest"
 )
 
 func TestWithoutCANN(t *testing.T) {

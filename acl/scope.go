@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 // stream, event and buffer made in it is closed, so that no handle outlives its context.
 type scope struct {
 	chip   *chip
-	handle uint64
+	handle aclrtContext
 	refs   atomic.Int64
 
 	mu       sync.Mutex
@@ -22,7 +23,7 @@ type scope struct {
 	idle     []*fence            // those not in use
 }
 
-func newScope(c *chip, handle uint64) *scope {
+func newScope(c *chip, handle aclrtContext) *scope {
 	sc := &scope{chip: c, handle: handle, queues: make(map[*queue]struct{})}
 	sc.refs.Store(1)
 	return sc
@@ -52,8 +53,7 @@ func (sc *scope) release() error {
 		return sc.chip.leave()
 	}
 	err := errors.Join(sc.drain(), sc.destroyFences())
-	call := cshim.Call{Args: [cshim.Args]uint64{sc.handle}, Rebinds: true}
-	if e := call.Do(destroyContext, 0); e != nil {
+	if e := aclrtDestroyContext(0, sc.handle); e != nil {
 		err = errors.Join(err, sc.fail(e))
 	}
 	cshim.Forget()
@@ -68,8 +68,10 @@ func (sc *scope) drain() error {
 	if s == nil {
 		return nil
 	}
-	s.closed.Store(true)
-	return s.q.end()
+	s.state.Store(stateClosed)
+	err := s.q.synchronize()
+	s.q.release()
+	return err
 }
 
 // fail makes the *Error of a call in this context.
@@ -77,6 +79,22 @@ func (sc *scope) fail(err error) *Error {
 	e := wrap(err)
 	e.Device = sc.chip.id
 	return e
+}
+
+// wrap is fail for an error that may be nil.
+func (sc *scope) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sc.fail(err)
+}
+
+// faulty is fault for an error that may be nil.
+func (sc *scope) faulty(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sc.fault(err)
 }
 
 // fault is fail for a call that waits for work, and may bring out what failed in it.
@@ -90,6 +108,13 @@ func (sc *scope) fault(err error) *Error {
 		}
 		e.Suspects = rankSuspects(e.Suspects, e.Message)
 	}
+	return e
+}
+
+// interrupted makes the *Error of a wait that its context ended.
+func (sc *scope) interrupted(op string, ctx context.Context) *Error {
+	e := interrupted(op, ctx)
+	e.Device = sc.chip.id
 	return e
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/goascend/cann/acl/internal/pool"
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -83,9 +82,9 @@ func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	if b.addr != 0 {
 		return nil
 	}
-	addr, err := s.chip.primary.ask(mallocHost, 0, 0, b.size)
-	b.addr = addr
-	return err
+	addr, err := aclrtMallocHost(s.chip.primary.handle, b.size)
+	b.addr = uint64(addr)
+	return s.chip.primary.wrap(err)
 }
 
 // wait waits for the copy that uses the slot, and returns what failed in it or before it. A
@@ -97,7 +96,7 @@ func (b *slotBuffer) wait(ctx context.Context) error {
 	}
 	var failed error
 	if !f.q.gone.Load() {
-		cut, err := f.scope.wait(ctx, synchronizeEvent, f.handle, false)
+		cut, err := f.scope.waitEvent(ctx, f.handle)
 		if cut {
 			return f.q.interrupted("acl.staging", ctx)
 		}
@@ -114,19 +113,18 @@ func (b *slotBuffer) wait(ctx context.Context) error {
 func (s *staging) release(b *slotBuffer) { s.class(b.size) <- b }
 
 // transfer queues a copy between a slot and the device.
-func (q *queue) transfer(b *slotBuffer, r region, n, kind uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{r.addr, r.size, b.addr, n, kind, q.handle}}
+func (q *queue) transfer(b *slotBuffer, r region, n uint64, kind aclrtMemcpyKind) error {
+	to, size, from := r.addr, r.size, b.addr
 	if kind == abi.ACL_MEMCPY_DEVICE_TO_HOST {
-		c.Args = [cshim.Args]uint64{b.addr, b.size, r.addr, n, kind, q.handle}
+		to, size, from = b.addr, b.size, r.addr
 	}
-	if err := c.Do(memcpyAsync, q.scope.handle); err != nil {
+	if err := aclrtMemcpyAsync(q.scope.handle, uintptr(to), size, uintptr(from), n, kind, q.handle); err != nil {
 		return q.fault(err)
 	}
 	f, err := q.Fence()
 	if err != nil {
 		// Nothing else can tell when the slot is free.
-		c = cshim.Call{Args: [cshim.Args]uint64{q.handle, forever}}
-		if e := c.Do(synchronizeStream, q.scope.handle); e != nil {
+		if e := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever); e != nil {
 			err = errors.Join(err, q.fault(e))
 		}
 		return err
@@ -145,7 +143,7 @@ func (s *staging) close() error {
 				b.fence.Release()
 			}
 			if b.addr != 0 {
-				errs = append(errs, s.chip.primary.do(freeHost, b.addr))
+				errs = append(errs, s.chip.primary.wrap(aclrtFreeHost(s.chip.primary.handle, uintptr(b.addr))))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/acl/acltest"
 )
 
 func TestStreamOptions(t *testing.T) {
@@ -44,25 +44,25 @@ func TestClosedStream(t *testing.T) {
 	require.NoError(t, st.Close())
 	require.NoError(t, st.Close())
 	for name, call := range map[string]func() error{
-		"Synchronize": func() error { return st.Synchronize(background) },
-		"Query":       func() error { _, err := st.Query(); return err },
-		"Abort":       st.Abort,
-		"Stop":        st.Stop,
-		"HostFunc":    func() error { return st.HostFunc(func() {}) },
-		"Record":      func() error { _, err := st.Record(); return err },
-		"EventRecord": func() error { return ev.Record(st) },
-		"Wait":        func() error { return st.Wait(ev) },
-		"Malloc":      func() error { _, err := st.Malloc(8); return err },
-		"NewArena":    func() error { _, err := st.NewArena(8); return err },
-		"Copy":        func() error { return st.Copy(buf, host, 8) },
-		"Copy2D":      func() error { return st.Copy2D(buf, 8, host, 8, 8, 1) },
-		"Memset":      func() error { return st.Memset(buf, 0, 8) },
-		"Accepts":     func() error { return st.Accepts(buf) },
-		"To":          func() error { return acl.CopyToDevice(background, st, buf, []byte{1}) },
-		"From":        func() error { return acl.CopyFromDevice(background, st, []byte{1}, buf) },
-		"Launch":      func() error { return st.Launch(nil) },
-		"Run":         func() error { return st.Run(nil) },
-		"Prepare":     func() error { _, err := st.Prepare(nil); return err },
+		"Synchronize":  func() error { return st.Synchronize(background) },
+		"Query":        func() error { _, err := st.Query(); return err },
+		"Abort":        st.Abort,
+		"Stop":         st.Stop,
+		"HostFunc":     func() error { return st.HostFunc(func() {}) },
+		"Record":       func() error { _, err := st.Record(); return err },
+		"EventRecord":  func() error { return ev.Record(st) },
+		"Wait":         func() error { return st.Wait(ev) },
+		"Malloc":       func() error { _, err := st.Malloc(8); return err },
+		"NewArena":     func() error { _, err := st.NewArena(8); return err },
+		"Copy":         func() error { return st.Copy(buf, host, 8) },
+		"Copy2D":       func() error { return st.Copy2D(buf, 8, host, 8, 8, 1) },
+		"Memset":       func() error { return st.Memset(buf, 0, 8) },
+		"RecordStream": func() error { return buf.RecordStream(st) },
+		"To":           func() error { return acl.CopyToDevice(background, st, buf, []byte{1}) },
+		"From":         func() error { return acl.CopyFromDevice(background, st, []byte{1}, buf) },
+		"Launch":       func() error { return lent(t, st).Launch(nil) },
+		"Run":          func() error { return lent(t, st).Run(nil) },
+		"Prepare":      func() error { _, err := lent(t, st).Prepare(nil); return err },
 	} {
 		e := requireError(t, call(), acl.ErrClosed, 0)
 		assert.Zero(t, e.Device, name)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
@@ -21,11 +20,11 @@ func (rt *Runtime) Version() (Version, error) {
 	if err := rt.usable("Runtime.Version"); err != nil {
 		return Version{}, err
 	}
-	c := cshim.Call{Out: 1<<0 | 1<<1 | 1<<2}
-	if err := c.Do(getVersion, 0); err != nil {
+	major, minor, patch, err := aclrtGetVersion(0)
+	if err != nil {
 		return Version{}, wrap(err)
 	}
-	return Version{int(int32(c.Args[0])), int(int32(c.Args[1])), int(int32(c.Args[2]))}, nil
+	return Version{int(major), int(minor), int(patch)}, nil
 }
 
 // CANNVersion is the version of the installation, such as "8.1.RC1" (aclsysGetCANNVersion,
@@ -35,20 +34,15 @@ func (rt *Runtime) CANNVersion() (string, error) {
 	if err := rt.usable("Runtime.CANNVersion"); err != nil {
 		return "", err
 	}
-	var version [512]byte // aclCANNPackageVersion; the text comes first
-	c := cshim.Call{Args: [cshim.Args]uint64{abi.ACL_PKG_NAME_CANN}, Host: unsafe.Pointer(&version), HostArg: 2}
-	err := c.Do(getCANNVersion, 0)
+	var version aclCANNPackageVersion
+	err := aclsysGetCANNVersion(0, abi.ACL_PKG_NAME_CANN, &version)
 	var missing *cshim.SymbolError
 	if errors.As(err, &missing) {
-		// The package's name goes in a word that C gets the address of: "runtime" and its NUL
-		// fill it.
-		name := *(*uint64)(unsafe.Pointer(&[8]byte{'r', 'u', 'n', 't', 'i', 'm', 'e'}))
-		c = cshim.Call{Args: [cshim.Args]uint64{name}, Out: 1 << 0, Host: unsafe.Pointer(&version), HostArg: 2}
-		err = c.Do(getVersionStr, 0)
+		err = aclsysGetVersionStr(0, &[]byte("runtime\x00")[0], &version.version[0])
 	}
 	if err != nil {
 		return "", wrap(err)
 	}
-	text, _, _ := bytes.Cut(version[:128], []byte{0})
+	text, _, _ := bytes.Cut(version.version[:], []byte{0})
 	return string(text), nil
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
-// forever is CANN's timeout of -1.
-const forever = ^uint64(0)
+// forever is CANN's timeout without limit.
+const forever = -1
 
 // A wait that can be cancelled is cut into slices: CANN's waits sleep, and cannot be woken.
 // The first is short, so that a cancellation soon after the call is seen soon.
@@ -23,18 +22,11 @@ func expired(code Code) bool {
 	return code == abi.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT || code == abi.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT
 }
 
-// wait calls one of the functions …WithTimeout until the work has ended or ctx is done: with
-// a handle as first argument, or for the whole device. interrupted is true in the latter
-// case.
-func (sc *scope) wait(ctx context.Context, f *cshim.Func, handle uint64, device bool) (interrupted bool, err error) {
-	at := 1 // the timeout's position
-	c := cshim.Call{Args: [cshim.Args]uint64{handle, forever}}
-	if device {
-		at = 0
-		c.Args[0] = forever
-	}
+// wait calls synchronize, which waits for a number of milliseconds, until the work has ended or
+// ctx is done; interrupted is true in the latter case.
+func wait(ctx context.Context, synchronize func(timeout int32) error) (interrupted bool, err error) {
 	if ctx.Done() == nil {
-		return false, c.Do(f, sc.handle)
+		return false, synchronize(forever)
 	}
 	for slice := firstSlice; ; slice = min(2*slice, lastSlice) {
 		if ctx.Err() != nil {
@@ -45,8 +37,8 @@ func (sc *scope) wait(ctx context.Context, f *cshim.Func, handle uint64, device 
 			next = min(next, time.Until(deadline))
 		}
 		// CANN takes whole milliseconds, and not 0.
-		c.Args[at] = uint64(max(1, (next+time.Millisecond-1)/time.Millisecond))
-		if err := c.Do(f, sc.handle); err == nil || !expired(codeOf(err)) {
+		timeout := max(1, (next+time.Millisecond-1)/time.Millisecond)
+		if err := synchronize(int32(timeout)); err == nil || !expired(codeOf(err)) {
 			return false, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // Operator is an entry of the generated operator table. Generated code declares one per
@@ -22,8 +23,14 @@ type Operator struct {
 }
 
 // Available reports whether this CANN installation has the operator: nil,
-// *cshim.SymbolError or *cshim.LibraryError.
-func (o *Operator) Available() error { return o.symbols().Available() }
+// *cshim.SymbolError or *cshim.LibraryError. An operator that is nil or has no symbol is
+// acl.ErrInvalidArgument.
+func (o *Operator) Available() error {
+	if o == nil {
+		o = &nameless
+	}
+	return o.symbols().Available()
+}
 
 func (o *Operator) symbols() *cshim.Operator {
 	o.once.Do(func() { o.op.Symbol = o.Symbol })
@@ -40,23 +47,36 @@ type Params interface {
 // arguments in C order, and launches; custom bindings do the same.
 type Call struct {
 	launch cshim.Launch
-	st     *acl.Stream
+	st     bridge.Stream
+	user   *bridge.User
 	op     *Operator
 	err    error
+	used   []memory // of tensors that the stream had not used last: kept from being collected
 }
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// NewCall starts a launch of op on st. Launch or Prepare must follow.
+// NewCall starts a launch of op on st. Launch must follow and ends the call; it returns the error
+// of a wrong stream or argument.
 func NewCall(st *acl.Stream, op *Operator) *Call {
 	c := calls.Get().(*Call)
-	c.st, c.op, c.err = st, op, nil
+	if op == nil {
+		op = &nameless
+	}
+	c.op = op
 	c.launch.Reset(op.symbols())
+	c.st, c.user, c.err = bridge.StreamOf(st)
 	return c
 }
 
+// nameless takes the arguments of a call whose operator is nil or has no symbol.
+var nameless = Operator{Symbol: "aclnn"}
+
 // Launch queues the call on the stream, and ends it.
 func (c *Call) Launch() error {
+	if c == nil || c.op == nil {
+		return refuse(acl.ErrInvalidArgument, "the call was not made by NewCall, or was launched already")
+	}
 	err := c.err
 	if err == nil {
 		err = c.st.Launch(&c.launch)
@@ -69,17 +89,30 @@ func (c *Call) Launch() error {
 }
 
 func (c *Call) free() {
-	c.st, c.op, c.err = nil, nil, nil
+	c.st, c.user, c.op, c.err = nil, nil, nil, nil
+	clear(c.used)
+	c.used = c.used[:0]
 	calls.Put(c)
 }
 
-// check keeps the first error of an argument.
+// check keeps the first error of an argument. Nothing is new about memory that the stream used
+// last; else package acl is asked.
 func (c *Call) check(t *Tensor) {
-	if t.err == nil && (t.buf == nil || c.st.Knows(t.buf)) || c.err != nil {
-		return
+	if t.err != nil || t.mem.last == nil || t.mem.last.Load() != c.user {
+		c.admit(t)
 	}
-	if c.err = t.err; c.err == nil {
-		c.err = c.st.Accepts(t.buf)
+}
+
+func (c *Call) admit(t *Tensor) {
+	switch {
+	case c.err != nil:
+	case t.err != nil:
+		c.err = t.err
+	case t.mem.last == nil:
+		c.err = refuse(acl.ErrInvalidArgument, "%v has no memory; New, Wrap or FromSlice make tensors that have", t)
+	default:
+		c.err = c.st.Use(t.mem.buf)
+		c.used = append(c.used, t.mem)
 	}
 }
 

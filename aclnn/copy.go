@@ -2,19 +2,22 @@ package aclnn
 
 import (
 	"context"
-	"fmt"
 	"unsafe"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/half"
 )
 
 // CopyToDevice copies host values to a tensor, in row-major order, in the order of the
-// stream; the values may be changed when it returns. The tensor must be contiguous and not
-// in a private format, T must be its element type (a type of 16 bits such as uint16 for the
-// 16-bit floats, of 8 bits for bool and the 8-bit types).
+// stream; the values may be changed when it returns. Nothing is converted: the tensor must be
+// contiguous and in ND, and T must be its element type (half.Float16, half.BFloat16 or uint16
+// for the 16-bit floats; uint8 for types of 8 bits). FromSlice makes a tensor and converts.
+// Refusals match acl.ErrInvalidArgument.
 func CopyToDevice[T acl.Element](ctx context.Context, st *acl.Stream, dst *Tensor, src []T) error {
+	if err := waits(ctx, st, dst); err != nil {
+		return err
+	}
 	b, err := hostView(dst, src)
 	if err != nil || b == nil {
 		return err
@@ -23,8 +26,12 @@ func CopyToDevice[T acl.Element](ctx context.Context, st *acl.Stream, dst *Tenso
 }
 
 // CopyFromDevice copies a tensor to host values, in row-major order, after the work queued
-// on the stream; it waits for that. The conditions are those of CopyToDevice.
+// on the stream; it waits for that. The conditions are those of CopyToDevice; ToSlice reads
+// any tensor and converts.
 func CopyFromDevice[T acl.Element](ctx context.Context, st *acl.Stream, dst []T, src *Tensor) error {
+	if err := waits(ctx, st, src); err != nil {
+		return err
+	}
 	b, err := hostView(src, dst)
 	if err != nil || b == nil {
 		return err
@@ -38,24 +45,20 @@ func hostView[T acl.Element](t *Tensor, values []T) (*acl.Buffer, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	switch {
-	case t.err != nil:
-		return nil, t.err
-	case t.buf == nil:
-		return nil, fmt.Errorf("aclnn: %v has no memory of its own to copy", t)
 	case int64(len(values)) != t.Len():
-		return nil, fmt.Errorf("aclnn: %d values for %v, which has %d", len(values), t, t.Len())
+		return nil, refuse(acl.ErrInvalidArgument, "%d values for %v, which has %d", len(values), t, t.Len())
 	case t.DType().Size() != size || !accepts(t.DType(), any(zero)):
-		return nil, fmt.Errorf("aclnn: values of type %T for %v", zero, t)
+		return nil, refuse(acl.ErrInvalidArgument, "values of type %T for %v; FromSlice and ToSlice convert", zero, t)
 	case !t.Contiguous() || t.Format() == dtype.FractalNZ:
-		return nil, fmt.Errorf("aclnn: %v is not contiguous in memory; copy it to a tensor that is (InplaceCopy)", t)
+		return nil, refuse(acl.ErrInvalidArgument, "%v is not contiguous in memory; ToSlice reads it, and Copy writes it from a tensor that is", t)
 	case len(values) == 0:
 		return nil, nil
 	}
-	return t.buf.View(int(t.desc.Offset)*size, len(values)*size)
+	return t.mem.buf.View(int(t.desc.Offset)*size, len(values)*size)
 }
 
-// accepts reports whether a Go type may hold a dtype of its size. Types that Go does not
-// tell from bytes or bit patterns, and the caller's own, are taken at their word.
+// accepts reports whether a Go type may hold a dtype of its size. Unsigned types of 8 and 16
+// bits may be bit patterns of any dtype, and so may types that the caller has defined.
 func accepts(dt DType, value any) bool {
 	switch value.(type) {
 	case float32:

@@ -2,10 +2,12 @@ package aclnn
 
 import "github.com/goascend/cann/internal/dtype"
 
-// DType is the element type of a tensor or scalar (aclDataType).
+// DType is the element type of a tensor or scalar (aclDataType). Its methods are String, Valid,
+// Bits (of an element), Size (in bytes; 0 for types that share a byte), Bytes (of n elements),
+// IsFloat, IsInteger and IsComplex.
 type DType = dtype.Type
 
-// Element types. The four- and six-bit types share bytes.
+// Element types. Those of one, four and six bits share bytes.
 const (
 	Undefined  = dtype.Undefined
 	Float32    = dtype.Float32
@@ -39,7 +41,7 @@ const (
 // Format is the storage format of a tensor (aclFormat).
 type Format = dtype.Format
 
-// Storage formats that operators of this package commonly take.
+// Storage formats. ND is row-major; operators that take another one say so.
 const (
 	ND        = dtype.ND
 	NCHW      = dtype.NCHW

@@ -1,14 +1,14 @@
 package aclnn
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 )
 
-var errNilMember = errors.New("aclnn: a list has a nil member")
+var errNilMember = refuse(acl.ErrInvalidArgument, "a list has a nil member")
 
 // Error is a launch that was refused or failed. Err is the cause: *acl.Error with CANN's
 // code and message, or what was wrong with an argument before CANN saw it.

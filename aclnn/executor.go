@@ -1,11 +1,13 @@
 package aclnn
 
 import (
-	"errors"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/bridge"
 )
 
 // Executor is an operator prepared for a fixed set of arguments (a repeatable
@@ -13,67 +15,112 @@ import (
 // between runs. It is safe for concurrent use, one Run at a time.
 type Executor struct {
 	mu       sync.Mutex
-	st       *acl.Stream
+	st       bridge.Stream
+	user     *bridge.User
 	op       *Operator
 	prepared *cshim.Prepared
+	tensors  []memory // of the call, in declaration order
 }
 
-var errExecutorClosed = errors.New("aclnn: the executor is closed")
+// anybody is no stream: each tensor of a call that is prepared takes the way on which Call keeps
+// its memory.
+var anybody bridge.User
 
 // Prepare runs phase one of an operator and keeps it. CANN refuses operators that copy
 // between host and device inside (code 561000). The memory of the tensors, unless
-// rebound, must stay valid until Close.
+// rebound, must stay open until Close.
 func Prepare(st *acl.Stream, p Params) (*Executor, error) {
+	if v := reflect.ValueOf(p); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, refuse(acl.ErrInvalidArgument, "the parameters are nil")
+	}
 	c := NewCall(st, p.Operator())
 	defer c.free()
+	user := c.user
+	c.user = &anybody
 	p.Encode(c)
 	if c.err != nil {
 		return nil, c.failure(c.err)
 	}
-	prepared, err := st.Prepare(&c.launch)
+	prepared, err := c.st.Prepare(&c.launch)
 	if err != nil {
 		return nil, c.failure(err)
 	}
-	return &Executor{st: st, op: c.op, prepared: prepared}, nil
+	return &Executor{st: c.st, user: user, op: c.op, prepared: prepared, tensors: slices.Clone(c.used)}, nil
 }
 
 // Bind gives the i-th tensor of the call other memory from the next Run on. Tensors count
 // in declaration order, members of lists one by one, absent ones not. The shape, strides
 // and offset stay those of Prepare; t gives the memory only.
 func (e *Executor) Bind(i int, t *Tensor) error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
-	if e.prepared == nil {
-		return errExecutorClosed
+	switch {
+	case i < 0 || i >= len(e.tensors):
+		return e.failure(refuse(acl.ErrInvalidArgument, "there is no tensor %d, the call has %d", i, len(e.tensors)))
+	case t == nil:
+		return e.failure(refuse(acl.ErrInvalidArgument, "the tensor is nil"))
+	case t.err != nil:
+		return e.failure(t.err)
+	case t.mem.last == nil:
+		return e.failure(refuse(acl.ErrInvalidArgument, "%v has no memory", t))
 	}
-	if t.buf != nil {
-		if err := e.st.Accepts(t.buf); err != nil {
-			return err
-		}
+	if err := e.st.Use(t.mem.buf); err != nil {
+		return e.failure(err)
 	}
-	return e.prepared.Bind(i, t.desc.Address)
+	if err := e.prepared.Bind(i, t.desc.Address); err != nil {
+		return e.failure(err)
+	}
+	e.tensors[i] = t.mem
+	return nil
 }
 
-// Run queues the operator on the stream it was prepared for.
+// Run queues the operator on the stream it was prepared for. It is refused when the memory of a
+// tensor was closed.
 func (e *Executor) Run() error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
-	if e.prepared == nil {
-		return errExecutorClosed
+	for i := range e.tensors {
+		if m := &e.tensors[i]; m.last.Load() != e.user {
+			if err := e.st.Use(m.buf); err != nil {
+				return e.failure(err)
+			}
+		}
 	}
 	if err := e.st.Run(e.prepared); err != nil {
-		return &Error{Op: e.op.Symbol, Err: err}
+		return e.failure(err)
 	}
 	return nil
 }
 
+// lock begins a call, unless there is nothing to run.
+func (e *Executor) lock() error {
+	if e == nil || e.st == nil {
+		return refuse(acl.ErrInvalidArgument, "the executor was not made by Prepare")
+	}
+	e.mu.Lock()
+	if e.prepared == nil {
+		e.mu.Unlock()
+		return e.failure(refuse(acl.ErrClosed, "the executor is closed"))
+	}
+	return nil
+}
+
+func (e *Executor) failure(err error) error { return &Error{Op: e.op.Symbol, Err: err} }
+
 // Close frees the executor; closing twice does nothing. Work already queued is not affected.
 func (e *Executor) Close() error {
+	if e == nil {
+		return nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.prepared != nil {
 		e.prepared.Close()
-		e.prepared = nil
+		e.prepared, e.tensors = nil, nil
 	}
 	return nil
 }

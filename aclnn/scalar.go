@@ -1,11 +1,11 @@
 package aclnn
 
 import (
-	"fmt"
 	"math"
 
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/half"
 )
 
 // Scalar is a value with a dtype (aclScalar). The zero value is absent: a null pointer to C.
@@ -32,8 +32,8 @@ func Truth(v bool) Scalar {
 	return scalar(dtype.Bool, 0)
 }
 
-// Of is a scalar of any real dtype; v is converted as Go converts numbers, and rounded to
-// nearest even for the 16-bit float types. A dtype that has no scalar form gives an error.
+// Of is a scalar of any real dtype. v is rounded to nearest even for floating-point types and
+// towards zero for integers. A dtype that scalars cannot have matches acl.ErrInvalidArgument.
 func Of(dt DType, v float64) (Scalar, error) {
 	switch dt {
 	case dtype.Float32:
@@ -41,9 +41,9 @@ func Of(dt DType, v float64) (Scalar, error) {
 	case dtype.Float64:
 		return Double(v), nil
 	case dtype.Float16:
-		return scalar(dt, uint64(half.Float16FromFloat32(float32(v)))), nil
+		return scalar(dt, uint64(half.Float16FromFloat64(v))), nil
 	case dtype.BFloat16:
-		return scalar(dt, uint64(half.BFloat16FromFloat32(float32(v)))), nil
+		return scalar(dt, uint64(half.BFloat16FromFloat64(v))), nil
 	case dtype.Bool:
 		return Truth(v != 0), nil
 	case dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64:
@@ -51,7 +51,7 @@ func Of(dt DType, v float64) (Scalar, error) {
 	case dtype.Uint8, dtype.Uint16, dtype.Uint32, dtype.Uint64:
 		return scalar(dt, uint64(v)), nil
 	}
-	return Scalar{}, fmt.Errorf("aclnn: a scalar cannot have dtype %v", dt)
+	return Scalar{}, refuse(acl.ErrInvalidArgument, "a scalar cannot have dtype %v", dt)
 }
 
 // ComplexScalar is a complex64 scalar.

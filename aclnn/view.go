@@ -1,18 +1,25 @@
 package aclnn
 
-import "fmt"
+import (
+	"slices"
+
+	"github.com/goascend/cann/acl"
+)
 
 // view copies the descriptor without ownership.
 func (t *Tensor) view() Tensor {
+	if t == nil {
+		return Tensor{err: refuse(acl.ErrInvalidArgument, "a view of a nil tensor")}
+	}
 	v := *t
 	v.owned = false
 	return v
 }
 
-// fail records why a view is impossible; the first reason stays.
+// fail keeps the first reason why a view is impossible.
 func (t *Tensor) fail(format string, args ...any) {
 	if t.err == nil {
-		t.err = fmt.Errorf("aclnn: "+format, args...)
+		t.err = refuse(acl.ErrInvalidArgument, format, args...)
 	}
 }
 
@@ -45,20 +52,13 @@ func (t *Tensor) reshape(shape []int64) {
 		t.fail("%v cannot be reshaped without a copy", t)
 		return
 	}
-	known, infer := int64(1), -1
-	for i, d := range shape {
-		switch {
-		case d == -1 && infer < 0:
-			infer = i
-		case d < 0:
-			t.fail("%v cannot be reshaped to %s", t, dims(shape))
-			return
-		default:
-			known *= d
-		}
+	infer := slices.Index(shape, -1)
+	known, ok := elements(shape)
+	if infer >= 0 {
+		known, ok = elements(slices.Delete(slices.Clone(shape), infer, infer+1))
 	}
 	n := t.Len()
-	if len(shape) > MaxRank || infer < 0 && known != n || infer >= 0 && (known == 0 || n%known != 0) {
+	if !ok || len(shape) > MaxRank || infer < 0 && known != n || infer >= 0 && (known == 0 || n%known != 0) {
 		t.fail("%v cannot be reshaped to %s", t, dims(shape))
 		return
 	}
@@ -162,18 +162,12 @@ func (t *Tensor) Unflatten(axis int, sizes ...int64) *Tensor {
 
 func (t *Tensor) unflatten(axis int, sizes []int64) {
 	i := t.axis(axis)
-	n := int64(1)
-	for _, d := range sizes {
-		if n *= d; d < 0 {
-			n = -1 // fits no axis
-			break
-		}
-	}
+	n, ok := elements(sizes)
 	r := int(t.desc.Rank)
 	switch {
 	case t.err != nil:
 		return
-	case n != t.desc.Dims[i] || len(sizes) == 0:
+	case !ok || n != t.desc.Dims[i] || len(sizes) == 0:
 		t.fail("cannot view axis %d of %v as %v", axis, t, dims(sizes))
 		return
 	case r+len(sizes)-1 > MaxRank:
@@ -278,11 +272,11 @@ func (t *Tensor) Expand(shape ...int64) *Tensor {
 }
 
 func (t *Tensor) expand(from *Tensor, shape []int64) {
-	lead := len(shape) - from.Rank()
 	if t.err != nil {
 		return
 	}
-	if lead < 0 || len(shape) > MaxRank {
+	lead := len(shape) - from.Rank()
+	if _, ok := elements(shape); !ok || lead < 0 || len(shape) > MaxRank {
 		t.fail("%v cannot be expanded to %s", from, dims(shape))
 		return
 	}

@@ -4,8 +4,8 @@ import "github.com/goascend/cann/internal/dtype"
 
 // AsNZ describes the memory as FRACTAL_NZ storage of this shape: the last two dimensions
 // [K, N] are stored as [N1, K1, 16, C0] tiles, C0 being 32 bytes of elements, zero padded.
-// It converts nothing; the buffer must hold the padded size (NZBytes). The logical shape
-// and strides stay, as CANN wants them.
+// It converts nothing (Copy does); the buffer must hold the padded size (NZBytes). Shape and
+// strides stay those of the matrix, as CANN requires.
 func (t *Tensor) AsNZ() *Tensor {
 	v := t.view()
 	v.asNZ()
@@ -22,8 +22,8 @@ func (t *Tensor) asNZ() {
 		t.fail("%v cannot be FRACTAL_NZ: it takes 2 to %d dimensions, contiguous from offset 0, of an 8-, 16- or 32-bit dtype", t, MaxRank-2)
 		return
 	}
-	if need := NZBytes(t.DType(), t.desc.Dims[:r]...); t.buf != nil && need > t.buf.Size() {
-		t.fail("%v as FRACTAL_NZ needs %d bytes, the buffer has %d", t, need, t.buf.Size())
+	if need := NZBytes(t.DType(), t.desc.Dims[:r]...); t.mem.buf != nil && need > t.mem.buf.Size() {
+		t.fail("%v as FRACTAL_NZ needs %d bytes, the buffer has %d", t, need, t.mem.buf.Size())
 		return
 	}
 	k, n := t.desc.Dims[r-2], t.desc.Dims[r-1]
@@ -33,11 +33,12 @@ func (t *Tensor) asNZ() {
 	t.desc.Format = int16(dtype.FractalNZ)
 }
 
-// AsND describes the memory of FRACTAL_NZ storage as a contiguous ND tensor of the same shape:
-// for a converter that works in place. It converts nothing. A tensor in ND stays as it is.
+// AsND describes the memory of FRACTAL_NZ storage as a contiguous ND tensor of the same shape,
+// for operators that convert in place. It converts nothing: Contiguous does. A tensor in ND
+// stays as it is.
 func (t *Tensor) AsND() *Tensor {
 	v := t.view()
-	if t.err != nil || t.Format() != FractalNZ {
+	if v.err != nil || v.Format() != FractalNZ {
 		return &v
 	}
 	if !t.Contiguous() {
@@ -80,8 +81,8 @@ func (t *Tensor) keepTiles(breaks bool, what string) {
 	}
 }
 
-// sliceNZ takes whole matrices of a batch. Their storage has another size than the strides
-// say, so the address moves and not the offset.
+// sliceNZ takes whole matrices of a batch. It moves the address and not the offset, because
+// padding makes the distance between matrices larger than the strides say.
 func (t *Tensor) sliceNZ(axis int, start, length, step int64) {
 	r, size := t.Rank(), int64(1)
 	for i := range axis {

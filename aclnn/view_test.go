@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/acltest"
 )
 
 // wrapping makes contiguous tensors on one buffer, large enough for all of them.
@@ -54,7 +55,8 @@ func TestViews(t *testing.T) {
 // TestImpossibleViews: the first reason stays with the chain, and nothing panics.
 func TestImpossibleViews(t *testing.T) {
 	wrap := wrapping(t)
-	x := wrap(aclnn.Float32, 2, 3)
+	x, none := wrap(aclnn.Float32, 2, 3), wrap(aclnn.Float32, 0)
+	var missing *aclnn.Tensor
 	for name, v := range map[string]*aclnn.Tensor{
 		"too many elements": x.Reshape(7), "two unknowns": x.Reshape(-1, -1), "of a transpose": x.Transpose(0, 1).Reshape(6),
 		"no such axis": x.Transpose(0, 2), "axis twice": x.Permute(0, 0), "too few axes": x.Permute(0), "beyond": x.Narrow(0, 1, 2),
@@ -62,9 +64,14 @@ func TestImpossibleViews(t *testing.T) {
 		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": wrap(aclnn.Float32, 4).AsNZ(),
 		"other sizes": x.Unflatten(1, 2, 2), "negative sizes": x.Unflatten(1, -3, -1), "no sizes": x.Unflatten(1),
 		"many axes": x.Unflatten(1, 3, 1, 1, 1, 1, 1, 1, 1), "no axis": x.Unflatten(2, 1),
-		"chained": x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
+		"chained":          x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
+		"overflow of none": none.Reshape(1<<32, 1<<32), "overflow, inferred": none.Reshape(1<<32, 1<<32, -1),
+		"overflow in an axis": none.Unflatten(0, 1<<32, 1<<32), "vast": x.Select(0, 0).Select(0, 0).Expand(1<<40, 1<<40),
+		"of nil": missing.Transpose(0, 1), "expanded nil": missing.Expand(1), "nil as ND": missing.AsND(), "nil as NZ": missing.AsNZ(),
+		"nil reshaped": missing.Reshape(1), "nil cut": missing.Narrow(0, 0, 1), "nil unsqueezed": missing.Unsqueeze(0),
+		"nil permuted": missing.Permute(), "nil squeezed": missing.Squeeze(0), "nil split": missing.Unflatten(0, 1),
 	} {
-		require.Error(t, v.Err(), name)
+		require.ErrorIs(t, v.Err(), acl.ErrInvalidArgument, name)
 	}
 	_, err := aclnn.Wrap(x.Buffer(), aclnn.Float32, -1)
 	require.ErrorContains(t, err, "negative")
@@ -72,6 +79,11 @@ func TestImpossibleViews(t *testing.T) {
 	require.ErrorContains(t, err, "dtype")
 	_, err = aclnn.Wrap(x.Buffer(), aclnn.Int8, 64<<10+1)
 	require.ErrorContains(t, err, "the buffer has 65536")
+	_, err = aclnn.Wrap(x.Buffer(), aclnn.Int8, 1<<40, 1<<40)
+	require.ErrorContains(t, err, "2^48")
+	require.ErrorIs(t, err, acl.ErrInvalidArgument)
+	_, err = aclnn.Wrap(nil, aclnn.Int8, 1)
+	require.ErrorIs(t, err, acl.ErrInvalidArgument)
 }
 
 func TestNZ(t *testing.T) {

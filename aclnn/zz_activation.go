@@ -6,42 +6,11 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AddReluParams are the arguments of aclnnAddRelu, in C order.
-type AddReluParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Alpha Scalar
-	Out   *Tensor // output
-}
-
-var opAddRelu = Operator{
-	Name: "AddRelu", Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-}
-
-// AddRelu launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func AddRelu(st *acl.Stream, p AddReluParams) error {
-	c := NewCall(st, &opAddRelu)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddReluParams) Operator() *Operator { return &opAddRelu }
-
-// Encode implements Params.
-func (p *AddReluParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Other)
-	c.Scalar(p.Alpha)
-	c.Tensor(p.Out)
-}
-
 // CeluParams are the arguments of aclnnCelu, in C order.
 type CeluParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opCelu = Operator{
@@ -49,7 +18,10 @@ var opCelu = Operator{
 	Params: "self alpha out",
 }
 
-// Celu launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
+//
+// It launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func Celu(st *acl.Stream, p CeluParams) error {
 	c := NewCall(st, &opCelu)
 	p.Encode(c)
@@ -68,14 +40,14 @@ func (p *CeluParams) Encode(c *Call) {
 
 // ClippedSwigluParams are the arguments of aclnnClippedSwiglu, in C order.
 type ClippedSwigluParams struct {
-	X                  *Tensor
-	GroupIndexOptional *Tensor // optional
-	Dim                int64
+	X                  *Tensor // 1 to 8 dimensions
+	GroupIndexOptional *Tensor // optional, 1 dimension
+	Dim                int64   // a dimension; negative ones count from the end
 	Alpha              float64
 	Limit              float64
 	Bias               float64
 	Interleaved        bool
-	Out                *Tensor // output
+	Out                *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwiglu = Operator{
@@ -83,7 +55,11 @@ var opClippedSwiglu = Operator{
 	Params: "x groupIndexOptional dim alpha limit bias interleaved out",
 }
 
-// ClippedSwiglu launches aclnnClippedSwiglu (libopapi, CANN 2026-08) on st.
+// ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
+// of values limited by Limit, for as many rows as the groups have.
+//
+// It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwiglu.md
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	c := NewCall(st, &opClippedSwiglu)
 	p.Encode(c)
@@ -107,15 +83,15 @@ func (p *ClippedSwigluParams) Encode(c *Call) {
 
 // ClippedSwigluGradParams are the arguments of aclnnClippedSwigluGrad, in C order.
 type ClippedSwigluGradParams struct {
-	GradY              *Tensor
-	X                  *Tensor
-	GroupIndexOptional *Tensor // optional
-	Dim                int64
+	GradY              *Tensor // 1 to 8 dimensions
+	X                  *Tensor // 1 to 8 dimensions
+	GroupIndexOptional *Tensor // optional, 1 dimension
+	Dim                int64   // a dimension; negative ones count from the end
 	Alpha              float64
 	Limit              float64
 	Bias               float64
 	Interleaved        bool
-	GradXOut           *Tensor // output
+	GradXOut           *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwigluGrad = Operator{
@@ -123,7 +99,10 @@ var opClippedSwigluGrad = Operator{
 	Params: "gradY x groupIndexOptional dim alpha limit bias interleaved gradXOut",
 }
 
-// ClippedSwigluGrad launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) on st.
+// ClippedSwigluGrad computes the gradient of ClippedSwiglu.
+//
+// It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs/aclnnClippedSwigluGrad.md
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	c := NewCall(st, &opClippedSwigluGrad)
 	p.Encode(c)
@@ -148,15 +127,15 @@ func (p *ClippedSwigluGradParams) Encode(c *Call) {
 
 // ClippedSwigluV2Params are the arguments of aclnnClippedSwigluV2, in C order.
 type ClippedSwigluV2Params struct {
-	X                  *Tensor
-	GroupIndexOptional *Tensor // optional
-	Dim                int64
+	X                  *Tensor // 1 to 8 dimensions
+	GroupIndexOptional *Tensor // optional, 1 dimension
+	Dim                int64   // a dimension; negative ones count from the end
 	Alpha              float64
 	Limit              float64
 	Bias               float64
 	Interleaved        bool
-	ClampMode          int64
-	Out                *Tensor // output
+	ClampMode          int64   // 0 clamps before silu, 1 after it
+	Out                *Tensor // output, 1 to 8 dimensions
 }
 
 var opClippedSwigluV2 = Operator{
@@ -164,7 +143,10 @@ var opClippedSwigluV2 = Operator{
 	Params: "x groupIndexOptional dim alpha limit bias interleaved clampMode out",
 }
 
-// ClippedSwigluV2 launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) on st.
+// ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
+//
+// It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwigluV2.md
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	c := NewCall(st, &opClippedSwigluV2)
 	p.Encode(c)
@@ -189,11 +171,11 @@ func (p *ClippedSwigluV2Params) Encode(c *Call) {
 
 // EluParams are the arguments of aclnnElu, in C order.
 type EluParams struct {
-	Self       *Tensor
+	Self       *Tensor // 0 to 8 dimensions
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
-	Out        *Tensor // output
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opElu = Operator{
@@ -201,7 +183,11 @@ var opElu = Operator{
 	Params: "self alpha scale inputScale out",
 }
 
-// Elu launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Elu computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for the
+// others.
+//
+// It launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func Elu(st *acl.Stream, p EluParams) error {
 	c := NewCall(st, &opElu)
 	p.Encode(c)
@@ -222,13 +208,13 @@ func (p *EluParams) Encode(c *Call) {
 
 // EluBackwardParams are the arguments of aclnnEluBackward, in C order.
 type EluBackwardParams struct {
-	GradOutput   *Tensor
+	GradOutput   *Tensor // 0 to 8 dimensions
 	Alpha        Scalar
 	Scale        Scalar
 	InputScale   Scalar
 	IsResult     bool
-	SelfOrResult *Tensor
-	GradInput    *Tensor // output
+	SelfOrResult *Tensor // 0 to 8 dimensions
+	GradInput    *Tensor // output, 0 to 8 dimensions
 }
 
 var opEluBackward = Operator{
@@ -236,7 +222,11 @@ var opEluBackward = Operator{
 	Params: "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
 }
 
-// EluBackward launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EluBackward computes the gradient of Elu from its input, or from its output when IsResult is
+// true.
+//
+// It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs/aclnnEluBackward.md
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
 	c := NewCall(st, &opEluBackward)
 	p.Encode(c)
@@ -271,7 +261,11 @@ var opEluV2 = Operator{
 	Params: "self alpha scale inputScale out",
 }
 
-// EluV2 launches aclnnEluV2 (libopapi, CANN 2026-08) on st.
+// EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
+// the others.
+//
+// It launches aclnnEluV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs/aclnnEluV2.md
 func EluV2(st *acl.Stream, p EluV2Params) error {
 	c := NewCall(st, &opEluV2)
 	p.Encode(c)
@@ -292,8 +286,8 @@ func (p *EluV2Params) Encode(c *Call) {
 
 // FastGeluParams are the arguments of aclnnFastGelu, in C order.
 type FastGeluParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opFastGelu = Operator{
@@ -301,7 +295,10 @@ var opFastGelu = Operator{
 	Params: "self out",
 }
 
-// FastGelu launches aclnnFastGelu (libopapi, CANN 2026-08) on st.
+// FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
+//
+// It launches aclnnFastGelu (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/fast_gelu/docs/aclnnFastGelu.md
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	c := NewCall(st, &opFastGelu)
 	p.Encode(c)
@@ -319,9 +316,9 @@ func (p *FastGeluParams) Encode(c *Call) {
 
 // FastGeluBackwardParams are the arguments of aclnnFastGeluBackward, in C order.
 type FastGeluBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opFastGeluBackward = Operator{
@@ -329,7 +326,10 @@ var opFastGeluBackward = Operator{
 	Params: "gradOutput self gradInput",
 }
 
-// FastGeluBackward launches aclnnFastGeluBackward (libopapi, CANN 2026-08) on st.
+// FastGeluBackward computes the gradient of FastGelu.
+//
+// It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs/aclnnFastGeluBackward.md
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	c := NewCall(st, &opFastGeluBackward)
 	p.Encode(c)
@@ -357,7 +357,10 @@ var opFastGeluV2 = Operator{
 	Params: "x out",
 }
 
-// FastGeluV2 launches aclnnFastGeluV2 (libopapi, CANN 2026-08) on st.
+// FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial.
+//
+// It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs/aclnnFastGeluV2.md
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	c := NewCall(st, &opFastGeluV2)
 	p.Encode(c)
@@ -370,6 +373,39 @@ func (p *FastGeluV2Params) Operator() *Operator { return &opFastGeluV2 }
 // Encode implements Params.
 func (p *FastGeluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
+	c.Tensor(p.Out)
+}
+
+// FatreluMulParams are the arguments of aclnnFatreluMul, in C order.
+type FatreluMulParams struct {
+	Input     *Tensor // 2 to 8 dimensions
+	Threshold *Tensor // 0 to 8 dimensions
+	Out       *Tensor // output, 2 to 8 dimensions
+}
+
+var opFatreluMul = Operator{
+	Name: "FatreluMul", Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "input threshold out",
+}
+
+// FatreluMul multiplies the halves of the last dimension, after elements of the first half below
+// Threshold became zero.
+//
+// It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs/aclnnFatreluMul.md
+func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
+	c := NewCall(st, &opFatreluMul)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *FatreluMulParams) Operator() *Operator { return &opFatreluMul }
+
+// Encode implements Params.
+func (p *FatreluMulParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Threshold)
 	c.Tensor(p.Out)
 }
 
@@ -387,7 +423,10 @@ var opFusedBiasLeakyRelu = Operator{
 	Params: "x bias negativeSlope scale out",
 }
 
-// FusedBiasLeakyRelu launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) on st.
+// FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
+//
+// It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs/aclnnFusedBiasLeakyRelu.md
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	c := NewCall(st, &opFusedBiasLeakyRelu)
 	p.Encode(c)
@@ -408,11 +447,11 @@ func (p *FusedBiasLeakyReluParams) Encode(c *Call) {
 
 // GeGluParams are the arguments of aclnnGeGlu, in C order.
 type GeGluParams struct {
-	Self        *Tensor
-	Dim         int64
-	Approximate int64
-	Out         *Tensor // output
-	OutGelu     *Tensor // output
+	Self        *Tensor // 0 to 8 dimensions
+	Dim         int64   // a dimension; negative ones count from the end
+	Approximate int64   // GeluErf or GeluTanh
+	Out         *Tensor // output, 0 to 8 dimensions
+	OutGelu     *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeGlu = Operator{
@@ -420,7 +459,11 @@ var opGeGlu = Operator{
 	Params: "self dim approximate out outGelu",
 }
 
-// GeGlu launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeGlu splits Dim into two halves, multiplies the first by Gelu of the second, and returns that
+// Gelu as well.
+//
+// It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGlu.md
 func GeGlu(st *acl.Stream, p GeGluParams) error {
 	c := NewCall(st, &opGeGlu)
 	p.Encode(c)
@@ -441,12 +484,12 @@ func (p *GeGluParams) Encode(c *Call) {
 
 // GeGluBackwardParams are the arguments of aclnnGeGluBackward, in C order.
 type GeGluBackwardParams struct {
-	GradOutput  *Tensor
-	Self        *Tensor
-	Gelu        *Tensor
-	Dim         int64
-	Approximate int64
-	GradInput   *Tensor // output
+	GradOutput  *Tensor // 1 to 8 dimensions
+	Self        *Tensor // 1 to 8 dimensions
+	Gelu        *Tensor // 1 to 8 dimensions
+	Dim         int64   // a dimension; negative ones count from the end
+	Approximate int64   // GeluErf or GeluTanh
+	GradInput   *Tensor // output, 1 to 8 dimensions
 }
 
 var opGeGluBackward = Operator{
@@ -454,7 +497,10 @@ var opGeGluBackward = Operator{
 	Params: "gradOutput self gelu dim approximate gradInput",
 }
 
-// GeGluBackward launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeGluBackward computes the gradient of GeGlu.
+//
+// It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluBackward.md
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
 	c := NewCall(st, &opGeGluBackward)
 	p.Encode(c)
@@ -476,12 +522,12 @@ func (p *GeGluBackwardParams) Encode(c *Call) {
 
 // GeGluV3Params are the arguments of aclnnGeGluV3, in C order.
 type GeGluV3Params struct {
-	Self         *Tensor
-	Dim          int64
-	Approximate  int64
+	Self         *Tensor // 0 to 8 dimensions
+	Dim          int64   // a dimension; negative ones count from the end
+	Approximate  int64   // GeluErf or GeluTanh
 	ActivateLeft bool
-	Out          *Tensor // output
-	OutGelu      *Tensor // output
+	Out          *Tensor // output, 0 to 8 dimensions
+	OutGelu      *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeGluV3 = Operator{
@@ -489,7 +535,10 @@ var opGeGluV3 = Operator{
 	Params: "self dim approximate activateLeft out outGelu",
 }
 
-// GeGluV3 launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
+//
+// It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGluV3.md
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
 	c := NewCall(st, &opGeGluV3)
 	p.Encode(c)
@@ -511,13 +560,13 @@ func (p *GeGluV3Params) Encode(c *Call) {
 
 // GeGluV3BackwardParams are the arguments of aclnnGeGluV3Backward, in C order.
 type GeGluV3BackwardParams struct {
-	GradOutput   *Tensor
-	Self         *Tensor
-	Gelu         *Tensor
-	Dim          int64
-	Approximate  int64
+	GradOutput   *Tensor // 1 to 8 dimensions
+	Self         *Tensor // 1 to 8 dimensions
+	Gelu         *Tensor // 1 to 8 dimensions
+	Dim          int64   // a dimension; negative ones count from the end
+	Approximate  int64   // GeluErf or GeluTanh
 	ActivateLeft bool
-	GradInput    *Tensor // output
+	GradInput    *Tensor // output, 1 to 8 dimensions
 }
 
 var opGeGluV3Backward = Operator{
@@ -525,7 +574,10 @@ var opGeGluV3Backward = Operator{
 	Params: "gradOutput self gelu dim approximate activateLeft gradInput",
 }
 
-// GeGluV3Backward launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeGluV3Backward computes the gradient of GeGluV3.
+//
+// It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluV3Backward.md
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
 	c := NewCall(st, &opGeGluV3Backward)
 	p.Encode(c)
@@ -548,8 +600,8 @@ func (p *GeGluV3BackwardParams) Encode(c *Call) {
 
 // GeluParams are the arguments of aclnnGelu, in C order.
 type GeluParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opGelu = Operator{
@@ -557,7 +609,11 @@ var opGelu = Operator{
 	Params: "self out",
 }
 
-// Gelu launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Gelu computes the Gaussian error linear unit of each element, which the device approximates by
+// tanh.
+//
+// It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/gelu/docs/aclnnGelu.md
 func Gelu(st *acl.Stream, p GeluParams) error {
 	c := NewCall(st, &opGelu)
 	p.Encode(c)
@@ -575,9 +631,9 @@ func (p *GeluParams) Encode(c *Call) {
 
 // GeluBackwardParams are the arguments of aclnnGeluBackward, in C order.
 type GeluBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeluBackward = Operator{
@@ -585,7 +641,10 @@ var opGeluBackward = Operator{
 	Params: "gradOutput self gradInput",
 }
 
-// GeluBackward launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeluBackward computes the gradient of Gelu.
+//
+// It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/gelu_grad/docs/aclnnGeluBackward.md
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
 	c := NewCall(st, &opGeluBackward)
 	p.Encode(c)
@@ -604,10 +663,10 @@ func (p *GeluBackwardParams) Encode(c *Call) {
 
 // GeluBackwardV2Params are the arguments of aclnnGeluBackwardV2, in C order.
 type GeluBackwardV2Params struct {
-	GradOutput  *Tensor
-	Self        *Tensor
-	Approximate string
-	GradInput   *Tensor // output
+	GradOutput  *Tensor // 0 to 8 dimensions
+	Self        *Tensor // 0 to 8 dimensions
+	Approximate string  // "none" for erf, or "tanh"
+	GradInput   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeluBackwardV2 = Operator{
@@ -615,7 +674,10 @@ var opGeluBackwardV2 = Operator{
 	Params: "gradOutput self approximate gradInput",
 }
 
-// GeluBackwardV2 launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeluBackwardV2 computes the gradient of GeluV2.
+//
+// It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs/aclnnGeluBackwardV2.md
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
 	c := NewCall(st, &opGeluBackwardV2)
 	p.Encode(c)
@@ -635,9 +697,9 @@ func (p *GeluBackwardV2Params) Encode(c *Call) {
 
 // GeluMulParams are the arguments of aclnnGeluMul, in C order.
 type GeluMulParams struct {
-	Input               *Tensor
-	ApproximateOptional string  // optional
-	Out                 *Tensor // output
+	Input               *Tensor // 2 to 8 dimensions
+	ApproximateOptional string  // optional, "none" for erf, or "tanh"
+	Out                 *Tensor // output, 2 to 8 dimensions
 }
 
 var opGeluMul = Operator{
@@ -645,7 +707,10 @@ var opGeluMul = Operator{
 	Params: "input approximateOptional out",
 }
 
-// GeluMul launches aclnnGeluMul (libopapi, CANN 8.1.RC1) on st.
+// GeluMul multiplies Gelu of the first half of the last dimension by the second half.
+//
+// It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/gelu_mul/docs/aclnnGeluMul.md
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	c := NewCall(st, &opGeluMul)
 	p.Encode(c)
@@ -664,9 +729,9 @@ func (p *GeluMulParams) Encode(c *Call) {
 
 // GeluV2Params are the arguments of aclnnGeluV2, in C order.
 type GeluV2Params struct {
-	X           *Tensor
-	Approximate int64
-	Y           *Tensor // output
+	X           *Tensor // 0 to 8 dimensions
+	Approximate int64   // GeluErf or GeluTanh
+	Y           *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeluV2 = Operator{
@@ -674,7 +739,10 @@ var opGeluV2 = Operator{
 	Params: "x approximate y",
 }
 
-// GeluV2 launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
+//
+// It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/gelu_v2/docs/aclnnGeluV2.md
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
 	c := NewCall(st, &opGeluV2)
 	p.Encode(c)
@@ -693,9 +761,9 @@ func (p *GeluV2Params) Encode(c *Call) {
 
 // GluParams are the arguments of aclnnGlu, in C order.
 type GluParams struct {
-	Self *Tensor
-	Dim  int64
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Dim  int64   // a dimension; negative ones count from the end
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opGlu = Operator{
@@ -703,7 +771,10 @@ var opGlu = Operator{
 	Params: "self dim out",
 }
 
-// Glu launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
+//
+// It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/glu/docs/aclnnGlu.md
 func Glu(st *acl.Stream, p GluParams) error {
 	c := NewCall(st, &opGlu)
 	p.Encode(c)
@@ -724,7 +795,7 @@ func (p *GluParams) Encode(c *Call) {
 type GluBackwardParams struct {
 	GradOut *Tensor
 	Self    *Tensor
-	Dim     int64
+	Dim     int64   // a dimension; negative ones count from the end
 	Out     *Tensor // output
 }
 
@@ -733,7 +804,10 @@ var opGluBackward = Operator{
 	Params: "gradOut self dim out",
 }
 
-// GluBackward launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GluBackward computes the gradient of Glu.
+//
+// It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/glu_grad/docs/aclnnGluBackward.md
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	c := NewCall(st, &opGluBackward)
 	p.Encode(c)
@@ -753,9 +827,9 @@ func (p *GluBackwardParams) Encode(c *Call) {
 
 // HardshrinkParams are the arguments of aclnnHardshrink, in C order.
 type HardshrinkParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Lambd Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardshrink = Operator{
@@ -763,7 +837,10 @@ var opHardshrink = Operator{
 	Params: "self lambd out",
 }
 
-// Hardshrink launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Hardshrink sets elements between −Lambd and Lambd to zero.
+//
+// It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/hard_shrink/docs/aclnnHardshrink.md
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
 	c := NewCall(st, &opHardshrink)
 	p.Encode(c)
@@ -782,10 +859,10 @@ func (p *HardshrinkParams) Encode(c *Call) {
 
 // HardshrinkBackwardParams are the arguments of aclnnHardshrinkBackward, in C order.
 type HardshrinkBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Lambd      Scalar
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardshrinkBackward = Operator{
@@ -793,7 +870,12 @@ var opHardshrinkBackward = Operator{
 	Params: "gradOutput self lambd gradInput",
 }
 
-// HardshrinkBackward launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// HardshrinkBackward computes the gradient of Hardshrink: GradOutput where Self is outside of
+// −Lambd and Lambd, zero between.
+//
+// It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs/aclnnHardshrinkBackward.md
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
 	c := NewCall(st, &opHardshrinkBackward)
 	p.Encode(c)
@@ -813,8 +895,8 @@ func (p *HardshrinkBackwardParams) Encode(c *Call) {
 
 // HardsigmoidParams are the arguments of aclnnHardsigmoid, in C order.
 type HardsigmoidParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardsigmoid = Operator{
@@ -822,7 +904,10 @@ var opHardsigmoid = Operator{
 	Params: "self out",
 }
 
-// Hardsigmoid launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
+//
+// It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
 	c := NewCall(st, &opHardsigmoid)
 	p.Encode(c)
@@ -840,9 +925,9 @@ func (p *HardsigmoidParams) Encode(c *Call) {
 
 // HardsigmoidBackwardParams are the arguments of aclnnHardsigmoidBackward, in C order.
 type HardsigmoidBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Out        *Tensor // output
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardsigmoidBackward = Operator{
@@ -850,7 +935,11 @@ var opHardsigmoidBackward = Operator{
 	Params: "gradOutput self out",
 }
 
-// HardsigmoidBackward launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// HardsigmoidBackward computes the gradient of Hardsigmoid.
+//
+// It launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs/aclnnHardsigmoidBackward.md
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
 	c := NewCall(st, &opHardsigmoidBackward)
 	p.Encode(c)
@@ -869,8 +958,8 @@ func (p *HardsigmoidBackwardParams) Encode(c *Call) {
 
 // HardsigmoidV2Params are the arguments of aclnnHardsigmoidV2, in C order.
 type HardsigmoidV2Params struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardsigmoidV2 = Operator{
@@ -878,7 +967,10 @@ var opHardsigmoidV2 = Operator{
 	Params: "self out",
 }
 
-// HardsigmoidV2 launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) on st.
+// HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
+//
+// It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	c := NewCall(st, &opHardsigmoidV2)
 	p.Encode(c)
@@ -896,8 +988,8 @@ func (p *HardsigmoidV2Params) Encode(c *Call) {
 
 // HardswishParams are the arguments of aclnnHardswish, in C order.
 type HardswishParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardswish = Operator{
@@ -905,7 +997,10 @@ var opHardswish = Operator{
 	Params: "self out",
 }
 
-// Hardswish launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
+//
+// It launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func Hardswish(st *acl.Stream, p HardswishParams) error {
 	c := NewCall(st, &opHardswish)
 	p.Encode(c)
@@ -924,7 +1019,7 @@ func (p *HardswishParams) Encode(c *Call) {
 // HardswishBackwardParams are the arguments of aclnnHardswishBackward, in C order.
 type HardswishBackwardParams struct {
 	GradOutput *Tensor
-	Self       *Tensor
+	Self       *Tensor // 0 to 8 dimensions
 	Out        *Tensor // output
 }
 
@@ -933,7 +1028,11 @@ var opHardswishBackward = Operator{
 	Params: "gradOutput self out",
 }
 
-// HardswishBackward launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// HardswishBackward computes the gradient of Hardswish.
+//
+// It launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs/aclnnHardswishBackward.md
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
 	c := NewCall(st, &opHardswishBackward)
 	p.Encode(c)
@@ -952,9 +1051,9 @@ func (p *HardswishBackwardParams) Encode(c *Call) {
 
 // HardswishBackwardV2Params are the arguments of aclnnHardswishBackwardV2, in C order.
 type HardswishBackwardV2Params struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Out        *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opHardswishBackwardV2 = Operator{
@@ -962,7 +1061,10 @@ var opHardswishBackwardV2 = Operator{
 	Params: "gradOutput self out",
 }
 
-// HardswishBackwardV2 launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) on st.
+// HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
+//
+// It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs/aclnnHardswishBackwardV2.md
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	c := NewCall(st, &opHardswishBackwardV2)
 	p.Encode(c)
@@ -981,10 +1083,10 @@ func (p *HardswishBackwardV2Params) Encode(c *Call) {
 
 // HardtanhParams are the arguments of aclnnHardtanh, in C order.
 type HardtanhParams struct {
-	Self         *Tensor
+	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
 	ClipValueMax Scalar
-	Out          *Tensor // output
+	Out          *Tensor // output, dimensions as Self
 }
 
 var opHardtanh = Operator{
@@ -992,7 +1094,10 @@ var opHardtanh = Operator{
 	Params: "self clipValueMin clipValueMax out",
 }
 
-// Hardtanh launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Hardtanh limits each element to ClipValueMin and ClipValueMax.
+//
+// It launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func Hardtanh(st *acl.Stream, p HardtanhParams) error {
 	c := NewCall(st, &opHardtanh)
 	p.Encode(c)
@@ -1012,11 +1117,11 @@ func (p *HardtanhParams) Encode(c *Call) {
 
 // HardtanhBackwardParams are the arguments of aclnnHardtanhBackward, in C order.
 type HardtanhBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Min        Scalar
 	Max        Scalar
-	Out        *Tensor // output
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opHardtanhBackward = Operator{
@@ -1024,7 +1129,11 @@ var opHardtanhBackward = Operator{
 	Params: "gradOutput self min max out",
 }
 
-// HardtanhBackward launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// HardtanhBackward computes the gradient of Hardtanh.
+//
+// It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs/aclnnHardtanhBackward.md
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
 	c := NewCall(st, &opHardtanhBackward)
 	p.Encode(c)
@@ -1043,38 +1152,9 @@ func (p *HardtanhBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceAddReluParams are the arguments of aclnnInplaceAddRelu, in C order.
-type InplaceAddReluParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
-	Alpha   Scalar
-}
-
-var opInplaceAddRelu = Operator{
-	Name: "InplaceAddRelu", Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-}
-
-// InplaceAddRelu launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
-	c := NewCall(st, &opInplaceAddRelu)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceAddReluParams) Operator() *Operator { return &opInplaceAddRelu }
-
-// Encode implements Params.
-func (p *InplaceAddReluParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Tensor(p.Other)
-	c.Scalar(p.Alpha)
-}
-
 // InplaceCeluParams are the arguments of aclnnInplaceCelu, in C order.
 type InplaceCeluParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Alpha   Scalar
 }
 
@@ -1083,7 +1163,10 @@ var opInplaceCelu = Operator{
 	Params: "selfRef alpha",
 }
 
-// InplaceCelu launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCelu is Celu with the result in place of the first argument.
+//
+// It launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
 	c := NewCall(st, &opInplaceCelu)
 	p.Encode(c)
@@ -1101,7 +1184,7 @@ func (p *InplaceCeluParams) Encode(c *Call) {
 
 // InplaceEluParams are the arguments of aclnnInplaceElu, in C order.
 type InplaceEluParams struct {
-	SelfRef    *Tensor // read and written
+	SelfRef    *Tensor // read and written, 0 to 8 dimensions
 	Alpha      Scalar
 	Scale      Scalar
 	InputScale Scalar
@@ -1112,7 +1195,10 @@ var opInplaceElu = Operator{
 	Params: "selfRef alpha scale inputScale",
 }
 
-// InplaceElu launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceElu is Elu with the result in place of the first argument.
+//
+// It launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
 	c := NewCall(st, &opInplaceElu)
 	p.Encode(c)
@@ -1132,7 +1218,7 @@ func (p *InplaceEluParams) Encode(c *Call) {
 
 // InplaceHardsigmoidParams are the arguments of aclnnInplaceHardsigmoid, in C order.
 type InplaceHardsigmoidParams struct {
-	Self *Tensor // read and written
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceHardsigmoid = Operator{
@@ -1140,7 +1226,11 @@ var opInplaceHardsigmoid = Operator{
 	Params: "self",
 }
 
-// InplaceHardsigmoid launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument.
+//
+// It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
 	c := NewCall(st, &opInplaceHardsigmoid)
 	p.Encode(c)
@@ -1157,7 +1247,7 @@ func (p *InplaceHardsigmoidParams) Encode(c *Call) {
 
 // InplaceHardsigmoidV2Params are the arguments of aclnnInplaceHardsigmoidV2, in C order.
 type InplaceHardsigmoidV2Params struct {
-	Self *Tensor // read and written
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceHardsigmoidV2 = Operator{
@@ -1165,7 +1255,10 @@ var opInplaceHardsigmoidV2 = Operator{
 	Params: "self",
 }
 
-// InplaceHardsigmoidV2 launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) on st.
+// InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
+//
+// It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	c := NewCall(st, &opInplaceHardsigmoidV2)
 	p.Encode(c)
@@ -1182,7 +1275,7 @@ func (p *InplaceHardsigmoidV2Params) Encode(c *Call) {
 
 // InplaceHardswishParams are the arguments of aclnnInplaceHardswish, in C order.
 type InplaceHardswishParams struct {
-	Self *Tensor // read and written
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceHardswish = Operator{
@@ -1190,7 +1283,11 @@ var opInplaceHardswish = Operator{
 	Params: "self",
 }
 
-// InplaceHardswish launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceHardswish is Hardswish with the result in place of the first argument.
+//
+// It launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
 	c := NewCall(st, &opInplaceHardswish)
 	p.Encode(c)
@@ -1217,7 +1314,10 @@ var opInplaceHardtanh = Operator{
 	Params: "selfRef clipValueMin clipValueMax",
 }
 
-// InplaceHardtanh launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceHardtanh is Hardtanh with the result in place of the first argument.
+//
+// It launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
 	c := NewCall(st, &opInplaceHardtanh)
 	p.Encode(c)
@@ -1236,7 +1336,7 @@ func (p *InplaceHardtanhParams) Encode(c *Call) {
 
 // InplaceLeakyReluParams are the arguments of aclnnInplaceLeakyRelu, in C order.
 type InplaceLeakyReluParams struct {
-	SelfRef       *Tensor // read and written
+	SelfRef       *Tensor // read and written, 0 to 8 dimensions
 	NegativeSlope Scalar
 }
 
@@ -1245,7 +1345,11 @@ var opInplaceLeakyRelu = Operator{
 	Params: "selfRef negativeSlope",
 }
 
-// InplaceLeakyRelu launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLeakyRelu is LeakyRelu with the result in place of the first argument.
+//
+// It launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
 	c := NewCall(st, &opInplaceLeakyRelu)
 	p.Encode(c)
@@ -1263,7 +1367,7 @@ func (p *InplaceLeakyReluParams) Encode(c *Call) {
 
 // InplaceMishParams are the arguments of aclnnInplaceMish, in C order.
 type InplaceMishParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceMish = Operator{
@@ -1271,7 +1375,10 @@ var opInplaceMish = Operator{
 	Params: "selfRef",
 }
 
-// InplaceMish launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMish is Mish with the result in place of the first argument.
+//
+// It launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
 	c := NewCall(st, &opInplaceMish)
 	p.Encode(c)
@@ -1288,12 +1395,12 @@ func (p *InplaceMishParams) Encode(c *Call) {
 
 // InplaceRReluWithNoiseParams are the arguments of aclnnInplaceRReluWithNoise, in C order.
 type InplaceRReluWithNoiseParams struct {
-	Self     *Tensor // read and written
-	Noise    *Tensor // output
+	Self     *Tensor // read and written, 0 to 32 dimensions
+	Noise    *Tensor // output, 0 to 32 dimensions
 	Lower    Scalar
 	Upper    Scalar
 	Training bool
-	Seed     int64
+	Seed     int64 // seed of the random numbers
 	Offset   int64
 }
 
@@ -1302,7 +1409,11 @@ var opInplaceRReluWithNoise = Operator{
 	Params: "self noise lower upper training seed offset",
 }
 
-// InplaceRReluWithNoise launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument.
+//
+// It launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation
+// on st.
+// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
 	c := NewCall(st, &opInplaceRReluWithNoise)
 	p.Encode(c)
@@ -1325,7 +1436,7 @@ func (p *InplaceRReluWithNoiseParams) Encode(c *Call) {
 
 // InplaceReluParams are the arguments of aclnnInplaceRelu, in C order.
 type InplaceReluParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRelu = Operator{
@@ -1333,7 +1444,10 @@ var opInplaceRelu = Operator{
 	Params: "selfRef",
 }
 
-// InplaceRelu launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRelu is Relu with the result in place of the first argument.
+//
+// It launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
 	c := NewCall(st, &opInplaceRelu)
 	p.Encode(c)
@@ -1350,7 +1464,7 @@ func (p *InplaceReluParams) Encode(c *Call) {
 
 // InplaceSeluParams are the arguments of aclnnInplaceSelu, in C order.
 type InplaceSeluParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceSelu = Operator{
@@ -1358,7 +1472,10 @@ var opInplaceSelu = Operator{
 	Params: "selfRef",
 }
 
-// InplaceSelu launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSelu is Selu with the result in place of the first argument.
+//
+// It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 	c := NewCall(st, &opInplaceSelu)
 	p.Encode(c)
@@ -1375,7 +1492,7 @@ func (p *InplaceSeluParams) Encode(c *Call) {
 
 // InplaceSigmoidParams are the arguments of aclnnInplaceSigmoid, in C order.
 type InplaceSigmoidParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceSigmoid = Operator{
@@ -1383,7 +1500,10 @@ var opInplaceSigmoid = Operator{
 	Params: "selfRef",
 }
 
-// InplaceSigmoid launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSigmoid is Sigmoid with the result in place of the first argument.
+//
+// It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 	c := NewCall(st, &opInplaceSigmoid)
 	p.Encode(c)
@@ -1410,7 +1530,11 @@ var opInplaceThreshold = Operator{
 	Params: "selfRef threshold value",
 }
 
-// InplaceThreshold launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceThreshold is Threshold with the result in place of the first argument.
+//
+// It launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
 	c := NewCall(st, &opInplaceThreshold)
 	p.Encode(c)
@@ -1429,9 +1553,9 @@ func (p *InplaceThresholdParams) Encode(c *Call) {
 
 // LeakyReluParams are the arguments of aclnnLeakyRelu, in C order.
 type LeakyReluParams struct {
-	Self          *Tensor
+	Self          *Tensor // 0 to 8 dimensions
 	NegativeSlope Scalar
-	Out           *Tensor // output
+	Out           *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeakyRelu = Operator{
@@ -1439,7 +1563,10 @@ var opLeakyRelu = Operator{
 	Params: "self negativeSlope out",
 }
 
-// LeakyRelu launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LeakyRelu multiplies negative elements by NegativeSlope.
+//
+// It launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
 	c := NewCall(st, &opLeakyRelu)
 	p.Encode(c)
@@ -1458,11 +1585,11 @@ func (p *LeakyReluParams) Encode(c *Call) {
 
 // LeakyReluBackwardParams are the arguments of aclnnLeakyReluBackward, in C order.
 type LeakyReluBackwardParams struct {
-	GradOutput    *Tensor
-	Self          *Tensor
+	GradOutput    *Tensor // 0 to 8 dimensions
+	Self          *Tensor // 0 to 8 dimensions
 	NegativeSlope Scalar
 	SelfIsResult  bool
-	Out           *Tensor // output
+	Out           *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeakyReluBackward = Operator{
@@ -1470,7 +1597,11 @@ var opLeakyReluBackward = Operator{
 	Params: "gradOutput self negativeSlope selfIsResult out",
 }
 
-// LeakyReluBackward launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LeakyReluBackward computes the gradient of LeakyRelu.
+//
+// It launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs/aclnnLeakyReluBackward.md
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
 	c := NewCall(st, &opLeakyReluBackward)
 	p.Encode(c)
@@ -1491,8 +1622,8 @@ func (p *LeakyReluBackwardParams) Encode(c *Call) {
 
 // LogSigmoidParams are the arguments of aclnnLogSigmoid, in C order.
 type LogSigmoidParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opLogSigmoid = Operator{
@@ -1500,7 +1631,10 @@ var opLogSigmoid = Operator{
 	Params: "self out",
 }
 
-// LogSigmoid launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSigmoid computes the logarithm of the sigmoid of each element.
+//
+// It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoid.md
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
 	c := NewCall(st, &opLogSigmoid)
 	p.Encode(c)
@@ -1518,10 +1652,10 @@ func (p *LogSigmoidParams) Encode(c *Call) {
 
 // LogSigmoidBackwardParams are the arguments of aclnnLogSigmoidBackward, in C order.
 type LogSigmoidBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Buffer     *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Buffer     *Tensor // 1 to 8 dimensions
+	GradInput  *Tensor // output, 1 to 8 dimensions
 }
 
 var opLogSigmoidBackward = Operator{
@@ -1529,7 +1663,11 @@ var opLogSigmoidBackward = Operator{
 	Params: "gradOutput self buffer gradInput",
 }
 
-// LogSigmoidBackward launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSigmoidBackward computes the gradient of LogSigmoid.
+//
+// It launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs/aclnnLogSigmoidBackward.md
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
 	c := NewCall(st, &opLogSigmoidBackward)
 	p.Encode(c)
@@ -1549,8 +1687,8 @@ func (p *LogSigmoidBackwardParams) Encode(c *Call) {
 
 // LogSigmoidForwardParams are the arguments of aclnnLogSigmoidForward, in C order.
 type LogSigmoidForwardParams struct {
-	Self   *Tensor
-	Out    *Tensor // output
+	Self   *Tensor // 1 to 8 dimensions
+	Out    *Tensor // output, 1 to 8 dimensions
 	Buffer *Tensor // output
 }
 
@@ -1559,7 +1697,12 @@ var opLogSigmoidForward = Operator{
 	Params: "self out buffer",
 }
 
-// LogSigmoidForward launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSigmoidForward computes the logarithm of the sigmoid of each element, and a buffer for its
+// gradient.
+//
+// It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoidForward.md
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
 	c := NewCall(st, &opLogSigmoidForward)
 	p.Encode(c)
@@ -1578,9 +1721,9 @@ func (p *LogSigmoidForwardParams) Encode(c *Call) {
 
 // LogSoftmaxParams are the arguments of aclnnLogSoftmax, in C order.
 type LogSoftmaxParams struct {
-	Self *Tensor
-	Dim  int64
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Dim  int64   // a dimension; negative ones count from the end
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opLogSoftmax = Operator{
@@ -1588,7 +1731,10 @@ var opLogSoftmax = Operator{
 	Params: "self dim out",
 }
 
-// LogSoftmax launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSoftmax computes the logarithm of Softmax over Dim.
+//
+// It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs/aclnnLogSoftmax.md
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
 	c := NewCall(st, &opLogSoftmax)
 	p.Encode(c)
@@ -1607,10 +1753,10 @@ func (p *LogSoftmaxParams) Encode(c *Call) {
 
 // LogSoftmaxBackwardParams are the arguments of aclnnLogSoftmaxBackward, in C order.
 type LogSoftmaxBackwardParams struct {
-	GradOutput *Tensor
-	Output     *Tensor
-	Dim        int64
-	Out        *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Output     *Tensor // 1 to 8 dimensions
+	Dim        int64   // a dimension; negative ones count from the end
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opLogSoftmaxBackward = Operator{
@@ -1618,7 +1764,11 @@ var opLogSoftmaxBackward = Operator{
 	Params: "gradOutput output dim out",
 }
 
-// LogSoftmaxBackward launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSoftmaxBackward computes the gradient of LogSoftmax from its output.
+//
+// It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs/aclnnLogSoftmaxBackward.md
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	c := NewCall(st, &opLogSoftmaxBackward)
 	p.Encode(c)
@@ -1636,10 +1786,51 @@ func (p *LogSoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// MaskedSoftmaxWithRelPosBiasParams are the arguments of aclnnMaskedSoftmaxWithRelPosBias, in C order.
+type MaskedSoftmaxWithRelPosBiasParams struct {
+	X                  *Tensor
+	AttenMaskOptional  *Tensor // optional
+	RelativePosBias    *Tensor
+	ScaleValue         float64
+	InnerPrecisionMode int64
+	Out                *Tensor // output
+}
+
+var opMaskedSoftmaxWithRelPosBias = Operator{
+	Name: "MaskedSoftmaxWithRelPosBias", Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
+}
+
+// MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
+// dimension, as windowed attention does.
+//
+// It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) of family activation on st.
+// Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs/aclnnMaskedSoftmaxWithRelPosBias.md
+func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
+	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MaskedSoftmaxWithRelPosBiasParams) Operator() *Operator {
+	return &opMaskedSoftmaxWithRelPosBias
+}
+
+// Encode implements Params.
+func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.AttenMaskOptional)
+	c.Tensor(p.RelativePosBias)
+	c.Float64(p.ScaleValue)
+	c.Int64(p.InnerPrecisionMode)
+	c.Tensor(p.Out)
+}
+
 // MishParams are the arguments of aclnnMish, in C order.
 type MishParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opMish = Operator{
@@ -1647,7 +1838,10 @@ var opMish = Operator{
 	Params: "self out",
 }
 
-// Mish launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Mish computes x · tanh(ln(1 + e^x)) of each element.
+//
+// It launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func Mish(st *acl.Stream, p MishParams) error {
 	c := NewCall(st, &opMish)
 	p.Encode(c)
@@ -1665,9 +1859,9 @@ func (p *MishParams) Encode(c *Call) {
 
 // MishBackwardParams are the arguments of aclnnMishBackward, in C order.
 type MishBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opMishBackward = Operator{
@@ -1675,7 +1869,10 @@ var opMishBackward = Operator{
 	Params: "gradOutput self gradInput",
 }
 
-// MishBackward launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MishBackward computes the gradient of Mish.
+//
+// It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/mish_grad/docs/aclnnMishBackward.md
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
 	c := NewCall(st, &opMishBackward)
 	p.Encode(c)
@@ -1694,9 +1891,9 @@ func (p *MishBackwardParams) Encode(c *Call) {
 
 // ModulateParams are the arguments of aclnnModulate, in C order.
 type ModulateParams struct {
-	Self          *Tensor
-	ScaleOptional *Tensor // optional
-	ShiftOptional *Tensor // optional
+	Self          *Tensor // (batch_size,seq_len,hidden_dim)
+	ScaleOptional *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
+	ShiftOptional *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
 	Out           *Tensor // output
 }
 
@@ -1705,7 +1902,11 @@ var opModulate = Operator{
 	Params: "self scaleOptional shiftOptional out",
 }
 
-// Modulate launches aclnnModulate (libopapi, CANN 2026-08) on st.
+// Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
+// channel.
+//
+// It launches aclnnModulate (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, vfusion/modulate/docs/aclnnModulate.md
 func Modulate(st *acl.Stream, p ModulateParams) error {
 	c := NewCall(st, &opModulate)
 	p.Encode(c)
@@ -1725,10 +1926,10 @@ func (p *ModulateParams) Encode(c *Call) {
 
 // ModulateBackwardParams are the arguments of aclnnModulateBackward, in C order.
 type ModulateBackwardParams struct {
-	GradOutput *Tensor
-	Input      *Tensor
-	Scale      *Tensor
-	Shift      *Tensor
+	GradOutput *Tensor // (batch_size,seq_len,hidden_dim)
+	Input      *Tensor // (batch_size,seq_len,hidden_dim)
+	Scale      *Tensor // (batch_size,hidden_dim)
+	Shift      *Tensor // (batch_size,hidden_dim)
 	GradInput  *Tensor // output
 	GradScale  *Tensor // output
 	GradShift  *Tensor // output
@@ -1739,7 +1940,10 @@ var opModulateBackward = Operator{
 	Params: "grad_output input scale shift grad_input grad_scale grad_shift",
 }
 
-// ModulateBackward launches aclnnModulateBackward (libopapi, CANN 2026-08) on st.
+// ModulateBackward computes the gradients of Modulate.
+//
+// It launches aclnnModulateBackward (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs/aclnnModulateBackward.md
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	c := NewCall(st, &opModulateBackward)
 	p.Encode(c)
@@ -1760,14 +1964,83 @@ func (p *ModulateBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradShift)
 }
 
+// PreluParams are the arguments of aclnnPrelu, in C order.
+type PreluParams struct {
+	Self   *Tensor // 0 to 8 dimensions
+	Weight *Tensor // 0 to 8 dimensions
+	Out    *Tensor // output, 0 to 8 dimensions
+}
+
+var opPrelu = Operator{
+	Name: "Prelu", Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self weight out",
+}
+
+// Prelu keeps positive elements and multiplies the others by Weight, one number for all or one for
+// each channel.
+//
+// It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/p_relu/docs/aclnnPrelu.md
+func Prelu(st *acl.Stream, p PreluParams) error {
+	c := NewCall(st, &opPrelu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *PreluParams) Operator() *Operator { return &opPrelu }
+
+// Encode implements Params.
+func (p *PreluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Out)
+}
+
+// PreluBackwardParams are the arguments of aclnnPreluBackward, in C order.
+type PreluBackwardParams struct {
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
+	Weight     *Tensor // 0 to 8 dimensions
+	GradInput  *Tensor // output, 0 to 8 dimensions
+	GradWeight *Tensor // output, 0 to 8 dimensions
+}
+
+var opPreluBackward = Operator{
+	Name: "PreluBackward", Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOutput self weight gradInput gradWeight",
+}
+
+// PreluBackward computes the gradients of Prelu's input and weight.
+//
+// It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs/aclnnPreluBackward.md
+func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
+	c := NewCall(st, &opPreluBackward)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *PreluBackwardParams) Operator() *Operator { return &opPreluBackward }
+
+// Encode implements Params.
+func (p *PreluBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOutput)
+	c.Tensor(p.Self)
+	c.Tensor(p.Weight)
+	c.Tensor(p.GradInput)
+	c.Tensor(p.GradWeight)
+}
+
 // RReluWithNoiseParams are the arguments of aclnnRReluWithNoise, in C order.
 type RReluWithNoiseParams struct {
-	Self     *Tensor
-	Noise    *Tensor // output
+	Self     *Tensor // 0 to 32 dimensions
+	Noise    *Tensor // output, 0 to 32 dimensions
 	Lower    Scalar
 	Upper    Scalar
 	Training bool
-	Seed     int64
+	Seed     int64 // seed of the random numbers
 	Offset   int64
 	Out      *Tensor // output
 }
@@ -1777,7 +2050,11 @@ var opRReluWithNoise = Operator{
 	Params: "self noise lower upper training seed offset out",
 }
 
-// RReluWithNoise launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// RReluWithNoise multiplies elements that are not positive by slopes, drawn between Lower and Upper
+// in training and stored in Noise, their mean otherwise.
+//
+// It launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
 	c := NewCall(st, &opRReluWithNoise)
 	p.Encode(c)
@@ -1801,8 +2078,8 @@ func (p *RReluWithNoiseParams) Encode(c *Call) {
 
 // ReluParams are the arguments of aclnnRelu, in C order.
 type ReluParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opRelu = Operator{
@@ -1810,7 +2087,10 @@ var opRelu = Operator{
 	Params: "self out",
 }
 
-// Relu launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Relu replaces negative elements by zero.
+//
+// It launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func Relu(st *acl.Stream, p ReluParams) error {
 	c := NewCall(st, &opRelu)
 	p.Encode(c)
@@ -1828,10 +2108,10 @@ func (p *ReluParams) Encode(c *Call) {
 
 // ReluGradV4Params are the arguments of aclnnReluGradV4, in C order.
 type ReluGradV4Params struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Threshold  Scalar
-	Out        *Tensor // output
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opReluGradV4 = Operator{
@@ -1839,7 +2119,10 @@ var opReluGradV4 = Operator{
 	Params: "gradOutput self threshold out",
 }
 
-// ReluGradV4 launches aclnnReluGradV4 (libopapi, CANN 2026-08) on st.
+// ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
+//
+// It launches aclnnReluGradV4 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs/aclnnReluGradV4.md
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	c := NewCall(st, &opReluGradV4)
 	p.Encode(c)
@@ -1857,13 +2140,53 @@ func (p *ReluGradV4Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// ScaleParams are the arguments of aclnnScale, in C order.
+type ScaleParams struct {
+	X             *Tensor // 0 to 8 dimensions
+	Scale         *Tensor // 0 to 8 dimensions
+	Bias          *Tensor // 0 to 8 dimensions
+	Axis          int64
+	NumAxes       int64 // axes that scale has, -1 for all from axis on
+	ScaleFromBlob bool
+	Y             *Tensor // output, 0 to 8 dimensions
+}
+
+var opScale = Operator{
+	Name: "Scale", Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x scale bias axis numAxes scaleFromBlob y",
+}
+
+// Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
+//
+// It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-math, math/scale/docs/aclnnScale.md
+func Scale(st *acl.Stream, p ScaleParams) error {
+	c := NewCall(st, &opScale)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ScaleParams) Operator() *Operator { return &opScale }
+
+// Encode implements Params.
+func (p *ScaleParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Bias)
+	c.Int64(p.Axis)
+	c.Int64(p.NumAxes)
+	c.Bool(p.ScaleFromBlob)
+	c.Tensor(p.Y)
+}
+
 // ScaledMaskedSoftmaxParams are the arguments of aclnnScaledMaskedSoftmax, in C order.
 type ScaledMaskedSoftmaxParams struct {
-	X             *Tensor
-	Mask          *Tensor
+	X             *Tensor // (B,N,S1,S2)
+	Mask          *Tensor // (B,N,S1,S2) or (B,1,S1,S2) or (1,N,S1,S2) or (1,1,S1,S2)
 	Scale         float64
 	FixedTriuMask bool
-	Y             *Tensor // output
+	Y             *Tensor // output, (B,N,S1,S2)
 }
 
 var opScaledMaskedSoftmax = Operator{
@@ -1871,7 +2194,11 @@ var opScaledMaskedSoftmax = Operator{
 	Params: "x mask scale fixedTriuMask y",
 }
 
-// ScaledMaskedSoftmax launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) on st.
+// ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
+// hides elements.
+//
+// It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs/aclnnScaledMaskedSoftmax.md
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmax)
 	p.Encode(c)
@@ -1892,12 +2219,12 @@ func (p *ScaledMaskedSoftmaxParams) Encode(c *Call) {
 
 // ScaledMaskedSoftmaxBackwardParams are the arguments of aclnnScaledMaskedSoftmaxBackward, in C order.
 type ScaledMaskedSoftmaxBackwardParams struct {
-	GradOutput  *Tensor
-	Y           *Tensor
-	Mask        *Tensor
+	GradOutput  *Tensor // (B,N,S1,S2)
+	Y           *Tensor // (B,N,S1,S2)
+	Mask        *Tensor // (B,N,S1,S2) or (B,1,S1,S2) or (1,N,S1,S2) or (1,1,S1,S2)
 	Scale       float64
 	FixTriuMask bool
-	Out         *Tensor // output
+	Out         *Tensor // output, (B,N,S1,S2)
 }
 
 var opScaledMaskedSoftmaxBackward = Operator{
@@ -1905,7 +2232,10 @@ var opScaledMaskedSoftmaxBackward = Operator{
 	Params: "gradOutput y mask scale fixTriuMask out",
 }
 
-// ScaledMaskedSoftmaxBackward launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) on st.
+// ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
+//
+// It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs/aclnnScaledMaskedSoftmaxBackward.md
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmaxBackward)
 	p.Encode(c)
@@ -1929,8 +2259,8 @@ func (p *ScaledMaskedSoftmaxBackwardParams) Encode(c *Call) {
 
 // SeluParams are the arguments of aclnnSelu, in C order.
 type SeluParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opSelu = Operator{
@@ -1938,7 +2268,10 @@ var opSelu = Operator{
 	Params: "self out",
 }
 
-// Selu launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Selu computes the exponential linear unit with the constants of self-normalising networks.
+//
+// It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func Selu(st *acl.Stream, p SeluParams) error {
 	c := NewCall(st, &opSelu)
 	p.Encode(c)
@@ -1956,9 +2289,9 @@ func (p *SeluParams) Encode(c *Call) {
 
 // SeluBackwardParams are the arguments of aclnnSeluBackward, in C order.
 type SeluBackwardParams struct {
-	GradOutput *Tensor
-	Result     *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Result     *Tensor // 1 to 8 dimensions
+	GradInput  *Tensor // output, 1 to 8 dimensions
 }
 
 var opSeluBackward = Operator{
@@ -1966,7 +2299,10 @@ var opSeluBackward = Operator{
 	Params: "gradOutput result gradInput",
 }
 
-// SeluBackward launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SeluBackward computes the gradient of Selu from its output.
+//
+// It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/selu_grad/docs/aclnnSeluBackward.md
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	c := NewCall(st, &opSeluBackward)
 	p.Encode(c)
@@ -1996,7 +2332,11 @@ var opShrink = Operator{
 	Params: "self lambd bias out",
 }
 
-// Shrink launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Shrink moves elements outside of −Lambd and Lambd towards zero by Bias, and sets the others to
+// zero.
+//
+// It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/shrink/docs/aclnnShrink.md
 func Shrink(st *acl.Stream, p ShrinkParams) error {
 	c := NewCall(st, &opShrink)
 	p.Encode(c)
@@ -2016,8 +2356,8 @@ func (p *ShrinkParams) Encode(c *Call) {
 
 // SigmoidParams are the arguments of aclnnSigmoid, in C order.
 type SigmoidParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSigmoid = Operator{
@@ -2025,7 +2365,10 @@ var opSigmoid = Operator{
 	Params: "self out",
 }
 
-// Sigmoid launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sigmoid computes 1 / (1 + e^(−x)) of each element.
+//
+// It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
 	c := NewCall(st, &opSigmoid)
 	p.Encode(c)
@@ -2043,9 +2386,9 @@ func (p *SigmoidParams) Encode(c *Call) {
 
 // SigmoidBackwardParams are the arguments of aclnnSigmoidBackward, in C order.
 type SigmoidBackwardParams struct {
-	GradOutput *Tensor
-	Output     *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Output     *Tensor // 1 to 8 dimensions
+	GradInput  *Tensor // output, 1 to 8 dimensions
 }
 
 var opSigmoidBackward = Operator{
@@ -2053,7 +2396,10 @@ var opSigmoidBackward = Operator{
 	Params: "gradOutput output gradInput",
 }
 
-// SigmoidBackward launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SigmoidBackward computes the gradient of Sigmoid from its output.
+//
+// It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs/aclnnSigmoidBackward.md
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	c := NewCall(st, &opSigmoidBackward)
 	p.Encode(c)
@@ -2072,8 +2418,8 @@ func (p *SigmoidBackwardParams) Encode(c *Call) {
 
 // SiluParams are the arguments of aclnnSilu, in C order.
 type SiluParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSilu = Operator{
@@ -2081,7 +2427,10 @@ var opSilu = Operator{
 	Params: "self out",
 }
 
-// Silu launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Silu computes x · sigmoid(x) of each element.
+//
+// It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSilu.md
 func Silu(st *acl.Stream, p SiluParams) error {
 	c := NewCall(st, &opSilu)
 	p.Encode(c)
@@ -2099,9 +2448,9 @@ func (p *SiluParams) Encode(c *Call) {
 
 // SiluBackwardParams are the arguments of aclnnSiluBackward, in C order.
 type SiluBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	GradInput  *Tensor // output, 1 to 8 dimensions
 }
 
 var opSiluBackward = Operator{
@@ -2109,7 +2458,10 @@ var opSiluBackward = Operator{
 	Params: "gradOutput self gradInput",
 }
 
-// SiluBackward launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SiluBackward computes the gradient of Silu.
+//
+// It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/silu_grad/docs/aclnnSiluBackward.md
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
 	c := NewCall(st, &opSiluBackward)
 	p.Encode(c)
@@ -2138,7 +2490,11 @@ var opSinkhorn = Operator{
 	Params: "cost tol p",
 }
 
-// Sinkhorn launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sinkhorn scales the rows and columns of e^Cost in turn until they change by less than Tol, as
+// routers of experts do.
+//
+// It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-math, math/sinkhorn/docs/aclnnSinkhorn.md
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
 	c := NewCall(st, &opSinkhorn)
 	p.Encode(c)
@@ -2157,12 +2513,12 @@ func (p *SinkhornParams) Encode(c *Call) {
 
 // SituGluParams are the arguments of aclnnSituGlu, in C order.
 type SituGluParams struct {
-	X            *Tensor
-	Dim          int64
+	X            *Tensor // 1 to 8 dimensions
+	Dim          int64   // a dimension; negative ones count from the end
 	Beta         float64
 	LinearBeta   float64
 	ActivateLeft bool
-	Out          *Tensor // output
+	Out          *Tensor // output, 1 to 8 dimensions
 }
 
 var opSituGlu = Operator{
@@ -2170,7 +2526,11 @@ var opSituGlu = Operator{
 	Params: "x dim beta linearBeta activateLeft out",
 }
 
-// SituGlu launches aclnnSituGlu (libopapi, CANN 2026-08) on st.
+// SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
+// sigmoid(gate); a positive LinearBeta bends the value likewise.
+//
+// It launches aclnnSituGlu (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/situ_glu/docs/aclnnSituGlu.md
 func SituGlu(st *acl.Stream, p SituGluParams) error {
 	c := NewCall(st, &opSituGlu)
 	p.Encode(c)
@@ -2192,13 +2552,13 @@ func (p *SituGluParams) Encode(c *Call) {
 
 // SituGluGradParams are the arguments of aclnnSituGluGrad, in C order.
 type SituGluGradParams struct {
-	GradY        *Tensor
-	X            *Tensor
-	Dim          int64
+	GradY        *Tensor // 1 to 8 dimensions
+	X            *Tensor // 1 to 8 dimensions
+	Dim          int64   // a dimension; negative ones count from the end
 	Beta         float64
 	LinearBeta   float64
 	ActivateLeft bool
-	Out          *Tensor // output
+	Out          *Tensor // output, 1 to 8 dimensions
 }
 
 var opSituGluGrad = Operator{
@@ -2206,7 +2566,10 @@ var opSituGluGrad = Operator{
 	Params: "gradY x dim beta linearBeta activateLeft out",
 }
 
-// SituGluGrad launches aclnnSituGluGrad (libopapi, CANN 2026-08) on st.
+// SituGluGrad computes the gradient of SituGlu.
+//
+// It launches aclnnSituGluGrad (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs/aclnnSituGluGrad.md
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	c := NewCall(st, &opSituGluGrad)
 	p.Encode(c)
@@ -2229,9 +2592,9 @@ func (p *SituGluGradParams) Encode(c *Call) {
 
 // SoftmaxParams are the arguments of aclnnSoftmax, in C order.
 type SoftmaxParams struct {
-	Self *Tensor
-	Dim  int64
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Dim  int64   // a dimension; negative ones count from the end
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftmax = Operator{
@@ -2239,7 +2602,10 @@ var opSoftmax = Operator{
 	Params: "self dim out",
 }
 
-// Softmax launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Softmax computes e to the power of each element, divided by the sum over Dim.
+//
+// It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/softmax_v2/docs/aclnnSoftmax.md
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
 	c := NewCall(st, &opSoftmax)
 	p.Encode(c)
@@ -2258,10 +2624,10 @@ func (p *SoftmaxParams) Encode(c *Call) {
 
 // SoftmaxBackwardParams are the arguments of aclnnSoftmaxBackward, in C order.
 type SoftmaxBackwardParams struct {
-	GradOutput *Tensor
-	Output     *Tensor
-	Dim        int64
-	Out        *Tensor // output
+	GradOutput *Tensor // 0 to 8 dimensions
+	Output     *Tensor // 0 to 8 dimensions
+	Dim        int64   // a dimension; negative ones count from the end
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftmaxBackward = Operator{
@@ -2269,7 +2635,10 @@ var opSoftmaxBackward = Operator{
 	Params: "gradOutput output dim out",
 }
 
-// SoftmaxBackward launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SoftmaxBackward computes the gradient of Softmax from its output.
+//
+// It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/softmax_grad/docs/aclnnSoftmaxBackward.md
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	c := NewCall(st, &opSoftmaxBackward)
 	p.Encode(c)
@@ -2289,10 +2658,10 @@ func (p *SoftmaxBackwardParams) Encode(c *Call) {
 
 // SoftplusParams are the arguments of aclnnSoftplus, in C order.
 type SoftplusParams struct {
-	Self      *Tensor
+	Self      *Tensor // 0 to 8 dimensions
 	Beta      Scalar
 	Threshold Scalar
-	Out       *Tensor // output
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftplus = Operator{
@@ -2300,7 +2669,11 @@ var opSoftplus = Operator{
 	Params: "self beta threshold out",
 }
 
-// Softplus launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Softplus computes ln(1 + e^(Beta · x)) / Beta of each element, and x itself where Beta · x
+// exceeds Threshold.
+//
+// It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/softplus_v2/docs/aclnnSoftplus.md
 func Softplus(st *acl.Stream, p SoftplusParams) error {
 	c := NewCall(st, &opSoftplus)
 	p.Encode(c)
@@ -2320,11 +2693,11 @@ func (p *SoftplusParams) Encode(c *Call) {
 
 // SoftplusBackwardParams are the arguments of aclnnSoftplusBackward, in C order.
 type SoftplusBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Beta       Scalar
 	Threshold  Scalar
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftplusBackward = Operator{
@@ -2332,7 +2705,11 @@ var opSoftplusBackward = Operator{
 	Params: "gradOutput self beta threshold gradInput",
 }
 
-// SoftplusBackward launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SoftplusBackward computes the gradient of Softplus.
+//
+// It launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs/aclnnSoftplusBackward.md
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
 	c := NewCall(st, &opSoftplusBackward)
 	p.Encode(c)
@@ -2353,9 +2730,9 @@ func (p *SoftplusBackwardParams) Encode(c *Call) {
 
 // SoftshrinkParams are the arguments of aclnnSoftshrink, in C order.
 type SoftshrinkParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Lambd Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftshrink = Operator{
@@ -2363,7 +2740,10 @@ var opSoftshrink = Operator{
 	Params: "self lambd out",
 }
 
-// Softshrink launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Softshrink moves elements towards zero by Lambd and sets those within it to zero.
+//
+// It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/softshrink/docs/aclnnSoftshrink.md
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
 	c := NewCall(st, &opSoftshrink)
 	p.Encode(c)
@@ -2382,10 +2762,10 @@ func (p *SoftshrinkParams) Encode(c *Call) {
 
 // SoftshrinkBackwardParams are the arguments of aclnnSoftshrinkBackward, in C order.
 type SoftshrinkBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Lambd      Scalar
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftshrinkBackward = Operator{
@@ -2393,7 +2773,11 @@ var opSoftshrinkBackward = Operator{
 	Params: "gradOutput self lambd gradInput",
 }
 
-// SoftshrinkBackward launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SoftshrinkBackward computes the gradient of Softshrink.
+//
+// It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs/aclnnSoftshrinkBackward.md
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
 	c := NewCall(st, &opSoftshrinkBackward)
 	p.Encode(c)
@@ -2413,8 +2797,8 @@ func (p *SoftshrinkBackwardParams) Encode(c *Call) {
 
 // SoftsignParams are the arguments of aclnnSoftsign, in C order.
 type SoftsignParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSoftsign = Operator{
@@ -2422,7 +2806,10 @@ var opSoftsign = Operator{
 	Params: "self out",
 }
 
-// Softsign launches aclnnSoftsign (libopapi, CANN 2026-08) on st.
+// Softsign computes x / (1 + |x|) of each element.
+//
+// It launches aclnnSoftsign (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs/aclnnSoftsign.md
 func Softsign(st *acl.Stream, p SoftsignParams) error {
 	c := NewCall(st, &opSoftsign)
 	p.Encode(c)
@@ -2440,8 +2827,8 @@ func (p *SoftsignParams) Encode(c *Call) {
 
 // SoftsignBackwardParams are the arguments of aclnnSoftsignBackward, in C order.
 type SoftsignBackwardParams struct {
-	Gradients *Tensor
-	Features  *Tensor
+	Gradients *Tensor // 0 to 8 dimensions
+	Features  *Tensor // 0 to 8 dimensions
 	Out       *Tensor // output
 }
 
@@ -2450,7 +2837,10 @@ var opSoftsignBackward = Operator{
 	Params: "gradients features out",
 }
 
-// SoftsignBackward launches aclnnSoftsignBackward (libopapi, CANN 2026-08) on st.
+// SoftsignBackward computes the gradient of Softsign.
+//
+// It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs/aclnnSoftsignBackward.md
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	c := NewCall(st, &opSoftsignBackward)
 	p.Encode(c)
@@ -2469,8 +2859,8 @@ func (p *SoftsignBackwardParams) Encode(c *Call) {
 
 // SquaredReluParams are the arguments of aclnnSquaredRelu, in C order.
 type SquaredReluParams struct {
-	Input *Tensor
-	Out   *Tensor // output
+	Input *Tensor // 1 to 8 dimensions
+	Out   *Tensor // output, 1 to 8 dimensions
 }
 
 var opSquaredRelu = Operator{
@@ -2478,7 +2868,10 @@ var opSquaredRelu = Operator{
 	Params: "input out",
 }
 
-// SquaredRelu launches aclnnSquaredRelu (libopapi, CANN 2026-08) on st.
+// SquaredRelu replaces negative elements by zero and squares the others.
+//
+// It launches aclnnSquaredRelu (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/squared_relu/docs/aclnnSquaredRelu.md
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	c := NewCall(st, &opSquaredRelu)
 	p.Encode(c)
@@ -2497,7 +2890,7 @@ func (p *SquaredReluParams) Encode(c *Call) {
 // SwiGluParams are the arguments of aclnnSwiGlu, in C order.
 type SwiGluParams struct {
 	X   *Tensor
-	Dim int64
+	Dim int64   // a dimension; negative ones count from the end
 	Out *Tensor // output
 }
 
@@ -2506,7 +2899,10 @@ var opSwiGlu = Operator{
 	Params: "x dim out",
 }
 
-// SwiGlu launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) on st.
+// SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
+//
+// It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swi_glu/docs/aclnnSwiGlu.md
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	c := NewCall(st, &opSwiGlu)
 	p.Encode(c)
@@ -2525,10 +2921,10 @@ func (p *SwiGluParams) Encode(c *Call) {
 
 // SwiGluGradParams are the arguments of aclnnSwiGluGrad, in C order.
 type SwiGluGradParams struct {
-	YGrad *Tensor
-	X     *Tensor
-	Dim   int64
-	Out   *Tensor // output
+	YGrad *Tensor // 1 to 8 dimensions
+	X     *Tensor // 1 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Out   *Tensor // output, 1 to 8 dimensions
 }
 
 var opSwiGluGrad = Operator{
@@ -2536,7 +2932,10 @@ var opSwiGluGrad = Operator{
 	Params: "yGrad x dim out",
 }
 
-// SwiGluGrad launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) on st.
+// SwiGluGrad computes the gradient of SwiGlu.
+//
+// It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs/aclnnSwiGluGrad.md
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	c := NewCall(st, &opSwiGluGrad)
 	p.Encode(c)
@@ -2566,7 +2965,11 @@ var opSwigluClamp = Operator{
 	Params: "x limit y",
 }
 
-// SwigluClamp launches aclnnSwigluClamp (libopapi, CANN 2026-08) on st.
+// SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
+// the value from both sides by Limit.
+//
+// It launches aclnnSwigluClamp (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/swiglu_clamp/README.md
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
 	c := NewCall(st, &opSwigluClamp)
 	p.Encode(c)
@@ -2585,11 +2988,11 @@ func (p *SwigluClampParams) Encode(c *Call) {
 
 // SwigluGroupParams are the arguments of aclnnSwigluGroup, in C order.
 type SwigluGroupParams struct {
-	X                  *Tensor
-	WeightOptional     *Tensor // optional
-	GroupIndexOptional *Tensor // optional
+	X                  *Tensor // 1 to 8 dimensions
+	WeightOptional     *Tensor // optional, 1 to 8 dimensions
+	GroupIndexOptional *Tensor // optional, 1 dimension
 	ClampLimit         float64
-	Out                *Tensor // output
+	Out                *Tensor // output, 1 to 8 dimensions
 }
 
 var opSwigluGroup = Operator{
@@ -2597,7 +3000,11 @@ var opSwigluGroup = Operator{
 	Params: "x weightOptional groupIndexOptional clampLimit out",
 }
 
-// SwigluGroup launches aclnnSwigluGroup (libopapi, CANN 2026-08) on st.
+// SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
+// only as many tokens as the groups have.
+//
+// It launches aclnnSwigluGroup (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swiglu_group/docs/aclnnSwigluGroup.md
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
 	c := NewCall(st, &opSwigluGroup)
 	p.Encode(c)
@@ -2633,7 +3040,10 @@ var opSwigluGroupGrad = Operator{
 	Params: "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
 }
 
-// SwigluGroupGrad launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) on st.
+// SwigluGroupGrad computes the gradients of SwigluGroup's input and weights.
+//
+// It launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs/aclnnSwigluGroupGrad.md
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	c := NewCall(st, &opSwigluGroupGrad)
 	p.Encode(c)
@@ -2657,9 +3067,9 @@ func (p *SwigluGroupGradParams) Encode(c *Call) {
 
 // SwishParams are the arguments of aclnnSwish, in C order.
 type SwishParams struct {
-	Self         *Tensor
+	Self         *Tensor // 0 to 8 dimensions
 	BetaOptional Scalar  // optional
-	Out          *Tensor // output
+	Out          *Tensor // output, 0 to 8 dimensions
 }
 
 var opSwish = Operator{
@@ -2667,7 +3077,10 @@ var opSwish = Operator{
 	Params: "self betaOptional out",
 }
 
-// Swish launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
+//
+// It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSwish.md
 func Swish(st *acl.Stream, p SwishParams) error {
 	c := NewCall(st, &opSwish)
 	p.Encode(c)
@@ -2686,10 +3099,10 @@ func (p *SwishParams) Encode(c *Call) {
 
 // SwishBackwardParams are the arguments of aclnnSwishBackward, in C order.
 type SwishBackwardParams struct {
-	GradOutput   *Tensor
-	Self         *Tensor
+	GradOutput   *Tensor // 0 to 8 dimensions
+	Self         *Tensor // 0 to 8 dimensions
 	BetaOptional Scalar  // optional
-	GradInput    *Tensor // output
+	GradInput    *Tensor // output, 0 to 8 dimensions
 }
 
 var opSwishBackward = Operator{
@@ -2697,7 +3110,10 @@ var opSwishBackward = Operator{
 	Params: "gradOutput self betaOptional gradInput",
 }
 
-// SwishBackward launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SwishBackward computes the gradient of Swish.
+//
+// It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/swish_grad/docs/aclnnSwishBackward.md
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
 	c := NewCall(st, &opSwishBackward)
 	p.Encode(c)
@@ -2727,7 +3143,10 @@ var opTanhBackward = Operator{
 	Params: "gradOutput output gradInput",
 }
 
-// TanhBackward launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// TanhBackward computes the gradient of Tanh from its output.
+//
+// It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-math, math/tanh_grad/docs/aclnnTanhBackward.md
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
 	c := NewCall(st, &opTanhBackward)
 	p.Encode(c)
@@ -2746,10 +3165,10 @@ func (p *TanhBackwardParams) Encode(c *Call) {
 
 // ThresholdParams are the arguments of aclnnThreshold, in C order.
 type ThresholdParams struct {
-	Self      *Tensor
+	Self      *Tensor // 0 to 8 dimensions
 	Threshold Scalar
 	Value     Scalar
-	Out       *Tensor // output
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opThreshold = Operator{
@@ -2757,7 +3176,10 @@ var opThreshold = Operator{
 	Params: "self threshold value out",
 }
 
-// Threshold launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Threshold keeps elements greater than Threshold and replaces the others by Value.
+//
+// It launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func Threshold(st *acl.Stream, p ThresholdParams) error {
 	c := NewCall(st, &opThreshold)
 	p.Encode(c)
@@ -2777,10 +3199,10 @@ func (p *ThresholdParams) Encode(c *Call) {
 
 // ThresholdBackwardParams are the arguments of aclnnThresholdBackward, in C order.
 type ThresholdBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // 0 to 8 dimensions
+	Self       *Tensor // 0 to 8 dimensions
 	Threshold  Scalar
-	Out        *Tensor // output
+	Out        *Tensor // output, 0 to 8 dimensions
 }
 
 var opThresholdBackward = Operator{
@@ -2788,7 +3210,11 @@ var opThresholdBackward = Operator{
 	Params: "gradOutput self threshold out",
 }
 
-// ThresholdBackward launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere.
+//
+// It launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
+// st.
+// Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs/aclnnThresholdBackward.md
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
 	c := NewCall(st, &opThresholdBackward)
 	p.Encode(c)
@@ -2819,7 +3245,10 @@ var opThresholdV2 = Operator{
 	Params: "self threshold value out",
 }
 
-// ThresholdV2 launches aclnnThresholdV2 (libopapi, CANN 2026-08) on st.
+// ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.
+//
+// It launches aclnnThresholdV2 (libopapi, CANN 2026-08) of family activation on st.
+// Vendor's page: hicann/ops-nn, experimental/activation/threshold_v2/README.md
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
 	c := NewCall(st, &opThresholdV2)
 	p.Encode(c)

@@ -8,15 +8,15 @@ import (
 
 // AdvanceStepParams are the arguments of aclnnAdvanceStep, in C order.
 type AdvanceStepParams struct {
-	InputTokens     *Tensor // output
-	SampledTokenIds *Tensor
-	InputPositions  *Tensor // output
-	SeqLens         *Tensor // output
-	SlotMapping     *Tensor // output
-	BlockTables     *Tensor
+	InputTokens     *Tensor // output, 1 dimension
+	SampledTokenIds *Tensor // 2 dimensions
+	InputPositions  *Tensor // output, 2 dimensions
+	SeqLens         *Tensor // output, 1 dimension
+	SlotMapping     *Tensor // output, 1 dimension
+	BlockTables     *Tensor // 2 dimensions
 	NumSeqs         int64
 	NumQueries      int64
-	BlockSize       int64
+	BlockSize       int64 // tokens in a page of the cache
 }
 
 var opAdvanceStep = Operator{
@@ -24,7 +24,11 @@ var opAdvanceStep = Operator{
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
 }
 
-// AdvanceStep launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) on st.
+// AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
+// slots.
+//
+// It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
+// Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStep.md
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, &opAdvanceStep)
 	p.Encode(c)
@@ -49,17 +53,17 @@ func (p *AdvanceStepParams) Encode(c *Call) {
 
 // AdvanceStepV2Params are the arguments of aclnnAdvanceStepV2, in C order.
 type AdvanceStepV2Params struct {
-	InputTokens     *Tensor // output
-	SampledTokenIds *Tensor
-	InputPositions  *Tensor // read and written
-	SeqLens         *Tensor // output
-	SlotMapping     *Tensor // output
-	BlockTables     *Tensor
-	SpecToken       *Tensor
-	AcceptedNum     *Tensor
+	InputTokens     *Tensor // output, 2 dimensions
+	SampledTokenIds *Tensor // 2 dimensions
+	InputPositions  *Tensor // read and written, 1 dimension
+	SeqLens         *Tensor // output, 1 dimension
+	SlotMapping     *Tensor // output, 1 dimension
+	BlockTables     *Tensor // 2 dimensions
+	SpecToken       *Tensor // 2 dimensions
+	AcceptedNum     *Tensor // 1 dimension
 	NumSeqs         int64
 	NumQueries      int64
-	BlockSize       int64
+	BlockSize       int64 // tokens in a page of the cache
 }
 
 var opAdvanceStepV2 = Operator{
@@ -67,7 +71,11 @@ var opAdvanceStepV2 = Operator{
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables specToken acceptedNum numSeqs numQueries blockSize",
 }
 
-// AdvanceStepV2 launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) on st.
+// AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
+// accepted tokens, positions, lengths and slots.
+//
+// It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStepV2.md
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, &opAdvanceStepV2)
 	p.Encode(c)
@@ -106,7 +114,11 @@ var opApplyRotaryPosEmb = Operator{
 	Params: "queryRef keyRef cos sin layout",
 }
 
-// ApplyRotaryPosEmb launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ApplyRotaryPosEmb rotates queries and keys in place by their positions.
+//
+// It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb.md
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, &opApplyRotaryPosEmb)
 	p.Encode(c)
@@ -132,7 +144,7 @@ type ApplyRotaryPosEmbV2Params struct {
 	Cos        *Tensor
 	Sin        *Tensor
 	Layout     int64
-	RotaryMode string
+	RotaryMode string // "half", "interleave" or "quarter"; the 910B takes "half"
 }
 
 var opApplyRotaryPosEmbV2 = Operator{
@@ -140,7 +152,11 @@ var opApplyRotaryPosEmbV2 = Operator{
 	Params: "queryRef keyRef cos sin layout rotaryMode",
 }
 
-// ApplyRotaryPosEmbV2 launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) on st.
+// ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
+// RotaryMode says.
+//
+// It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmbV2.md
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, &opApplyRotaryPosEmbV2)
 	p.Encode(c)
@@ -162,27 +178,27 @@ func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 
 // DequantRopeQuantKvcacheParams are the arguments of aclnnDequantRopeQuantKvcache, in C order.
 type DequantRopeQuantKvcacheParams struct {
-	X                       *Tensor
-	Cos                     *Tensor
-	Sin                     *Tensor
-	KCacheRef               *Tensor // read and written
-	VCacheRef               *Tensor // read and written
-	Indices                 *Tensor
-	ScaleK                  *Tensor
-	ScaleV                  *Tensor
-	OffsetKOptional         *Tensor // optional
-	OffsetVOptional         *Tensor // optional
-	WeightScaleOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	BiasOptional            *Tensor // optional
+	X                       *Tensor // 2 to 3 dimensions
+	Cos                     *Tensor // 2 or 4 dimensions
+	Sin                     *Tensor // 2 or 4 dimensions
+	KCacheRef               *Tensor // read and written, 2 to 3 dimensions
+	VCacheRef               *Tensor // read and written, 4 dimensions
+	Indices                 *Tensor // 1 to 2 dimensions
+	ScaleK                  *Tensor // 1 to 2 dimensions
+	ScaleV                  *Tensor // 2 dimensions
+	OffsetKOptional         *Tensor // optional, 2 dimensions
+	OffsetVOptional         *Tensor // optional, 2 dimensions
+	WeightScaleOptional     *Tensor // optional, 1 dimension
+	ActivationScaleOptional *Tensor // optional, 1 dimension
+	BiasOptional            *Tensor // optional, 1 dimension
 	SizeSplits              []int64
-	QuantModeOptional       string // optional
-	LayoutOptional          string // optional
+	QuantModeOptional       string // optional, "static"
+	LayoutOptional          string // optional, LayoutBSND
 	KvOutput                bool
-	CacheModeOptional       string  // optional
-	QOut                    *Tensor // output
-	KOut                    *Tensor // output
-	VOut                    *Tensor // output
+	CacheModeOptional       string  // optional, "contiguous" or "page"
+	QOut                    *Tensor // output, 3 to 4 dimensions
+	KOut                    *Tensor // output, 1 to 4 dimensions
+	VOut                    *Tensor // output, 1 to 4 dimensions
 }
 
 var opDequantRopeQuantKvcache = Operator{
@@ -190,7 +206,11 @@ var opDequantRopeQuantKvcache = Operator{
 	Params: "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
 }
 
-// DequantRopeQuantKvcache launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) on st.
+// DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
+// rotates query and key, and writes quantised keys and values to a cache.
+//
+// It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs/aclnnDequantRopeQuantKvcache.md
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, &opDequantRopeQuantKvcache)
 	p.Encode(c)
@@ -227,26 +247,26 @@ func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
 
 // FlashAttentionScoreParams are the arguments of aclnnFlashAttentionScore, in C order.
 type FlashAttentionScoreParams struct {
-	Query               *Tensor
-	Key                 *Tensor
-	Value               *Tensor
-	RealShiftOptional   *Tensor // optional
-	DropMaskOptional    *Tensor // optional
+	Query               *Tensor // BNSD or BSND or BSH or SBH
+	Key                 *Tensor // BNSD or BSND or BSH or SBH
+	Value               *Tensor // BNSD or BSND or BSH or SBH
+	RealShiftOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMaskOptional    *Tensor // optional, 1 dimension
 	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional
+	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional      []int64 // optional
 	ScaleValue          float64
 	KeepProb            float64
-	PreTokens           int64
-	NextTokens          int64
-	HeadNum             int64
-	InputLayout         string
-	InnerPrecise        int64
-	SparseMode          int64
-	SoftmaxMaxOut       *Tensor // output
-	SoftmaxSumOut       *Tensor // output
+	PreTokens           int64   // how far a query sees back
+	NextTokens          int64   // how far a query sees ahead
+	HeadNum             int64   // heads of the query
+	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise        int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode          int64   // SparseDense to SparsePrefixCompressed
+	SoftmaxMaxOut       *Tensor // output, (B,N,Sq,8)
+	SoftmaxSumOut       *Tensor // output, (B,N,Sq,8)
 	SoftmaxOutOut       *Tensor // output
-	AttentionOutOut     *Tensor // output
+	AttentionOutOut     *Tensor // output, BNSD or BSND or BSH or SBH
 }
 
 var opFlashAttentionScore = Operator{
@@ -254,7 +274,12 @@ var opFlashAttentionScore = Operator{
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionScore launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionScore computes softmax(ScaleValue · Q·Kᵀ + bias) · V with masks and dropout, and
+// the maxima and sums that its gradient needs.
+//
+// It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScore.md
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, &opFlashAttentionScore)
 	p.Encode(c)
@@ -290,30 +315,30 @@ func (p *FlashAttentionScoreParams) Encode(c *Call) {
 
 // FlashAttentionScoreGradParams are the arguments of aclnnFlashAttentionScoreGrad, in C order.
 type FlashAttentionScoreGradParams struct {
-	Query               *Tensor
-	KeyIn               *Tensor
-	Value               *Tensor
-	Dy                  *Tensor
-	PseShiftOptional    *Tensor // optional
-	DropMaskOptional    *Tensor // optional
+	Query               *Tensor // BNSD or BSND or BSH or SBH
+	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
+	Value               *Tensor // BNSD or BSND or BSH or SBH
+	Dy                  *Tensor // BNSD or BSND or BSH or SBH
+	PseShiftOptional    *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMaskOptional    *Tensor // optional, 1 dimension
 	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional
-	SoftmaxMaxOptional  *Tensor // optional
-	SoftmaxSumOptional  *Tensor // optional
+	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional  *Tensor // optional, (B,N,Sq,8)
+	SoftmaxSumOptional  *Tensor // optional, (B,N,Sq,8)
 	SoftmaxInOptional   *Tensor // optional
-	AttentionInOptional *Tensor // optional
+	AttentionInOptional *Tensor // optional, BNSD or BSND or BSH or SBH
 	PrefixOptional      []int64 // optional
 	ScaleValue          float64
 	KeepProb            float64
-	PreTokens           int64
-	NextTokens          int64
-	HeadNum             int64
-	InputLayout         string
-	InnerPrecise        int64
-	SparseMode          int64
-	DqOut               *Tensor // output
-	DkOut               *Tensor // output
-	DvOut               *Tensor // output
+	PreTokens           int64   // how far a query sees back
+	NextTokens          int64   // how far a query sees ahead
+	HeadNum             int64   // heads of the query
+	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise        int64   // reserved
+	SparseMode          int64   // SparseDense to SparsePrefixCompressed
+	DqOut               *Tensor // output, BNSD or BSND or BSH or SBH
+	DkOut               *Tensor // output, BNSD or BSND or BSH or SBH
+	DvOut               *Tensor // output, BNSD or BSND or BSH or SBH
 	DpseOut             *Tensor // output
 }
 
@@ -322,7 +347,11 @@ var opFlashAttentionScoreGrad = Operator{
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 }
 
-// FlashAttentionScoreGrad launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionScoreGrad computes the gradients of FlashAttentionScore.
+//
+// It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGrad.md
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionScoreGrad)
 	p.Encode(c)
@@ -363,33 +392,33 @@ func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
 
 // FlashAttentionScoreGradV2Params are the arguments of aclnnFlashAttentionScoreGradV2, in C order.
 type FlashAttentionScoreGradV2Params struct {
-	Query               *Tensor
-	KeyIn               *Tensor
-	Value               *Tensor
-	Dy                  *Tensor
-	PseShiftOptional    *Tensor // optional
-	DropMaskOptional    *Tensor // optional
+	Query               *Tensor // BNSD or BSND or BSH or SBH
+	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
+	Value               *Tensor // BNSD or BSND or BSH or SBH
+	Dy                  *Tensor // BNSD or BSND or BSH or SBH
+	PseShiftOptional    *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMaskOptional    *Tensor // optional, 1 dimension
 	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional
-	SoftmaxMaxOptional  *Tensor // optional
-	SoftmaxSumOptional  *Tensor // optional
+	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional  *Tensor // optional, (B,N,Sq,8)
+	SoftmaxSumOptional  *Tensor // optional, (B,N,Sq,8)
 	SoftmaxInOptional   *Tensor // optional
-	AttentionInOptional *Tensor // optional
+	AttentionInOptional *Tensor // optional, BNSD or BSND or BSH or SBH
 	PrefixOptional      []int64 // optional
 	QStartIdxOptional   []int64 // optional
 	KvStartIdxOptional  []int64 // optional
 	ScaleValue          float64
 	KeepProb            float64
-	PreTokens           int64
-	NextTokens          int64
-	HeadNum             int64
-	InputLayout         string
-	InnerPrecise        int64
-	SparseMode          int64
-	PseType             int64
-	DqOut               *Tensor // output
-	DkOut               *Tensor // output
-	DvOut               *Tensor // output
+	PreTokens           int64   // how far a query sees back
+	NextTokens          int64   // how far a query sees ahead
+	HeadNum             int64   // heads of the query
+	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise        int64   // reserved
+	SparseMode          int64   // SparseDense to SparsePrefixCompressed
+	PseType             int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	DqOut               *Tensor // output, BNSD or BSND or BSH or SBH
+	DkOut               *Tensor // output, BNSD or BSND or BSH or SBH
+	DvOut               *Tensor // output, BNSD or BSND or BSH or SBH
 	DpseOut             *Tensor // output
 }
 
@@ -398,7 +427,11 @@ var opFlashAttentionScoreGradV2 = Operator{
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 }
 
-// FlashAttentionScoreGradV2 launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2.
+//
+// It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
 	p.Encode(c)
@@ -442,29 +475,29 @@ func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 
 // FlashAttentionScoreV2Params are the arguments of aclnnFlashAttentionScoreV2, in C order.
 type FlashAttentionScoreV2Params struct {
-	Query               *Tensor
-	Key                 *Tensor
-	Value               *Tensor
-	RealShiftOptional   *Tensor // optional
-	DropMaskOptional    *Tensor // optional
+	Query               *Tensor // BNSD or BSND or BSH or SBH
+	Key                 *Tensor // BNSD or BSND or BSH or SBH
+	Value               *Tensor // BNSD or BSND or BSH or SBH
+	RealShiftOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,N,1,Skv) or (1,N,Sq,Skv) or (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMaskOptional    *Tensor // optional, 1 dimension
 	PaddingMaskOptional *Tensor // optional
-	AttenMaskOptional   *Tensor // optional
+	AttenMaskOptional   *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional      []int64 // optional
 	QStartIdxOptional   []int64 // optional
 	KvStartIdxOptional  []int64 // optional
 	ScaleValue          float64
 	KeepProb            float64
-	PreTokens           int64
-	NextTokens          int64
-	HeadNum             int64
-	InputLayout         string
-	InnerPrecise        int64
-	SparseMode          int64
-	PseType             int64
-	SoftmaxMaxOut       *Tensor // output
-	SoftmaxSumOut       *Tensor // output
+	PreTokens           int64   // how far a query sees back
+	NextTokens          int64   // how far a query sees ahead
+	HeadNum             int64   // heads of the query
+	InputLayout         string  // LayoutBSH, LayoutSBH, LayoutBSND or LayoutBNSD
+	InnerPrecise        int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode          int64   // SparseDense to SparsePrefixCompressed
+	PseType             int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	SoftmaxMaxOut       *Tensor // output, (B,N,Sq,8)
+	SoftmaxSumOut       *Tensor // output, (B,N,Sq,8)
 	SoftmaxOutOut       *Tensor // output
-	AttentionOutOut     *Tensor // output
+	AttentionOutOut     *Tensor // output, BNSD or BSND or BSH or SBH
 }
 
 var opFlashAttentionScoreV2 = Operator{
@@ -472,7 +505,11 @@ var opFlashAttentionScoreV2 = Operator{
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionScoreV2 launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says.
+//
+// It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
 	p.Encode(c)
@@ -511,32 +548,32 @@ func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradParams are the arguments of aclnnFlashAttentionUnpaddingScoreGrad, in C order.
 type FlashAttentionUnpaddingScoreGradParams struct {
-	Query                  *Tensor
-	KeyIn                  *Tensor
-	Value                  *Tensor
-	Dy                     *Tensor
-	PseShiftOptional       *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	KeyIn                  *Tensor // TND
+	Value                  *Tensor // TND
+	Dy                     *Tensor // TND
+	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
-	SoftmaxMaxOptional     *Tensor // optional
-	SoftmaxSumOptional     *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
+	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
 	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional
+	AttentionInOptional    *Tensor // optional, TND
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	DqOut                  *Tensor // output
-	DkOut                  *Tensor // output
-	DvOut                  *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // reserved
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	DqOut                  *Tensor // output, TND
+	DkOut                  *Tensor // output, TND
+	DvOut                  *Tensor // output, TND
 	DpseOut                *Tensor // output
 }
 
@@ -545,7 +582,11 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 }
 
-// FlashAttentionUnpaddingScoreGrad launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore.
+//
+// It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGrad.md
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
 	p.Encode(c)
@@ -590,18 +631,18 @@ func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV2Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV2, in C order.
 type FlashAttentionUnpaddingScoreGradV2Params struct {
-	Query                  *Tensor
-	KeyIn                  *Tensor
-	Value                  *Tensor
-	Dy                     *Tensor
-	PseShiftOptional       *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	KeyIn                  *Tensor // TND
+	Value                  *Tensor // TND
+	Dy                     *Tensor // TND
+	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (B,N) or (N)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
-	SoftmaxMaxOptional     *Tensor // optional
-	SoftmaxSumOptional     *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
+	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
 	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional
+	AttentionInOptional    *Tensor // optional, TND
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
@@ -609,16 +650,16 @@ type FlashAttentionUnpaddingScoreGradV2Params struct {
 	KvStartIdxOptional     []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	PseType                int64
-	DqOut                  *Tensor // output
-	DkOut                  *Tensor // output
-	DvOut                  *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // reserved
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	DqOut                  *Tensor // output, TND
+	DkOut                  *Tensor // output, TND
+	DvOut                  *Tensor // output, TND
 	DpseOut                *Tensor // output
 }
 
@@ -627,7 +668,11 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 }
 
-// FlashAttentionUnpaddingScoreGradV2 launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2.
+//
+// It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of
+// family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
 	p.Encode(c)
@@ -675,20 +720,20 @@ func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV3Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV3, in C order.
 type FlashAttentionUnpaddingScoreGradV3Params struct {
-	Query                  *Tensor
-	QueryRope              *Tensor
-	KeyIn                  *Tensor
-	KeyInRope              *Tensor
-	Value                  *Tensor
-	Dy                     *Tensor
+	Query                  *Tensor // TND
+	QueryRope              *Tensor // TND
+	KeyIn                  *Tensor // TND
+	KeyInRope              *Tensor // TND
+	Value                  *Tensor // TND
+	Dy                     *Tensor // TND
 	PseShiftOptional       *Tensor // optional
 	DropMaskOptional       *Tensor // optional
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
-	SoftmaxMaxOptional     *Tensor // optional
-	SoftmaxSumOptional     *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional     *Tensor // optional, (N,T,8)
+	SoftmaxSumOptional     *Tensor // optional, (N,T,8)
 	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional
+	AttentionInOptional    *Tensor // optional, TND
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
@@ -696,18 +741,18 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 	KvStartIdxOptional     []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	PseType                int64
-	DqOut                  *Tensor // output
-	DqRopeOut              *Tensor // output
-	DkOut                  *Tensor // output
-	DkRopeOut              *Tensor // output
-	DvOut                  *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // reserved
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	DqOut                  *Tensor // output, TND
+	DqRopeOut              *Tensor // output, TND
+	DkOut                  *Tensor // output, TND
+	DkRopeOut              *Tensor // output, TND
+	DvOut                  *Tensor // output, TND
 	DpseOut                *Tensor // output
 }
 
@@ -716,7 +761,11 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 	Params: "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
 }
 
-// FlashAttentionUnpaddingScoreGradV3 launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) on st.
+// FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3.
+//
+// It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV3.md
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
 	p.Encode(c)
@@ -768,34 +817,34 @@ func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
 
 // FlashAttentionUnpaddingScoreGradV4Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV4, in C order.
 type FlashAttentionUnpaddingScoreGradV4Params struct {
-	Query                  *Tensor
-	KeyIn                  *Tensor
-	Value                  *Tensor
-	Dy                     *Tensor
-	PseShiftOptional       *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	KeyIn                  *Tensor // TND
+	Value                  *Tensor // TND
+	Dy                     *Tensor // TND
+	PseShiftOptional       *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
-	SoftmaxMaxOptional     *Tensor // optional
-	SoftmaxSumOptional     *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
+	SoftmaxMaxOptional     *Tensor // optional, (T,N,8) or (N,T,8)
+	SoftmaxSumOptional     *Tensor // optional, (T,N,8) or (N,T,8)
 	SoftmaxInOptional      *Tensor // optional
-	AttentionInOptional    *Tensor // optional
+	AttentionInOptional    *Tensor // optional, TND
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	DqOut                  *Tensor // output
-	DkOut                  *Tensor // output
-	DvOut                  *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // reserved
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	DqOut                  *Tensor // output, TND
+	DkOut                  *Tensor // output, TND
+	DvOut                  *Tensor // output, TND
 	DpseOut                *Tensor // output
-	SoftmaxInLayout        string
+	SoftmaxInLayout        string  // "same_as_input" for TND, "" for NTD
 }
 
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
@@ -803,7 +852,11 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
 }
 
-// FlashAttentionUnpaddingScoreGradV4 launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) on st.
+// FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4.
+//
+// It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV4.md
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
 	p.Encode(c)
@@ -849,28 +902,28 @@ func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
 
 // FlashAttentionVarLenScoreParams are the arguments of aclnnFlashAttentionVarLenScore, in C order.
 type FlashAttentionVarLenScoreParams struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	RealShiftOptional      *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	Key                    *Tensor // TND
+	Value                  *Tensor // TND
+	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	SoftmaxMaxOut          *Tensor // output
-	SoftmaxSumOut          *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	SoftmaxMaxOut          *Tensor // output, (N,T,8)
+	SoftmaxSumOut          *Tensor // output, (N,T,8)
 	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output
+	AttentionOutOut        *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScore = Operator{
@@ -878,7 +931,12 @@ var opFlashAttentionVarLenScore = Operator{
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionVarLenScore launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionVarLenScore is FlashAttentionScore for sequences of different lengths, packed
+// without padding.
+//
+// It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScore.md
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, &opFlashAttentionVarLenScore)
 	p.Encode(c)
@@ -916,13 +974,13 @@ func (p *FlashAttentionVarLenScoreParams) Encode(c *Call) {
 
 // FlashAttentionVarLenScoreV2Params are the arguments of aclnnFlashAttentionVarLenScoreV2, in C order.
 type FlashAttentionVarLenScoreV2Params struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	RealShiftOptional      *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	Key                    *Tensor // TND
+	Value                  *Tensor // TND
+	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen) or (B,N) or (N)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
@@ -930,17 +988,17 @@ type FlashAttentionVarLenScoreV2Params struct {
 	KvStartIdxOptional     []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	PseType                int64
-	SoftmaxMaxOut          *Tensor // output
-	SoftmaxSumOut          *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	SoftmaxMaxOut          *Tensor // output, (N,T,8)
+	SoftmaxSumOut          *Tensor // output, (N,T,8)
 	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output
+	AttentionOutOut        *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV2 = Operator{
@@ -948,7 +1006,11 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionVarLenScoreV2 launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says.
+//
+// It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
 	p.Encode(c)
@@ -991,15 +1053,15 @@ func (p *FlashAttentionVarLenScoreV2Params) Encode(c *Call) {
 
 // FlashAttentionVarLenScoreV3Params are the arguments of aclnnFlashAttentionVarLenScoreV3, in C order.
 type FlashAttentionVarLenScoreV3Params struct {
-	Query                  *Tensor
-	QueryRope              *Tensor
-	Key                    *Tensor
-	KeyRope                *Tensor
-	Value                  *Tensor
+	Query                  *Tensor // TND
+	QueryRope              *Tensor // TND
+	Key                    *Tensor // TND
+	KeyRope                *Tensor // TND
+	Value                  *Tensor // TND
 	RealShiftOptional      *Tensor // optional
 	DropMaskOptional       *Tensor // optional
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
@@ -1007,17 +1069,17 @@ type FlashAttentionVarLenScoreV3Params struct {
 	KvStartIdxOptional     []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	PseType                int64
-	SoftmaxMaxOut          *Tensor // output
-	SoftmaxSumOut          *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	PseType                int64   // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
+	SoftmaxMaxOut          *Tensor // output, (N,T,8)
+	SoftmaxSumOut          *Tensor // output, (N,T,8)
 	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output
+	AttentionOutOut        *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV3 = Operator{
@@ -1025,7 +1087,11 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 	Params: "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionVarLenScoreV3 launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) on st.
+// FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
+// keys as tensors of their own.
+//
+// It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV3.md
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
 	p.Encode(c)
@@ -1070,29 +1136,29 @@ func (p *FlashAttentionVarLenScoreV3Params) Encode(c *Call) {
 
 // FlashAttentionVarLenScoreV4Params are the arguments of aclnnFlashAttentionVarLenScoreV4, in C order.
 type FlashAttentionVarLenScoreV4Params struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	RealShiftOptional      *Tensor // optional
-	DropMaskOptional       *Tensor // optional
+	Query                  *Tensor // TND
+	Key                    *Tensor // TND
+	Value                  *Tensor // TND
+	RealShiftOptional      *Tensor // optional, (B,N,1024,Skv) or (1,N,1024,Skv) or (pseTotalLen)
+	DropMaskOptional       *Tensor // optional, 1 dimension
 	PaddingMaskOptional    *Tensor // optional
-	AttenMaskOptional      *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, (B,N,Sq,Skv) or (B,1,Sq,Skv) or (1,1,Sq,Skv) or (Sq,Skv)
 	PrefixOptional         []int64 // optional
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
 	ScaleValue             float64
 	KeepProb               float64
-	PreTokens              int64
-	NextTokens             int64
-	HeadNum                int64
-	InputLayout            string
-	InnerPrecise           int64
-	SparseMode             int64
-	SoftmaxOutLayout       string
-	SoftmaxMaxOut          *Tensor // output
-	SoftmaxSumOut          *Tensor // output
+	PreTokens              int64   // how far a query sees back
+	NextTokens             int64   // how far a query sees ahead
+	HeadNum                int64   // heads of the query
+	InputLayout            string  // LayoutTND
+	InnerPrecise           int64   // InnerHighPrecision or InnerZeroHiddenRows
+	SparseMode             int64   // SparseDense to SparseBandThenCausal, without SparsePrefix
+	SoftmaxOutLayout       string  // "same_as_input" for TND, "" for NTD
+	SoftmaxMaxOut          *Tensor // output, (T,N,8)
+	SoftmaxSumOut          *Tensor // output, (T,N,8)
 	SoftmaxOutOut          *Tensor // output
-	AttentionOutOut        *Tensor // output
+	AttentionOutOut        *Tensor // output, TND
 }
 
 var opFlashAttentionVarLenScoreV4 = Operator{
@@ -1100,7 +1166,11 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 }
 
-// FlashAttentionVarLenScoreV4 launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) on st.
+// FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
+// the queries.
+//
+// It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV4.md
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
 	p.Encode(c)
@@ -1141,36 +1211,36 @@ func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
 
 // FusedInferAttentionScoreParams are the arguments of aclnnFusedInferAttentionScore, in C order.
 type FusedInferAttentionScoreParams struct {
-	Query              *Tensor
-	Key                []*Tensor
-	Value              []*Tensor
-	PseShift           *Tensor
-	AttenMask          *Tensor
+	Query              *Tensor   // 3 to 4 dimensions
+	Key                []*Tensor // 3 to 4 dimensions
+	Value              []*Tensor // 3 to 4 dimensions
+	PseShift           *Tensor   // 4 dimensions
+	AttenMask          *Tensor   // 2 to 4 dimensions
 	ActualSeqLengths   []int64
 	ActualSeqLengthsKv []int64
-	DeqScale1          *Tensor
-	QuantScale1        *Tensor
-	DeqScale2          *Tensor
-	QuantScale2        *Tensor
-	QuantOffset2       *Tensor
-	AntiquantScale     *Tensor
-	AntiquantOffset    *Tensor
-	BlockTable         *Tensor
-	QueryPaddingSize   *Tensor
-	KvPaddingSize      *Tensor
-	NumHeads           int64
+	DeqScale1          *Tensor // 1 dimension
+	QuantScale1        *Tensor // 1 dimension
+	DeqScale2          *Tensor // 1 dimension
+	QuantScale2        *Tensor // 1 to 4 dimensions
+	QuantOffset2       *Tensor // 1 to 4 dimensions
+	AntiquantScale     *Tensor // 1 to 4 dimensions
+	AntiquantOffset    *Tensor // 1 to 4 dimensions
+	BlockTable         *Tensor // 2 dimensions
+	QueryPaddingSize   *Tensor // 1 dimension
+	KvPaddingSize      *Tensor // 1 dimension
+	NumHeads           int64   // heads of the query
 	ScaleValue         float64
-	PreTokens          int64
-	NextTokens         int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
 	InputLayout        string
-	NumKeyValueHeads   int64
-	SparseMode         int64
+	NumKeyValueHeads   int64 // heads of key and value, 0 for as many as the query has
+	SparseMode         int64 // SparseDense to SparseBand
 	InnerPrecise       int64
-	BlockSize          int64
-	AntiquantMode      int64
+	BlockSize          int64 // tokens in a page of the cache
+	AntiquantMode      int64 // 0 per channel, 1 per token
 	SoftmaxLseFlag     bool
-	AttentionOut       *Tensor // output
-	SoftmaxLse         *Tensor // output
+	AttentionOut       *Tensor // output, 3 to 4 dimensions
+	SoftmaxLse         *Tensor // output, 4 dimensions
 }
 
 var opFusedInferAttentionScore = Operator{
@@ -1178,7 +1248,12 @@ var opFusedInferAttentionScore = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
 }
 
-// FusedInferAttentionScore launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
+// with a cache of keys and values.
+//
+// It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
 	p.Encode(c)
@@ -1224,45 +1299,45 @@ func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
 
 // FusedInferAttentionScoreV2Params are the arguments of aclnnFusedInferAttentionScoreV2, in C order.
 type FusedInferAttentionScoreV2Params struct {
-	Query                         *Tensor
-	Key                           []*Tensor
-	Value                         []*Tensor
-	PseShiftOptional              *Tensor // optional
-	AttenMaskOptional             *Tensor // optional
-	ActualSeqLengthsOptional      []int64 // optional
-	ActualSeqLengthsKvOptional    []int64 // optional
-	DeqScale1Optional             *Tensor // optional
-	QuantScale1Optional           *Tensor // optional
-	DeqScale2Optional             *Tensor // optional
-	QuantScale2Optional           *Tensor // optional
-	QuantOffset2Optional          *Tensor // optional
-	AntiquantScaleOptional        *Tensor // optional
-	AntiquantOffsetOptional       *Tensor // optional
-	BlockTableOptional            *Tensor // optional
-	QueryPaddingSizeOptional      *Tensor // optional
-	KvPaddingSizeOptional         *Tensor // optional
-	KeyAntiquantScaleOptional     *Tensor // optional
-	KeyAntiquantOffsetOptional    *Tensor // optional
-	ValueAntiquantScaleOptional   *Tensor // optional
-	ValueAntiquantOffsetOptional  *Tensor // optional
-	KeySharedPrefixOptional       *Tensor // optional
-	ValueSharedPrefixOptional     *Tensor // optional
-	ActualSharedPrefixLenOptional []int64 // optional
-	NumHeads                      int64
+	Query                         *Tensor   // 3 to 4 dimensions
+	Key                           []*Tensor // 3 to 4 dimensions
+	Value                         []*Tensor // 3 to 4 dimensions
+	PseShiftOptional              *Tensor   // optional, 4 dimensions
+	AttenMaskOptional             *Tensor   // optional, 2 to 4 dimensions
+	ActualSeqLengthsOptional      []int64   // optional
+	ActualSeqLengthsKvOptional    []int64   // optional
+	DeqScale1Optional             *Tensor   // optional, 1 dimension
+	QuantScale1Optional           *Tensor   // optional, 1 dimension
+	DeqScale2Optional             *Tensor   // optional, 1 dimension
+	QuantScale2Optional           *Tensor   // optional, 1 to 4 dimensions
+	QuantOffset2Optional          *Tensor   // optional, 1 to 4 dimensions
+	AntiquantScaleOptional        *Tensor   // optional, 1 to 4 dimensions
+	AntiquantOffsetOptional       *Tensor   // optional, 1 to 4 dimensions
+	BlockTableOptional            *Tensor   // optional, 2 dimensions
+	QueryPaddingSizeOptional      *Tensor   // optional, 1 dimension
+	KvPaddingSizeOptional         *Tensor   // optional, 1 dimension
+	KeyAntiquantScaleOptional     *Tensor   // optional, 1 to 4 dimensions
+	KeyAntiquantOffsetOptional    *Tensor   // optional, 1 to 4 dimensions
+	ValueAntiquantScaleOptional   *Tensor   // optional, 1 to 4 dimensions
+	ValueAntiquantOffsetOptional  *Tensor   // optional, 1 to 4 dimensions
+	KeySharedPrefixOptional       *Tensor   // optional, 3 to 4 dimensions
+	ValueSharedPrefixOptional     *Tensor   // optional, 3 to 4 dimensions
+	ActualSharedPrefixLenOptional []int64   // optional
+	NumHeads                      int64     // heads of the query
 	ScaleValue                    float64
-	PreTokens                     int64
-	NextTokens                    int64
+	PreTokens                     int64 // how far a query sees back
+	NextTokens                    int64 // how far a query sees ahead
 	InputLayout                   string
-	NumKeyValueHeads              int64
-	SparseMode                    int64
+	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
+	SparseMode                    int64 // SparseDense to SparseBand
 	InnerPrecise                  int64
-	BlockSize                     int64
-	AntiquantMode                 int64
+	BlockSize                     int64 // tokens in a page of the cache
+	AntiquantMode                 int64 // 0 per channel, 1 per token
 	SoftmaxLseFlag                bool
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
-	AttentionOut                  *Tensor // output
-	SoftmaxLse                    *Tensor // output
+	AttentionOut                  *Tensor // output, 3 to 4 dimensions
+	SoftmaxLse                    *Tensor // output, 4 dimensions
 }
 
 var opFusedInferAttentionScoreV2 = Operator{
@@ -1270,7 +1345,12 @@ var opFusedInferAttentionScoreV2 = Operator{
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 }
 
-// FusedInferAttentionScoreV2 launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
+// keys and values, and a shared prefix.
+//
+// It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
 	p.Encode(c)
@@ -1336,12 +1416,12 @@ type FusedInferAttentionScoreV3Params struct {
 	QuantScale1Optional           *Tensor // optional
 	DeqScale2Optional             *Tensor // optional
 	QuantScale2Optional           *Tensor // optional
-	QuantOffset2Optional          *Tensor // optional
+	QuantOffset2Optional          *Tensor // optional, dimensions as QuantScale2Optional
 	AntiquantScaleOptional        *Tensor // optional
-	AntiquantOffsetOptional       *Tensor // optional
+	AntiquantOffsetOptional       *Tensor // optional, dimensions as AntiquantScaleOptional
 	BlockTableOptional            *Tensor // optional
-	QueryPaddingSizeOptional      *Tensor // optional
-	KvPaddingSizeOptional         *Tensor // optional
+	QueryPaddingSizeOptional      *Tensor // optional, (1)
+	KvPaddingSizeOptional         *Tensor // optional, (1)
 	KeyAntiquantScaleOptional     *Tensor // optional
 	KeyAntiquantOffsetOptional    *Tensor // optional
 	ValueAntiquantScaleOptional   *Tensor // optional
@@ -1352,16 +1432,16 @@ type FusedInferAttentionScoreV3Params struct {
 	QueryRopeOptional             *Tensor // optional
 	KeyRopeOptional               *Tensor // optional
 	KeyRopeAntiquantScaleOptional *Tensor // optional
-	NumHeads                      int64
+	NumHeads                      int64   // heads of the query
 	ScaleValue                    float64
-	PreTokens                     int64
-	NextTokens                    int64
+	PreTokens                     int64 // how far a query sees back
+	NextTokens                    int64 // how far a query sees ahead
 	InputLayout                   string
-	NumKeyValueHeads              int64
-	SparseMode                    int64
+	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
+	SparseMode                    int64 // SparseDense to SparseBand
 	InnerPrecise                  int64
-	BlockSize                     int64
-	AntiquantMode                 int64
+	BlockSize                     int64 // tokens in a page of the cache
+	AntiquantMode                 int64 // 0 per channel, 1 per token
 	SoftmaxLseFlag                bool
 	KeyAntiquantMode              int64
 	ValueAntiquantMode            int64
@@ -1374,7 +1454,12 @@ var opFusedInferAttentionScoreV3 = Operator{
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 }
 
-// FusedInferAttentionScoreV3 launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
+// keys as tensors of their own.
+//
+// It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
 	p.Encode(c)
@@ -1443,12 +1528,12 @@ type FusedInferAttentionScoreV4Params struct {
 	QuantScale1Optional           *Tensor // optional
 	DeqScale2Optional             *Tensor // optional
 	QuantScale2Optional           *Tensor // optional
-	QuantOffset2Optional          *Tensor // optional
+	QuantOffset2Optional          *Tensor // optional, dimensions as QuantScale2Optional
 	AntiquantScaleOptional        *Tensor // optional
-	AntiquantOffsetOptional       *Tensor // optional
+	AntiquantOffsetOptional       *Tensor // optional, dimensions as AntiquantScaleOptional
 	BlockTableOptional            *Tensor // optional
-	QueryPaddingSizeOptional      *Tensor // optional
-	KvPaddingSizeOptional         *Tensor // optional
+	QueryPaddingSizeOptional      *Tensor // optional, (1)
+	KvPaddingSizeOptional         *Tensor // optional, (1)
 	KeyAntiquantScaleOptional     *Tensor // optional
 	KeyAntiquantOffsetOptional    *Tensor // optional
 	ValueAntiquantScaleOptional   *Tensor // optional
@@ -1460,16 +1545,16 @@ type FusedInferAttentionScoreV4Params struct {
 	KeyRopeOptional               *Tensor // optional
 	KeyRopeAntiquantScaleOptional *Tensor // optional
 	DequantScaleQueryOptional     *Tensor // optional
-	LearnableSinkOptional         *Tensor // optional
-	NumHeads                      int64
+	LearnableSinkOptional         *Tensor // optional, (Q_N)
+	NumHeads                      int64   // heads of the query
 	ScaleValue                    float64
-	PreTokens                     int64
-	NextTokens                    int64
+	PreTokens                     int64 // how far a query sees back
+	NextTokens                    int64 // how far a query sees ahead
 	InputLayout                   string
-	NumKeyValueHeads              int64
-	SparseMode                    int64
+	NumKeyValueHeads              int64 // heads of key and value, 0 for as many as the query has
+	SparseMode                    int64 // SparseDense to SparseBand
 	InnerPrecise                  int64
-	BlockSize                     int64
+	BlockSize                     int64 // tokens in a page of the cache
 	AntiquantMode                 int64
 	SoftmaxLseFlag                bool
 	KeyAntiquantMode              int64
@@ -1484,7 +1569,11 @@ var opFusedInferAttentionScoreV4 = Operator{
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
 }
 
-// FusedInferAttentionScoreV4 launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) on st.
+// FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
+// sink.
+//
+// It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
 	p.Encode(c)
@@ -1545,17 +1634,17 @@ func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
 
 // IncreFlashAttentionParams are the arguments of aclnnIncreFlashAttention, in C order.
 type IncreFlashAttentionParams struct {
-	Query            *Tensor
-	Key              []*Tensor
-	Value            []*Tensor
+	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Value            []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	PseShift         *Tensor
-	AttenMask        *Tensor
+	AttenMask        *Tensor // (B,N,1,S) or (1,N,1,S)
 	ActualSeqLengths []int64
-	NumHeads         int64
+	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string
-	NumKeyValueHeads int64
-	AttentionOut     *Tensor // output
+	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
+	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttention = Operator{
@@ -1563,7 +1652,12 @@ var opIncreFlashAttention = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 }
 
-// IncreFlashAttention launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
+// and values.
+//
+// It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttention.md
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, &opIncreFlashAttention)
 	p.Encode(c)
@@ -1590,22 +1684,22 @@ func (p *IncreFlashAttentionParams) Encode(c *Call) {
 
 // IncreFlashAttentionV2Params are the arguments of aclnnIncreFlashAttentionV2, in C order.
 type IncreFlashAttentionV2Params struct {
-	Query            *Tensor
-	Key              []*Tensor
-	Value            []*Tensor
+	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Value            []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	PseShift         *Tensor
-	AttenMask        *Tensor
+	AttenMask        *Tensor // (B,N,1,S) or (1,N,1,S)
 	ActualSeqLengths []int64
-	DequantScale1    *Tensor
+	DequantScale1    *Tensor // (1)
 	QuantScale1      *Tensor
-	DequantScale2    *Tensor
+	DequantScale2    *Tensor // (1)
 	QuantScale2      *Tensor
 	QuantOffset2     *Tensor
-	NumHeads         int64
+	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string
-	NumKeyValueHeads int64
-	AttentionOut     *Tensor // output
+	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
+	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttentionV2 = Operator{
@@ -1613,7 +1707,11 @@ var opIncreFlashAttentionV2 = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 }
 
-// IncreFlashAttentionV2 launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps.
+//
+// It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
 	p.Encode(c)
@@ -1645,27 +1743,27 @@ func (p *IncreFlashAttentionV2Params) Encode(c *Call) {
 
 // IncreFlashAttentionV3Params are the arguments of aclnnIncreFlashAttentionV3, in C order.
 type IncreFlashAttentionV3Params struct {
-	Query            *Tensor
-	Key              []*Tensor
-	Value            []*Tensor
-	PseShift         *Tensor
-	AttenMask        *Tensor
+	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Value            []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	PseShift         *Tensor   // (B,N,1,S) or (1,N,1,S)
+	AttenMask        *Tensor   // (B,S) or (B,1,S) or (B,1,1,S)
 	ActualSeqLengths []int64
-	DequantScale1    *Tensor
-	QuantScale1      *Tensor
-	DequantScale2    *Tensor
+	DequantScale1    *Tensor // (1)
+	QuantScale1      *Tensor // (1)
+	DequantScale2    *Tensor // (1)
 	QuantScale2      *Tensor
 	QuantOffset2     *Tensor
-	AntiquantScale   *Tensor
-	AntiquantOffset  *Tensor
-	Blocktable       *Tensor
-	NumHeads         int64
+	AntiquantScale   *Tensor // (2,N,1,D) or (2,H) or (2,N,D) or (2)
+	AntiquantOffset  *Tensor // (2,N,1,D) or (2,H) or (2,N,D) or (2)
+	Blocktable       *Tensor // (B,maxBlockNumPerSeq)
+	NumHeads         int64   // heads of the query
 	ScaleValue       float64
-	InputLayout      string
-	NumKeyValueHeads int64
-	BlockSize        int64
-	InnerPrecise     int64
-	AttentionOut     *Tensor // output
+	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
+	BlockSize        int64   // tokens in a page of the cache
+	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
+	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttentionV3 = Operator{
@@ -1673,7 +1771,11 @@ var opIncreFlashAttentionV3 = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 }
 
-// IncreFlashAttentionV3 launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised.
+//
+// It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
 	p.Encode(c)
@@ -1710,28 +1812,28 @@ func (p *IncreFlashAttentionV3Params) Encode(c *Call) {
 
 // IncreFlashAttentionV4Params are the arguments of aclnnIncreFlashAttentionV4, in C order.
 type IncreFlashAttentionV4Params struct {
-	Query            *Tensor
-	Key              []*Tensor
-	Value            []*Tensor
-	PseShift         *Tensor
-	AttenMask        *Tensor
+	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	Value            []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
+	PseShift         *Tensor   // (B,N,1,S) or (1,N,1,S)
+	AttenMask        *Tensor   // (B,S) or (B,1,S) or (B,1,1,S)
 	ActualSeqLengths []int64
-	DequantScale1    *Tensor
-	QuantScale1      *Tensor
-	DequantScale2    *Tensor
+	DequantScale1    *Tensor // (1)
+	QuantScale1      *Tensor // (1)
+	DequantScale2    *Tensor // (1)
 	QuantScale2      *Tensor
 	QuantOffset2     *Tensor
-	AntiquantScale   *Tensor
-	AntiquantOffset  *Tensor
-	Blocktable       *Tensor
+	AntiquantScale   *Tensor // (2,N,1,D) or (2,H) or (2,N,D) or (2)
+	AntiquantOffset  *Tensor // (2,N,1,D) or (2,H) or (2,N,D) or (2)
+	Blocktable       *Tensor // (B,maxBlockNumPerSeq)
 	KvPaddingSize    *Tensor
-	NumHeads         int64
+	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	InputLayout      string
-	NumKeyValueHeads int64
-	BlockSize        int64
-	InnerPrecise     int64
-	AttentionOut     *Tensor // output
+	InputLayout      string  // LayoutBSH, LayoutBNSD or LayoutBSND
+	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
+	BlockSize        int64   // tokens in a page of the cache
+	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
+	AttentionOut     *Tensor // output, (B,N,S,D) or (B,S,N,D) or (B,S,H)
 }
 
 var opIncreFlashAttentionV4 = Operator{
@@ -1739,7 +1841,11 @@ var opIncreFlashAttentionV4 = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 }
 
-// IncreFlashAttentionV4 launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left.
+//
+// It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
 	p.Encode(c)
@@ -1808,13 +1914,13 @@ type InnerFusedInferAttentionScoreParams struct {
 	LearnableSink         *Tensor
 	QStartIdxOptional     []int64 // optional
 	KvStartIdxOptional    []int64 // optional
-	NumHeads              int64
+	NumHeads              int64   // heads of the query
 	ScaleValue            float64
-	PreTokens             int64
-	NextTokens            int64
+	PreTokens             int64 // how far a query sees back
+	NextTokens            int64 // how far a query sees ahead
 	InputLayout           string
 	NumKeyValueHeads      int64
-	SparseMode            int64
+	SparseMode            int64 // SparseDense to SparseBand
 	InnerPrecise          int64
 	BlockSize             int64
 	AntiquantMode         int64
@@ -1822,7 +1928,7 @@ type InnerFusedInferAttentionScoreParams struct {
 	KeyAntiquantMode      int64
 	ValueAntiquantMode    int64
 	QueryQuantMode        int64
-	PseType               int64
+	PseType               int64 // PseAfterScale, PseBeforeScale, PseSlope or PseSlopeRoot
 	OutType               int64
 	AttentionOut          *Tensor // output
 	SoftmaxLse            *Tensor // output
@@ -1833,7 +1939,11 @@ var opInnerFusedInferAttentionScore = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
 }
 
-// InnerFusedInferAttentionScore launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) on st.
+// InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
+// the output's dtype; CANN calls it within others.
+//
+// It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) of family attention on
+// st.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opInnerFusedInferAttentionScore)
 	p.Encode(c)
@@ -1900,10 +2010,10 @@ func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
 
 // InterleaveRopeParams are the arguments of aclnnInterleaveRope, in C order.
 type InterleaveRopeParams struct {
-	X   *Tensor
-	Cos *Tensor
-	Sin *Tensor
-	Out *Tensor // output
+	X   *Tensor // 4 dimensions
+	Cos *Tensor // 4 dimensions
+	Sin *Tensor // 4 dimensions
+	Out *Tensor // output, 4 dimensions
 }
 
 var opInterleaveRope = Operator{
@@ -1911,7 +2021,11 @@ var opInterleaveRope = Operator{
 	Params: "x cos sin out",
 }
 
-// InterleaveRope launches aclnnInterleaveRope (libopapi, CANN 2026-08) on st.
+// InterleaveRope rotates elements by their positions, those of even and odd places being paired and
+// put into two halves.
+//
+// It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs/aclnnInterleaveRope.md
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, &opInterleaveRope)
 	p.Encode(c)
@@ -1929,67 +2043,30 @@ func (p *InterleaveRopeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaskedSoftmaxWithRelPosBiasParams are the arguments of aclnnMaskedSoftmaxWithRelPosBias, in C order.
-type MaskedSoftmaxWithRelPosBiasParams struct {
-	X                  *Tensor
-	AttenMaskOptional  *Tensor // optional
-	RelativePosBias    *Tensor
-	ScaleValue         float64
-	InnerPrecisionMode int64
-	Out                *Tensor // output
-}
-
-var opMaskedSoftmaxWithRelPosBias = Operator{
-	Name: "MaskedSoftmaxWithRelPosBias", Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
-}
-
-// MaskedSoftmaxWithRelPosBias launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) on st.
-func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
-	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *MaskedSoftmaxWithRelPosBiasParams) Operator() *Operator {
-	return &opMaskedSoftmaxWithRelPosBias
-}
-
-// Encode implements Params.
-func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.AttenMaskOptional)
-	c.Tensor(p.RelativePosBias)
-	c.Float64(p.ScaleValue)
-	c.Int64(p.InnerPrecisionMode)
-	c.Tensor(p.Out)
-}
-
 // MlaPrologParams are the arguments of aclnnMlaProlog, in C order.
 type MlaPrologParams struct {
 	TokenX                     *Tensor
-	WeightDq                   *Tensor
+	WeightDq                   *Tensor // (He,Hcq)
 	WeightUqQr                 *Tensor
-	WeightUk                   *Tensor
-	WeightDkvKr                *Tensor
-	RmsnormGammaCq             *Tensor
-	RmsnormGammaCkv            *Tensor
+	WeightUk                   *Tensor // (N,D,Hckv)
+	WeightDkvKr                *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq             *Tensor // (Hcq)
+	RmsnormGammaCkv            *Tensor // (Hckv)
 	RopeSin                    *Tensor
 	RopeCos                    *Tensor
 	CacheIndex                 *Tensor
-	KvCacheRef                 *Tensor // read and written
-	KrCacheRef                 *Tensor // read and written
+	KvCacheRef                 *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
+	KrCacheRef                 *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
 	DequantScaleXOptional      *Tensor // optional
-	DequantScaleWDqOptional    *Tensor // optional
+	DequantScaleWDqOptional    *Tensor // optional, (1,Hcq)
 	DequantScaleWUqQrOptional  *Tensor // optional
-	DequantScaleWDkvKrOptional *Tensor // optional
-	QuantScaleCkvOptional      *Tensor // optional
-	QuantScaleCkrOptional      *Tensor // optional
-	SmoothScalesCqOptional     *Tensor // optional
+	DequantScaleWDkvKrOptional *Tensor // optional, (1,Hckv+Dr)
+	QuantScaleCkvOptional      *Tensor // optional, (1,Hckv)
+	QuantScaleCkrOptional      *Tensor // optional, (1,Dr)
+	SmoothScalesCqOptional     *Tensor // optional, (1,Hcq)
 	RmsnormEpsilonCq           float64
 	RmsnormEpsilonCkv          float64
-	CacheModeOptional          string  // optional
+	CacheModeOptional          string  // optional, "PA_BSND" or "PA_NZ"
 	QueryOut                   *Tensor // output
 	QueryRopeOut               *Tensor // output
 }
@@ -1999,7 +2076,11 @@ var opMlaProlog = Operator{
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
 }
 
-// MlaProlog launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) on st.
+// MlaProlog computes what comes before latent attention: queries from their compressed form,
+// rotated, and compressed keys, which go to caches.
+//
+// It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs/aclnnMlaProlog.md
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, &opMlaProlog)
 	p.Encode(c)
@@ -2060,7 +2141,7 @@ type MlaPrologV2Params struct {
 	SmoothScalesCqOptional       *Tensor // optional
 	RmsnormEpsilonCq             float64
 	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string  // optional
+	CacheModeOptional            string  // optional, "PA_BSND" or "PA_NZ"
 	QueryOut                     *Tensor // output
 	QueryRopeOut                 *Tensor // output
 	DequantScaleQNopeOutOptional *Tensor // optional output
@@ -2071,7 +2152,9 @@ var opMlaPrologV2 = Operator{
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 }
 
-// MlaPrologV2 launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) on st.
+// MlaPrologV2 is MlaProlog that gives the queries' scales as well.
+//
+// It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) of family attention on st.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	c := NewCall(st, &opMlaPrologV2)
 	p.Encode(c)
@@ -2113,27 +2196,27 @@ func (p *MlaPrologV2Params) Encode(c *Call) {
 // MlaPrologV2WeightNzParams are the arguments of aclnnMlaPrologV2WeightNz, in C order.
 type MlaPrologV2WeightNzParams struct {
 	TokenX                       *Tensor
-	WeightDq                     *Tensor
+	WeightDq                     *Tensor // (He,Hcq)
 	WeightUqQr                   *Tensor
-	WeightUk                     *Tensor
-	WeightDkvKr                  *Tensor
-	RmsnormGammaCq               *Tensor
-	RmsnormGammaCkv              *Tensor
+	WeightUk                     *Tensor // (N,D,Hckv)
+	WeightDkvKr                  *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq               *Tensor // (Hcq)
+	RmsnormGammaCkv              *Tensor // (Hckv)
 	RopeSin                      *Tensor
 	RopeCos                      *Tensor
 	CacheIndex                   *Tensor
-	KvCacheRef                   *Tensor // read and written
-	KrCacheRef                   *Tensor // read and written
+	KvCacheRef                   *Tensor // read and written, (BlockNum,BlockSize,Nkv,Hckv)
+	KrCacheRef                   *Tensor // read and written, (BlockNum,BlockSize,Nkv,Dr)
 	DequantScaleXOptional        *Tensor // optional
-	DequantScaleWDqOptional      *Tensor // optional
+	DequantScaleWDqOptional      *Tensor // optional, (1,Hcq)
 	DequantScaleWUqQrOptional    *Tensor // optional
-	DequantScaleWDkvKrOptional   *Tensor // optional
-	QuantScaleCkvOptional        *Tensor // optional
-	QuantScaleCkrOptional        *Tensor // optional
-	SmoothScalesCqOptional       *Tensor // optional
+	DequantScaleWDkvKrOptional   *Tensor // optional, (1,Hckv+Dr)
+	QuantScaleCkvOptional        *Tensor // optional, (1,Hckv)
+	QuantScaleCkrOptional        *Tensor // optional, (1,Dr)
+	SmoothScalesCqOptional       *Tensor // optional, (1,Hcq)
 	RmsnormEpsilonCq             float64
 	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string  // optional
+	CacheModeOptional            string  // optional, "PA_BSND" or "PA_NZ"
 	QueryOut                     *Tensor // output
 	QueryRopeOut                 *Tensor // output
 	DequantScaleQNopeOutOptional *Tensor // optional output
@@ -2144,7 +2227,10 @@ var opMlaPrologV2WeightNz = Operator{
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 }
 
-// MlaPrologV2WeightNz launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) on st.
+// MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
+//
+// It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
 	p.Encode(c)
@@ -2207,10 +2293,10 @@ type MlaPrologV3Params struct {
 	ActualSeqLenOptional       *Tensor // optional
 	RmsnormEpsilonCq           float64
 	RmsnormEpsilonCkv          float64
-	CacheModeOptional          string // optional
+	CacheModeOptional          string // optional, "PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND" or "TND"
 	QueryNormFlag              bool
 	WeightQuantMode            int64
-	KvCacheQuantMode           int64
+	KvCacheQuantMode           int64 // 0 none, 1 per tensor, 2 per channel, 3 per token and group
 	QueryQuantMode             int64
 	CkvkrRepoMode              int64
 	QuantScaleRepoMode         int64
@@ -2230,7 +2316,9 @@ var opMlaPrologV3 = Operator{
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
 }
 
-// MlaPrologV3 launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) on st.
+// MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
+//
+// It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) of family attention on st.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	c := NewCall(st, &opMlaPrologV3)
 	p.Encode(c)
@@ -2285,12 +2373,12 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 // MlaPrologV3WeightNzParams are the arguments of aclnnMlaPrologV3WeightNz, in C order.
 type MlaPrologV3WeightNzParams struct {
 	TokenX                       *Tensor
-	WeightDq                     *Tensor
+	WeightDq                     *Tensor // (He,Hcq)
 	WeightUqQr                   *Tensor
-	WeightUk                     *Tensor
-	WeightDkvKr                  *Tensor
-	RmsnormGammaCq               *Tensor
-	RmsnormGammaCkv              *Tensor
+	WeightUk                     *Tensor // (N,D,Hckv)
+	WeightDkvKr                  *Tensor // (He,Hckv+Dr)
+	RmsnormGammaCq               *Tensor // (Hcq)
+	RmsnormGammaCkv              *Tensor // (Hckv)
 	RopeSin                      *Tensor
 	RopeCos                      *Tensor
 	KvCacheRef                   *Tensor // read and written
@@ -2301,15 +2389,15 @@ type MlaPrologV3WeightNzParams struct {
 	DequantScaleWUqQrOptional    *Tensor // optional
 	DequantScaleWDkvKrOptional   *Tensor // optional
 	QuantScaleCkvOptional        *Tensor // optional
-	QuantScaleCkrOptional        *Tensor // optional
-	SmoothScalesCqOptional       *Tensor // optional
-	ActualSeqLenOptional         *Tensor // optional
+	QuantScaleCkrOptional        *Tensor // optional, (1,Dr)
+	SmoothScalesCqOptional       *Tensor // optional, (1,Hcq)
+	ActualSeqLenOptional         *Tensor // optional, (B)
 	RmsnormEpsilonCq             float64
 	RmsnormEpsilonCkv            float64
-	CacheModeOptional            string // optional
+	CacheModeOptional            string // optional, "PA_BSND", "PA_NZ", "PA_BLK_BSND", "PA_BLK_NZ", "BSND" or "TND"
 	QueryNormFlag                bool
 	WeightQuantMode              int64
-	KvCacheQuantMode             int64
+	KvCacheQuantMode             int64 // 0 none, 1 per tensor, 2 per channel, 3 per token and group
 	QueryQuantMode               int64
 	CkvkrRepoMode                int64
 	QuantScaleRepoMode           int64
@@ -2329,7 +2417,11 @@ var opMlaPrologV3WeightNz = Operator{
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
 }
 
-// MlaPrologV3WeightNz launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) on st.
+// MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
+// queries.
+//
+// It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
 	p.Encode(c)
@@ -2385,10 +2477,10 @@ func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 type MultiScaleDeformableAttentionGradParams struct {
 	Value           *Tensor
 	SpatialShape    *Tensor
-	LevelStartIndex *Tensor
+	LevelStartIndex *Tensor // (num_levels)
 	Location        *Tensor
-	AttnWeight      *Tensor
-	GradOutput      *Tensor
+	AttnWeight      *Tensor // (bs,num_queries,num_heads,num_levels,num_points)
+	GradOutput      *Tensor // (bs,num_queries,num_heads*channels)
 	GradValue       *Tensor // output
 	GradLocation    *Tensor // output
 	GradAttnWeight  *Tensor // output
@@ -2399,7 +2491,11 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 	Params: "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
 }
 
-// MultiScaleDeformableAttentionGrad launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction.
+//
+// It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs/aclnnMultiScaleDeformableAttentionGrad.md
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
 	p.Encode(c)
@@ -2426,12 +2522,12 @@ func (p *MultiScaleDeformableAttentionGradParams) Encode(c *Call) {
 
 // MultiScaleDeformableAttnFunctionParams are the arguments of aclnnMultiScaleDeformableAttnFunction, in C order.
 type MultiScaleDeformableAttnFunctionParams struct {
-	Value           *Tensor
-	SpatialShape    *Tensor
-	LevelStartIndex *Tensor
-	Location        *Tensor
-	AttnWeight      *Tensor
-	Output          *Tensor // output
+	Value           *Tensor // 4 dimensions
+	SpatialShape    *Tensor // 2 dimensions
+	LevelStartIndex *Tensor // 1 dimension
+	Location        *Tensor // 6 dimensions
+	AttnWeight      *Tensor // 5 dimensions
+	Output          *Tensor // output, 3 dimensions
 }
 
 var opMultiScaleDeformableAttnFunction = Operator{
@@ -2439,7 +2535,12 @@ var opMultiScaleDeformableAttnFunction = Operator{
 	Params: "value spatialShape levelStartIndex location attnWeight output",
 }
 
-// MultiScaleDeformableAttnFunction launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MultiScaleDeformableAttnFunction sums values of several feature maps, read at given places with
+// bilinear interpolation, by attention weights.
+//
+// It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// attention on st.
+// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs/aclnnMultiScaleDeformableAttnFunction.md
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
 	p.Encode(c)
@@ -2463,14 +2564,14 @@ func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
 
 // NsaCompressParams are the arguments of aclnnNsaCompress, in C order.
 type NsaCompressParams struct {
-	Input             *Tensor
-	Weight            *Tensor
+	Input             *Tensor // 3 dimensions
+	Weight            *Tensor // 2 dimensions
 	ActSeqLenOptional []int64 // optional
-	LayoutOptional    string  // optional
+	LayoutOptional    string  // optional, LayoutTND
 	CompressBlockSize int64
 	CompressStride    int64
-	ActSeqLenType     int64
-	Output            *Tensor // output
+	ActSeqLenType     int64   // 0 cumulative lengths, 1 lengths
+	Output            *Tensor // output, 3 dimensions
 }
 
 var opNsaCompress = Operator{
@@ -2478,7 +2579,10 @@ var opNsaCompress = Operator{
 	Params: "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
 }
 
-// NsaCompress launches aclnnNsaCompress (libopapi, CANN 2026-08) on st.
+// NsaCompress compresses each window of a sequence to one token, by a weighted sum.
+//
+// It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs/aclnnNsaCompress.md
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, &opNsaCompress)
 	p.Encode(c)
@@ -2502,26 +2606,26 @@ func (p *NsaCompressParams) Encode(c *Call) {
 
 // NsaCompressAttentionParams are the arguments of aclnnNsaCompressAttention, in C order.
 type NsaCompressAttentionParams struct {
-	Query                     *Tensor
-	Key                       *Tensor
-	Value                     *Tensor
-	AttenMaskOptional         *Tensor // optional
-	TopkMaskOptional          *Tensor // optional
+	Query                     *Tensor // 3 to 4 dimensions
+	Key                       *Tensor // 3 to 4 dimensions
+	Value                     *Tensor // 3 to 4 dimensions
+	AttenMaskOptional         *Tensor // optional, 2 dimensions
+	TopkMaskOptional          *Tensor // optional, 2 dimensions
 	ActualSeqQLenOptional     []int64 // optional
 	ActualCmpSeqKvLenOptional []int64 // optional
 	ActualSelSeqKvLenOptional []int64 // optional
 	ScaleValue                float64
-	HeadNum                   int64
+	HeadNum                   int64 // heads of the query
 	InputLayout               string
-	SparseMode                int64
+	SparseMode                int64 // SparseDense or SparseAll
 	CompressBlockSize         int64
 	CompressStride            int64
 	SelectBlockSize           int64
 	SelectBlockCount          int64
-	SoftmaxMaxOut             *Tensor // output
-	SoftmaxSumOut             *Tensor // output
+	SoftmaxMaxOut             *Tensor // output, 3 dimensions
+	SoftmaxSumOut             *Tensor // output, 3 dimensions
 	AttentionOutOut           *Tensor // output
-	TopkIndicesOut            *Tensor // output
+	TopkIndicesOut            *Tensor // output, 3 dimensions
 }
 
 var opNsaCompressAttention = Operator{
@@ -2529,7 +2633,11 @@ var opNsaCompressAttention = Operator{
 	Params: "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
 }
 
-// NsaCompressAttention launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) on st.
+// NsaCompressAttention computes attention to compressed tokens and selects the most important
+// blocks.
+//
+// It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs/aclnnNsaCompressAttention.md
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, &opNsaCompressAttention)
 	p.Encode(c)
@@ -2565,27 +2673,27 @@ func (p *NsaCompressAttentionParams) Encode(c *Call) {
 
 // NsaCompressAttentionInferParams are the arguments of aclnnNsaCompressAttentionInfer, in C order.
 type NsaCompressAttentionInferParams struct {
-	Query                     *Tensor
-	Key                       *Tensor
-	Value                     *Tensor
+	Query                     *Tensor // BSND or TND
+	Key                       *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsQK)
+	Value                     *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsV)
 	AttentionMaskOptional     *Tensor // optional
 	BlockTableOptional        *Tensor // optional
 	ActualQSeqLenOptional     []int64 // optional
 	ActualCmpKvSeqLenOptional []int64 // optional
 	ActualSelKvSeqLenOptional []int64 // optional
 	TopKMaskOptional          *Tensor // optional
-	NumHeads                  int64
+	NumHeads                  int64   // heads of the query
 	NumKeyValueHeads          int64
 	SelectBlockSize           int64
 	SelectBlockCount          int64
 	CompressBlockSize         int64
 	CompressBlockStride       int64
 	ScaleValue                float64
-	LayoutOptional            string // optional
+	LayoutOptional            string // optional, LayoutTND or LayoutBSND
 	PageBlockSize             int64
 	SparseMode                int64
-	Output                    *Tensor // output
-	TopKOutput                *Tensor // output
+	Output                    *Tensor // output, BSND or TND
+	TopKOutput                *Tensor // output, (T,N,selectBlockCount) or (B,S,N,selectBlockCount)
 }
 
 var opNsaCompressAttentionInfer = Operator{
@@ -2593,7 +2701,11 @@ var opNsaCompressAttentionInfer = Operator{
 	Params: "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
 }
 
-// NsaCompressAttentionInfer launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) on st.
+// NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
+// selects the most important blocks.
+//
+// It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs/aclnnNsaCompressAttentionInfer.md
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, &opNsaCompressAttentionInfer)
 	p.Encode(c)
@@ -2630,16 +2742,16 @@ func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 
 // NsaCompressGradParams are the arguments of aclnnNsaCompressGrad, in C order.
 type NsaCompressGradParams struct {
-	OutputGrad        *Tensor
-	Input             *Tensor
-	Weight            *Tensor
+	OutputGrad        *Tensor // 3 dimensions
+	Input             *Tensor // 3 dimensions
+	Weight            *Tensor // 2 dimensions
 	ActSeqLenOptional []int64 // optional
 	CompressBlockSize int64
 	CompressStride    int64
-	ActSeqLenType     int64
+	ActSeqLenType     int64   // 0 cumulative lengths, 1 lengths
 	LayoutOptional    string  // optional
-	InputGradOut      *Tensor // output
-	WeightGradOut     *Tensor // output
+	InputGradOut      *Tensor // output, 3 dimensions
+	WeightGradOut     *Tensor // output, 2 dimensions
 }
 
 var opNsaCompressGrad = Operator{
@@ -2647,7 +2759,10 @@ var opNsaCompressGrad = Operator{
 	Params: "outputGrad input weight actSeqLenOptional compressBlockSize compressStride actSeqLenType layoutOptional inputGradOut weightGradOut",
 }
 
-// NsaCompressGrad launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) on st.
+// NsaCompressGrad computes the gradients of NsaCompress.
+//
+// It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs/aclnnNsaCompressGrad.md
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, &opNsaCompressGrad)
 	p.Encode(c)
@@ -2673,17 +2788,17 @@ func (p *NsaCompressGradParams) Encode(c *Call) {
 
 // NsaCompressWithCacheParams are the arguments of aclnnNsaCompressWithCache, in C order.
 type NsaCompressWithCacheParams struct {
-	Input              *Tensor
-	Weight             *Tensor
-	SlotMapping        *Tensor
+	Input              *Tensor // (blockNum,pageBlockSize,N,D) or TND
+	Weight             *Tensor // (compressBlockSize,N)
+	SlotMapping        *Tensor // (B)
 	ActSeqLenOptional  []int64 // optional
-	BlockTableOptional *Tensor // optional
-	LayoutOptional     string  // optional
+	BlockTableOptional *Tensor // optional, (batch,blockNumPerBatch)
+	LayoutOptional     string  // optional, LayoutTND
 	CompressBlockSize  int64
 	CompressStride     int64
-	ActSeqLenType      int64
+	ActSeqLenType      int64 // 0 cumulative lengths, 1 lengths
 	PageBlockSize      int64
-	OutputCache        *Tensor // read and written
+	OutputCache        *Tensor // read and written, (result_len,N,D)
 }
 
 var opNsaCompressWithCache = Operator{
@@ -2691,7 +2806,11 @@ var opNsaCompressWithCache = Operator{
 	Params: "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
 }
 
-// NsaCompressWithCache launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) on st.
+// NsaCompressWithCache compresses the last window of each sequence that has just become full, into
+// a cache.
+//
+// It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs/aclnnNsaCompressWithCache.md
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, &opNsaCompressWithCache)
 	p.Encode(c)
@@ -2718,22 +2837,22 @@ func (p *NsaCompressWithCacheParams) Encode(c *Call) {
 
 // NsaSelectedAttentionParams are the arguments of aclnnNsaSelectedAttention, in C order.
 type NsaSelectedAttentionParams struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	TopkIndices            *Tensor
-	AttenMaskOptional      *Tensor // optional
+	Query                  *Tensor // 3 to 4 dimensions
+	Key                    *Tensor // 3 to 4 dimensions
+	Value                  *Tensor // 3 to 4 dimensions
+	TopkIndices            *Tensor // 3 dimensions
+	AttenMaskOptional      *Tensor // optional, 2 dimensions
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
 	ScaleValue             float64
-	HeadNum                int64
+	HeadNum                int64 // heads of the query
 	InputLayout            string
-	SparseMode             int64
+	SparseMode             int64 // SparseDense or SparseCausal
 	SelectedBlockSize      int64
 	SelectedBlockCount     int64
-	SoftmaxMaxOut          *Tensor // output
-	SoftmaxSumOut          *Tensor // output
-	AttentionOut           *Tensor // output
+	SoftmaxMaxOut          *Tensor // output, 3 dimensions
+	SoftmaxSumOut          *Tensor // output, 3 dimensions
+	AttentionOut           *Tensor // output, 3 to 4 dimensions
 }
 
 var opNsaSelectedAttention = Operator{
@@ -2741,7 +2860,10 @@ var opNsaSelectedAttention = Operator{
 	Params: "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
 }
 
-// NsaSelectedAttention launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) on st.
+// NsaSelectedAttention computes attention to selected blocks of keys and values.
+//
+// It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs/aclnnNsaSelectedAttention.md
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, &opNsaSelectedAttention)
 	p.Encode(c)
@@ -2773,26 +2895,26 @@ func (p *NsaSelectedAttentionParams) Encode(c *Call) {
 
 // NsaSelectedAttentionGradParams are the arguments of aclnnNsaSelectedAttentionGrad, in C order.
 type NsaSelectedAttentionGradParams struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	AttentionOut           *Tensor
-	AttentionOutGrad       *Tensor
-	SoftmaxMax             *Tensor
-	SoftmaxSum             *Tensor
-	TopkIndices            *Tensor
+	Query                  *Tensor // 3 dimensions
+	Key                    *Tensor // 3 to 4 dimensions
+	Value                  *Tensor // 3 dimensions
+	AttentionOut           *Tensor // 3 dimensions
+	AttentionOutGrad       *Tensor // 3 dimensions
+	SoftmaxMax             *Tensor // 3 dimensions
+	SoftmaxSum             *Tensor // 3 dimensions
+	TopkIndices            *Tensor // 3 dimensions
 	ActualSeqQLenOptional  []int64 // optional
 	ActualSeqKvLenOptional []int64 // optional
-	AttenMaskOptional      *Tensor // optional
+	AttenMaskOptional      *Tensor // optional, 2 dimensions
 	ScaleValue             float64
 	SelectedBlockSize      int64
 	SelectedBlockCount     int64
-	HeadNum                int64
+	HeadNum                int64 // heads of the query
 	InputLayout            string
-	SparseMode             int64
-	DqOut                  *Tensor // output
-	DkOut                  *Tensor // output
-	DvOut                  *Tensor // output
+	SparseMode             int64   // SparseDense or SparseCausal
+	DqOut                  *Tensor // output, BNSD or BSND or BSH or SBH
+	DkOut                  *Tensor // output, BNSD or BSND or BSH or SBH
+	DvOut                  *Tensor // output, BNSD or BSND or BSH or SBH
 }
 
 var opNsaSelectedAttentionGrad = Operator{
@@ -2800,7 +2922,10 @@ var opNsaSelectedAttentionGrad = Operator{
 	Params: "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
 }
 
-// NsaSelectedAttentionGrad launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) on st.
+// NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
+//
+// It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs/aclnnNsaSelectedAttentionGrad.md
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionGrad)
 	p.Encode(c)
@@ -2836,16 +2961,16 @@ func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
 
 // NsaSelectedAttentionInferParams are the arguments of aclnnNsaSelectedAttentionInfer, in C order.
 type NsaSelectedAttentionInferParams struct {
-	Query                  *Tensor
-	Key                    *Tensor
-	Value                  *Tensor
-	TopkIndices            *Tensor
+	Query                  *Tensor // 3 or 4 dimensions
+	Key                    *Tensor // 3 or 4 dimensions
+	Value                  *Tensor // 3 or 4 dimensions
+	TopkIndices            *Tensor // 3 or 4 dimensions
 	AttenMaskOptional      *Tensor // optional
-	BlockTableOptional     *Tensor // optional
+	BlockTableOptional     *Tensor // optional, 2 dimensions
 	ActualQSeqLenOptional  []int64 // optional
 	ActualKvSeqLenOptional []int64 // optional
-	LayoutOptional         string  // optional
-	NumHeads               int64
+	LayoutOptional         string  // optional, LayoutBSH, LayoutBSND or LayoutTND
+	NumHeads               int64   // heads of the query
 	NumKeyValueHeads       int64
 	SelectBlockSize        int64
 	SelectBlockCount       int64
@@ -2860,7 +2985,10 @@ var opNsaSelectedAttentionInfer = Operator{
 	Params: "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
 }
 
-// NsaSelectedAttentionInfer launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) on st.
+// NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
+//
+// It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs/aclnnNsaSelectedAttentionInfer.md
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionInfer)
 	p.Encode(c)
@@ -2893,19 +3021,19 @@ func (p *NsaSelectedAttentionInferParams) Encode(c *Call) {
 
 // PromptFlashAttentionParams are the arguments of aclnnPromptFlashAttention, in C order.
 type PromptFlashAttentionParams struct {
-	Query            *Tensor
-	Key              *Tensor
-	Value            *Tensor
-	PseShift         *Tensor
-	AttenMask        *Tensor
+	Query            *Tensor // 3 to 4 dimensions
+	Key              *Tensor // 3 to 4 dimensions
+	Value            *Tensor // 3 to 4 dimensions
+	PseShift         *Tensor // 4 dimensions
+	AttenMask        *Tensor // 2 to 4 dimensions
 	ActualSeqLengths []int64
-	NumHeads         int64
+	NumHeads         int64 // heads of the query
 	ScaleValue       float64
-	PreTokens        int64
-	NextTokens       int64
+	PreTokens        int64 // how far a query sees back
+	NextTokens       int64 // how far a query sees ahead
 	InputLayout      string
-	NumKeyValueHeads int64
-	AttentionOut     *Tensor // output
+	NumKeyValueHeads int64   // heads of key and value, 0 for as many as the query has
+	AttentionOut     *Tensor // output, 3 to 4 dimensions
 }
 
 var opPromptFlashAttention = Operator{
@@ -2913,7 +3041,11 @@ var opPromptFlashAttention = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
 }
 
-// PromptFlashAttention launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PromptFlashAttention computes attention of whole prompts, for inference.
+//
+// It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttention.md
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, &opPromptFlashAttention)
 	p.Encode(c)
@@ -2942,26 +3074,26 @@ func (p *PromptFlashAttentionParams) Encode(c *Call) {
 
 // PromptFlashAttentionV2Params are the arguments of aclnnPromptFlashAttentionV2, in C order.
 type PromptFlashAttentionV2Params struct {
-	Query              *Tensor
-	Key                *Tensor
-	Value              *Tensor
-	PseShift           *Tensor
-	AttenMask          *Tensor
+	Query              *Tensor // 3 to 4 dimensions
+	Key                *Tensor // 3 to 4 dimensions
+	Value              *Tensor // 3 to 4 dimensions
+	PseShift           *Tensor // 4 dimensions
+	AttenMask          *Tensor // 2 to 4 dimensions
 	ActualSeqLengths   []int64
 	ActualSeqLengthsKv []int64
-	DeqScale1          *Tensor
-	QuantScale1        *Tensor
-	DeqScale2          *Tensor
-	QuantScale2        *Tensor
-	QuantOffset2       *Tensor
-	NumHeads           int64
+	DeqScale1          *Tensor // 1 dimension
+	QuantScale1        *Tensor // 1 dimension
+	DeqScale2          *Tensor // 1 dimension
+	QuantScale2        *Tensor // 1 dimension
+	QuantOffset2       *Tensor // 1 dimension
+	NumHeads           int64   // heads of the query
 	ScaleValue         float64
-	PreTokens          int64
-	NextTokens         int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
 	InputLayout        string
-	NumKeyValueHeads   int64
-	SparseMode         int64
-	AttentionOut       *Tensor // output
+	NumKeyValueHeads   int64   // heads of key and value, 0 for as many as the query has
+	SparseMode         int64   // SparseDense to SparseBand
+	AttentionOut       *Tensor // output, 3 to 4 dimensions
 }
 
 var opPromptFlashAttentionV2 = Operator{
@@ -2969,7 +3101,11 @@ var opPromptFlashAttentionV2 = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
 }
 
-// PromptFlashAttentionV2 launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps.
+//
+// It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
 	p.Encode(c)
@@ -3005,27 +3141,27 @@ func (p *PromptFlashAttentionV2Params) Encode(c *Call) {
 
 // PromptFlashAttentionV3Params are the arguments of aclnnPromptFlashAttentionV3, in C order.
 type PromptFlashAttentionV3Params struct {
-	Query              *Tensor
-	Key                *Tensor
-	Value              *Tensor
-	PseShift           *Tensor
-	AttenMask          *Tensor
+	Query              *Tensor // 3 to 4 dimensions
+	Key                *Tensor // 3 to 4 dimensions
+	Value              *Tensor // 3 to 4 dimensions
+	PseShift           *Tensor // 4 dimensions
+	AttenMask          *Tensor // 2 to 4 dimensions
 	ActualSeqLengths   []int64
 	ActualSeqLengthsKv []int64
-	DeqScale1          *Tensor
-	QuantScale1        *Tensor
-	DeqScale2          *Tensor
-	QuantScale2        *Tensor
-	QuantOffset2       *Tensor
-	NumHeads           int64
+	DeqScale1          *Tensor // 1 dimension
+	QuantScale1        *Tensor // 1 dimension
+	DeqScale2          *Tensor // 1 dimension
+	QuantScale2        *Tensor // 1 dimension
+	QuantOffset2       *Tensor // 1 dimension
+	NumHeads           int64   // heads of the query
 	ScaleValue         float64
-	PreTokens          int64
-	NextTokens         int64
+	PreTokens          int64 // how far a query sees back
+	NextTokens         int64 // how far a query sees ahead
 	InputLayout        string
-	NumKeyValueHeads   int64
-	SparseMode         int64
+	NumKeyValueHeads   int64 // heads of key and value, 0 for as many as the query has
+	SparseMode         int64 // SparseDense to SparseBand
 	InnerPrecise       int64
-	AttentionOut       *Tensor // output
+	AttentionOut       *Tensor // output, 3 to 4 dimensions
 }
 
 var opPromptFlashAttentionV3 = Operator{
@@ -3033,7 +3169,11 @@ var opPromptFlashAttentionV3 = Operator{
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
 }
 
-// PromptFlashAttentionV3 launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision.
+//
+// It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)
 	p.Encode(c)
@@ -3070,17 +3210,17 @@ func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 
 // RingAttentionUpdateParams are the arguments of aclnnRingAttentionUpdate, in C order.
 type RingAttentionUpdateParams struct {
-	PrevAttnOut           *Tensor
-	PrevSoftmaxMax        *Tensor
-	PrevSoftmaxSum        *Tensor
-	CurAttnOut            *Tensor
-	CurSoftmaxMax         *Tensor
-	CurSoftmaxSum         *Tensor
+	PrevAttnOut           *Tensor // (T,N,D) or (S,B,H)
+	PrevSoftmaxMax        *Tensor // (B,N,S,8) or (T,N,8)
+	PrevSoftmaxSum        *Tensor // (B,N,S,8) or (T,N,8)
+	CurAttnOut            *Tensor // (T,N,D) or (S,B,H)
+	CurSoftmaxMax         *Tensor // (B,N,S,8) or (T,N,8)
+	CurSoftmaxSum         *Tensor // (B,N,S,8) or (T,N,8)
 	ActualSeqQlenOptional *Tensor // optional
-	InputLayoutOptional   string  // optional
-	AttnOutOut            *Tensor // output
-	SoftmaxMaxOut         *Tensor // output
-	SoftmaxSumOut         *Tensor // output
+	InputLayoutOptional   string  // optional, LayoutTND or LayoutSBH
+	AttnOutOut            *Tensor // output, (T,N,D) or (S,B,H)
+	SoftmaxMaxOut         *Tensor // output, (B,N,S,8) or (T,N,8)
+	SoftmaxSumOut         *Tensor // output, (B,N,S,8) or (T,N,8)
 }
 
 var opRingAttentionUpdate = Operator{
@@ -3088,7 +3228,10 @@ var opRingAttentionUpdate = Operator{
 	Params: "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
 }
 
-// RingAttentionUpdate launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) on st.
+// RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
+//
+// It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs/aclnnRingAttentionUpdate.md
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, &opRingAttentionUpdate)
 	p.Encode(c)
@@ -3115,15 +3258,15 @@ func (p *RingAttentionUpdateParams) Encode(c *Call) {
 
 // RopeWithSinCosCacheParams are the arguments of aclnnRopeWithSinCosCache, in C order.
 type RopeWithSinCosCacheParams struct {
-	Positions    *Tensor
-	QueryIn      *Tensor
-	KeyIn        *Tensor
-	CosSinCache  *Tensor
+	Positions    *Tensor // 1 to 2 dimensions
+	QueryIn      *Tensor // 2 dimensions
+	KeyIn        *Tensor // 2 dimensions
+	CosSinCache  *Tensor // 2 dimensions
 	MropeSection []int64
 	HeadSize     int64
 	IsNeoxStyle  bool
-	QueryOut     *Tensor // output
-	KeyOut       *Tensor // output
+	QueryOut     *Tensor // output, 2 dimensions
+	KeyOut       *Tensor // output, 2 dimensions
 }
 
 var opRopeWithSinCosCache = Operator{
@@ -3131,7 +3274,11 @@ var opRopeWithSinCosCache = Operator{
 	Params: "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
 }
 
-// RopeWithSinCosCache launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) on st.
+// RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
+// sines.
+//
+// It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs/aclnnRopeWithSinCosCache.md
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, &opRopeWithSinCosCache)
 	p.Encode(c)
@@ -3156,11 +3303,11 @@ func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
 
 // RotaryPositionEmbeddingParams are the arguments of aclnnRotaryPositionEmbedding, in C order.
 type RotaryPositionEmbeddingParams struct {
-	X    *Tensor
-	Cos  *Tensor
-	Sin  *Tensor
-	Mode int64
-	Out  *Tensor // output
+	X    *Tensor // 3 or 4 dimensions
+	Cos  *Tensor // 3 or 4 dimensions
+	Sin  *Tensor // 3 or 4 dimensions
+	Mode int64   // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
+	Out  *Tensor // output, 3 or 4 dimensions
 }
 
 var opRotaryPositionEmbedding = Operator{
@@ -3168,7 +3315,11 @@ var opRotaryPositionEmbedding = Operator{
 	Params: "x cos sin mode out",
 }
 
-// RotaryPositionEmbedding launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) on st.
+// RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
+// says.
+//
+// It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding.md
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, &opRotaryPositionEmbedding)
 	p.Encode(c)
@@ -3189,14 +3340,14 @@ func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
 
 // RotaryPositionEmbeddingGradParams are the arguments of aclnnRotaryPositionEmbeddingGrad, in C order.
 type RotaryPositionEmbeddingGradParams struct {
-	Dy        *Tensor
-	Cos       *Tensor
-	Sin       *Tensor
-	XOptional *Tensor // optional
-	Mode      int64
-	DxOut     *Tensor // output
-	DcosOut   *Tensor // output
-	DsinOut   *Tensor // output
+	Dy        *Tensor // 3 or 4 dimensions
+	Cos       *Tensor // 3 or 4 dimensions
+	Sin       *Tensor // 3 or 4 dimensions
+	XOptional *Tensor // optional, 3 or 4 dimensions
+	Mode      int64   // RotaryHalf or RotaryInterleave; RotaryQuarter and RotaryInterleaveHalf on other chips
+	DxOut     *Tensor // output, 3 or 4 dimensions
+	DcosOut   *Tensor // output, 3 or 4 dimensions
+	DsinOut   *Tensor // output, 3 or 4 dimensions
 }
 
 var opRotaryPositionEmbeddingGrad = Operator{
@@ -3204,7 +3355,10 @@ var opRotaryPositionEmbeddingGrad = Operator{
 	Params: "dy cos sin xOptional mode dxOut dcosOut dsinOut",
 }
 
-// RotaryPositionEmbeddingGrad launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) on st.
+// RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
+//
+// It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs/aclnnRotaryPositionEmbeddingGrad.md
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
 	p.Encode(c)
@@ -3230,22 +3384,22 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 
 // SwinAttentionScoreQuantParams are the arguments of aclnnSwinAttentionScoreQuant, in C order.
 type SwinAttentionScoreQuantParams struct {
-	Query                *Tensor
-	Key                  *Tensor
-	Value                *Tensor
-	ScaleQuant           *Tensor
-	ScaleDequant1        *Tensor
-	ScaleDequant2        *Tensor
-	BiasQuantOptional    *Tensor // optional
-	BiasDequant1Optional *Tensor // optional
-	BiasDequant2Optional *Tensor // optional
-	PaddingMask1Optional *Tensor // optional
+	Query                *Tensor // 4 dimensions
+	Key                  *Tensor // 4 dimensions
+	Value                *Tensor // 4 dimensions
+	ScaleQuant           *Tensor // 2 dimensions
+	ScaleDequant1        *Tensor // 2 dimensions
+	ScaleDequant2        *Tensor // 2 dimensions
+	BiasQuantOptional    *Tensor // optional, 2 dimensions
+	BiasDequant1Optional *Tensor // optional, 2 dimensions
+	BiasDequant2Optional *Tensor // optional, 2 dimensions
+	PaddingMask1Optional *Tensor // optional, 4 dimensions
 	PaddingMask2Optional *Tensor // optional
 	QueryTranspose       bool
 	KeyTranspose         bool
 	ValueTranspose       bool
 	SoftmaxAxes          int64
-	Out                  *Tensor // output
+	Out                  *Tensor // output, 4 dimensions
 }
 
 var opSwinAttentionScoreQuant = Operator{
@@ -3253,7 +3407,10 @@ var opSwinAttentionScoreQuant = Operator{
 	Params: "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
 }
 
-// SwinAttentionScoreQuant launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) on st.
+// SwinAttentionScoreQuant computes the attention of windows with int8 products.
+//
+// It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) of family attention on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs/aclnnSwinAttentionScoreQuant.md
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, &opSwinAttentionScoreQuant)
 	p.Encode(c)
@@ -3285,12 +3442,12 @@ func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
 
 // TransformBiasRescaleQkvParams are the arguments of aclnnTransformBiasRescaleQkv, in C order.
 type TransformBiasRescaleQkvParams struct {
-	Qkv      *Tensor
-	QkvBias  *Tensor
-	NumHeads int64
-	QOut     *Tensor // output
-	KOut     *Tensor // output
-	VOut     *Tensor // output
+	Qkv      *Tensor // 3 dimensions
+	QkvBias  *Tensor // 1 dimension
+	NumHeads int64   // heads of the query
+	QOut     *Tensor // output, 4 dimensions
+	KOut     *Tensor // output, 4 dimensions
+	VOut     *Tensor // output, 4 dimensions
 }
 
 var opTransformBiasRescaleQkv = Operator{
@@ -3298,7 +3455,11 @@ var opTransformBiasRescaleQkv = Operator{
 	Params: "qkv qkvBias numHeads qOut kOut vOut",
 }
 
-// TransformBiasRescaleQkv launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) on st.
+// TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value
+// by head, and divides the query by the root of the head dimension.
+//
+// It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
+// Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs/aclnnTransformBiasRescaleQkv.md
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, &opTransformBiasRescaleQkv)
 	p.Encode(c)

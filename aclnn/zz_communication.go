@@ -8,15 +8,15 @@ import (
 
 // AllGatherMatmulParams are the arguments of aclnnAllGatherMatmul, in C order.
 type AllGatherMatmulParams struct {
-	X1          *Tensor
-	X2          *Tensor
-	Bias        *Tensor
-	Group       string
-	GatherIndex int64
-	CommTurn    int64
-	StreamMode  int64
-	Output      *Tensor // output
-	GatherOut   *Tensor // output
+	X1          *Tensor // 2 dimensions
+	X2          *Tensor // 2 dimensions
+	Bias        *Tensor // 1 dimension
+	Group       string  // name of the communicator
+	GatherIndex int64   // 0 gathers x1
+	CommTurn    int64   // 0
+	StreamMode  int64   // StreamMode
+	Output      *Tensor // output, 2 dimensions
+	GatherOut   *Tensor // output, 2 dimensions
 }
 
 var opAllGatherMatmul = Operator{
@@ -24,7 +24,10 @@ var opAllGatherMatmul = Operator{
 	Params: "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
 }
 
-// AllGatherMatmul launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) on st.
+// AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
+//
+// It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs/aclnnAllGatherMatmul.md
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	c := NewCall(st, &opAllGatherMatmul)
 	p.Encode(c)
@@ -49,18 +52,18 @@ func (p *AllGatherMatmulParams) Encode(c *Call) {
 
 // AlltoAllAllGatherBatchMatMulParams are the arguments of aclnnAlltoAllAllGatherBatchMatMul, in C order.
 type AlltoAllAllGatherBatchMatMulParams struct {
-	X             *Tensor
-	Weight        *Tensor
-	BiasOptional  *Tensor // optional
-	GroupEp       string
-	GroupTp       string
-	EpWorldSize   int64
+	X             *Tensor // 3 dimensions
+	Weight        *Tensor // 3 dimensions
+	BiasOptional  *Tensor // optional, 2 or 3 dimensions
+	GroupEp       string  // name of the expert-parallel communicator
+	GroupTp       string  // name of the tensor-parallel communicator, "" for none
+	EpWorldSize   int64   // ranks of the expert-parallel communicator
 	TpWorldSize   int64
 	XShardType    int64
-	ActType       int64
-	Y1Out         *Tensor // output
-	Y2OutOptional *Tensor // optional output
-	Y3OutOptional *Tensor // optional output
+	ActType       int64   // 0 none, 1 gelu, 2 silu, 3 relu, 4 fast gelu
+	Y1Out         *Tensor // output, 3 dimensions
+	Y2OutOptional *Tensor // optional output, 3 dimensions
+	Y3OutOptional *Tensor // optional output, 3 dimensions
 }
 
 var opAlltoAllAllGatherBatchMatMul = Operator{
@@ -68,7 +71,12 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
 }
 
-// AlltoAllAllGatherBatchMatMul launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AlltoAllAllGatherBatchMatMul exchanges tokens among expert-parallel ranks, gathers them among
+// tensor-parallel ones and multiplies by the experts' weights.
+//
+// It launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs/aclnnAlltoAllAllGatherBatchMatMul.md
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
 	c := NewCall(st, &opAlltoAllAllGatherBatchMatMul)
 	p.Encode(c)
@@ -98,22 +106,22 @@ func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
 
 // AlltoAllvGroupedMatMulParams are the arguments of aclnnAlltoAllvGroupedMatMul, in C order.
 type AlltoAllvGroupedMatMulParams struct {
-	GmmX                     *Tensor
-	GmmWeight                *Tensor
+	GmmX                     *Tensor // 2 dimensions
+	GmmWeight                *Tensor // 3 dimensions
 	SendCountsTensorOptional *Tensor // optional
 	RecvCountsTensorOptional *Tensor // optional
-	MmXOptional              *Tensor // optional
-	MmWeightOptional         *Tensor // optional
-	Group                    string
-	EpWorldSize              int64
+	MmXOptional              *Tensor // optional, 2 dimensions
+	MmWeightOptional         *Tensor // optional, 2 dimensions
+	Group                    string  // name of the communicator
+	EpWorldSize              int64   // ranks of the expert-parallel communicator
 	SendCounts               []int64
 	RecvCounts               []int64
 	TransGmmWeight           bool
 	TransMmWeight            bool
 	PermuteOutFlag           bool
-	GmmY                     *Tensor // output
-	MmYOptional              *Tensor // optional output
-	PermuteOutOptional       *Tensor // optional output
+	GmmY                     *Tensor // output, 2 dimensions
+	MmYOptional              *Tensor // optional output, 2 dimensions
+	PermuteOutOptional       *Tensor // optional output, 2 dimensions
 }
 
 var opAlltoAllvGroupedMatMul = Operator{
@@ -121,7 +129,11 @@ var opAlltoAllvGroupedMatMul = Operator{
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
 }
 
-// AlltoAllvGroupedMatMul launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) on st.
+// AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
+// expert by its weight.
+//
+// It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs/aclnnAlltoAllvGroupedMatMul.md
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
 	c := NewCall(st, &opAlltoAllvGroupedMatMul)
 	p.Encode(c)
@@ -153,15 +165,15 @@ func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 
 // BatchMatMulReduceScatterAlltoAllParams are the arguments of aclnnBatchMatMulReduceScatterAlltoAll, in C order.
 type BatchMatMulReduceScatterAlltoAllParams struct {
-	X            *Tensor
-	Weight       *Tensor
-	BiasOptional *Tensor // optional
-	GroupEp      string
-	GroupTp      string
-	EpWorldSize  int64
+	X            *Tensor // 3 dimensions
+	Weight       *Tensor // 3 dimensions
+	BiasOptional *Tensor // optional, 2 or 3 dimensions
+	GroupEp      string  // name of the expert-parallel communicator
+	GroupTp      string  // name of the tensor-parallel communicator, "" for none
+	EpWorldSize  int64   // ranks of the expert-parallel communicator
 	TpWorldSize  int64
 	YShardType   int64
-	Out          *Tensor // output
+	Out          *Tensor // output, 3 dimensions
 }
 
 var opBatchMatMulReduceScatterAlltoAll = Operator{
@@ -169,7 +181,12 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
 }
 
-// BatchMatMulReduceScatterAlltoAll launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchMatMulReduceScatterAlltoAll multiplies tokens by experts' weights, sums among
+// tensor-parallel ranks and returns the parts to the expert-parallel ranks.
+//
+// It launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs/aclnnBatchMatMulReduceScatterAlltoAll.md
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
 	c := NewCall(st, &opBatchMatMulReduceScatterAlltoAll)
 	p.Encode(c)
@@ -196,16 +213,16 @@ func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 
 // GroupedMatMulAllReduceParams are the arguments of aclnnGroupedMatMulAllReduce, in C order.
 type GroupedMatMulAllReduceParams struct {
-	X                 []*Tensor
-	Weight            []*Tensor
-	Bias              []*Tensor
-	GroupListOptional []int64 // optional
-	SplitItem         int64
-	Group             string
-	ReduceOp          string
-	CommTurn          int64
-	StreamMode        int64
-	Y                 []*Tensor // output
+	X                 []*Tensor // 2 to 6 dimensions
+	Weight            []*Tensor // 2 dimensions
+	Bias              []*Tensor // 1 dimension
+	GroupListOptional []int64   // optional
+	SplitItem         int64     // 0 neither split, 1 input split, 2 output split, 3 both split
+	Group             string    // name of the communicator
+	ReduceOp          string    // "sum"
+	CommTurn          int64     // 0
+	StreamMode        int64     // StreamMode
+	Y                 []*Tensor // output, 2 to 6 dimensions
 }
 
 var opGroupedMatMulAllReduce = Operator{
@@ -213,7 +230,11 @@ var opGroupedMatMulAllReduce = Operator{
 	Params: "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
 }
 
-// GroupedMatMulAllReduce launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) on st.
+// GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
+// ranks.
+//
+// It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs/aclnnGroupedMatMulAllReduce.md
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
 	c := NewCall(st, &opGroupedMatMulAllReduce)
 	p.Encode(c)
@@ -239,20 +260,20 @@ func (p *GroupedMatMulAllReduceParams) Encode(c *Call) {
 
 // GroupedMatMulAlltoAllvParams are the arguments of aclnnGroupedMatMulAlltoAllv, in C order.
 type GroupedMatMulAlltoAllvParams struct {
-	GmmX                     *Tensor
-	GmmWeight                *Tensor
-	SendCountsTensorOptional *Tensor // optional
-	RecvCountsTensorOptional *Tensor // optional
-	MmXOptional              *Tensor // optional
-	MmWeightOptional         *Tensor // optional
-	Group                    string
-	EpWorldSize              int64
+	GmmX                     *Tensor // 2 dimensions
+	GmmWeight                *Tensor // 3 dimensions
+	SendCountsTensorOptional *Tensor // optional, 1 dimension
+	RecvCountsTensorOptional *Tensor // optional, 1 dimension
+	MmXOptional              *Tensor // optional, 2 dimensions
+	MmWeightOptional         *Tensor // optional, 2 dimensions
+	Group                    string  // name of the communicator
+	EpWorldSize              int64   // ranks of the expert-parallel communicator
 	SendCounts               []int64
 	RecvCounts               []int64
 	TransGmmWeight           bool
 	TransMmWeight            bool
-	Y                        *Tensor // output
-	MmYOptional              *Tensor // optional output
+	Y                        *Tensor // output, 2 dimensions
+	MmYOptional              *Tensor // optional output, 2 dimensions
 }
 
 var opGroupedMatMulAlltoAllv = Operator{
@@ -260,7 +281,11 @@ var opGroupedMatMulAlltoAllv = Operator{
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
 }
 
-// GroupedMatMulAlltoAllv launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) on st.
+// GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
+// ranks they came from.
+//
+// It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs/aclnnGroupedMatMulAlltoAllv.md
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
 	c := NewCall(st, &opGroupedMatMulAlltoAllv)
 	p.Encode(c)
@@ -290,17 +315,17 @@ func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 
 // InplaceMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceMatmulAllReduceAddRmsNorm, in C order.
 type InplaceMatmulAllReduceAddRmsNormParams struct {
-	X1         *Tensor
-	X2         *Tensor
-	Bias       *Tensor
-	Residual   *Tensor // read and written
-	Gamma      *Tensor
+	X1         *Tensor // 2 to 3 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 1 dimension
+	Residual   *Tensor // read and written, 3 dimensions
+	Gamma      *Tensor // 1 dimension
 	Epsilon    float64
-	Group      string
-	ReduceOp   string
-	CommTurn   int64
-	StreamMode int64
-	NormOut    *Tensor // output
+	Group      string  // name of the communicator
+	ReduceOp   string  // "sum"
+	CommTurn   int64   // 0
+	StreamMode int64   // StreamMode
+	NormOut    *Tensor // output, 2 dimensions
 }
 
 var opInplaceMatmulAllReduceAddRmsNorm = Operator{
@@ -308,7 +333,12 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
 }
 
-// InplaceMatmulAllReduceAddRmsNorm launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
+// and normalises by the root mean square.
+//
+// It launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceMatmulAllReduceAddRmsNorm.md
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -337,18 +367,18 @@ func (p *InplaceMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 
 // InplaceQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceQuantMatmulAllReduceAddRmsNorm, in C order.
 type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
-	X1           *Tensor
-	X2           *Tensor
-	Bias         *Tensor
-	DequantScale *Tensor
-	Residual     *Tensor // read and written
-	Gamma        *Tensor
+	X1           *Tensor // 2 to 3 dimensions
+	X2           *Tensor // 2 dimensions
+	Bias         *Tensor // 1 dimension
+	DequantScale *Tensor // 1 to 2 dimensions
+	Residual     *Tensor // read and written, 3 dimensions
+	Gamma        *Tensor // 1 dimension
 	Epsilon      float64
-	Group        string
-	ReduceOp     string
-	CommTurn     int64
-	StreamMode   int64
-	NormOut      *Tensor // output
+	Group        string  // name of the communicator
+	ReduceOp     string  // "sum"
+	CommTurn     int64   // 0
+	StreamMode   int64   // StreamMode
+	NormOut      *Tensor // output, 2 dimensions
 }
 
 var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
@@ -356,7 +386,12 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
 }
 
-// InplaceQuantMatmulAllReduceAddRmsNorm launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
+// adds Residual in place and normalises by the root mean square.
+//
+// It launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceQuantMatmulAllReduceAddRmsNorm.md
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -386,20 +421,20 @@ func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, in C order.
 type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
-	X1                 *Tensor
-	X2                 *Tensor
-	Bias               *Tensor
-	AntiquantScale     *Tensor
-	AntiquantOffset    *Tensor
-	Residual           *Tensor // read and written
-	Gamma              *Tensor
+	X1                 *Tensor // 2 to 3 dimensions
+	X2                 *Tensor // 2 dimensions
+	Bias               *Tensor // 1 dimension
+	AntiquantScale     *Tensor // 1 to 2 dimensions
+	AntiquantOffset    *Tensor // 1 to 2 dimensions
+	Residual           *Tensor // read and written, 3 dimensions
+	Gamma              *Tensor // 1 dimension
 	Epsilon            float64
-	Group              string
-	ReduceOp           string
-	CommTurn           int64
-	StreamMode         int64
+	Group              string // name of the communicator
+	ReduceOp           string // "sum"
+	CommTurn           int64  // 0
+	StreamMode         int64  // StreamMode
 	AntiquantGroupSize int64
-	NormOut            *Tensor // output
+	NormOut            *Tensor // output, 2 dimensions
 }
 
 var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
@@ -407,7 +442,12 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
 }
 
-// InplaceWeightQuantMatmulAllReduceAddRmsNorm launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
+// ranks, adds Residual in place and normalises by the root mean square.
+//
+// It launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm.md
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -439,14 +479,14 @@ func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 
 // MatmulAllReduceParams are the arguments of aclnnMatmulAllReduce, in C order.
 type MatmulAllReduceParams struct {
-	X1         *Tensor
-	X2         *Tensor
-	Bias       *Tensor
-	Group      string
-	ReduceOp   string
-	CommTurn   int64
-	StreamMode int64
-	Output     *Tensor // output
+	X1         *Tensor // 2 to 3 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 0 to 1 dimensions
+	Group      string  // name of the communicator
+	ReduceOp   string  // "sum"
+	CommTurn   int64   // 0
+	StreamMode int64   // StreamMode
+	Output     *Tensor // output, 2 to 3 dimensions
 }
 
 var opMatmulAllReduce = Operator{
@@ -454,7 +494,10 @@ var opMatmulAllReduce = Operator{
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 }
 
-// MatmulAllReduce launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
+// MatmulAllReduce multiplies matrices and sums the products over all ranks.
+//
+// It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduce.md
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	c := NewCall(st, &opMatmulAllReduce)
 	p.Encode(c)
@@ -478,18 +521,18 @@ func (p *MatmulAllReduceParams) Encode(c *Call) {
 
 // MatmulAllReduceAddRmsNormParams are the arguments of aclnnMatmulAllReduceAddRmsNorm, in C order.
 type MatmulAllReduceAddRmsNormParams struct {
-	X1         *Tensor
-	X2         *Tensor
-	Bias       *Tensor
-	Residual   *Tensor
-	Gamma      *Tensor
+	X1         *Tensor // 2 to 3 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 1 dimension
+	Residual   *Tensor // 3 dimensions
+	Gamma      *Tensor // 1 dimension
 	Epsilon    float64
-	Group      string
-	ReduceOp   string
-	CommTurn   int64
-	StreamMode int64
-	Y          *Tensor // output
-	NormOut    *Tensor // output
+	Group      string  // name of the communicator
+	ReduceOp   string  // "sum"
+	CommTurn   int64   // 0
+	StreamMode int64   // StreamMode
+	Y          *Tensor // output, 3 dimensions
+	NormOut    *Tensor // output, 2 dimensions
 }
 
 var opMatmulAllReduceAddRmsNorm = Operator{
@@ -497,7 +540,12 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 }
 
-// MatmulAllReduceAddRmsNorm launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
+// by the root mean square.
+//
+// It launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnMatmulAllReduceAddRmsNorm.md
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -525,15 +573,15 @@ func (p *MatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 
 // MatmulAllReduceV2Params are the arguments of aclnnMatmulAllReduceV2, in C order.
 type MatmulAllReduceV2Params struct {
-	X1         *Tensor
-	X2         *Tensor
-	Bias       *Tensor
-	X3         *Tensor
-	Group      string
-	ReduceOp   string
-	CommTurn   int64
-	StreamMode int64
-	Output     *Tensor // output
+	X1         *Tensor // 2 to 3 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 0 to 1 dimensions
+	X3         *Tensor // 2 dimensions
+	Group      string  // name of the communicator
+	ReduceOp   string  // "sum"
+	CommTurn   int64   // 0
+	StreamMode int64   // StreamMode
+	Output     *Tensor // output, 2 to 3 dimensions
 }
 
 var opMatmulAllReduceV2 = Operator{
@@ -541,7 +589,10 @@ var opMatmulAllReduceV2 = Operator{
 	Params: "x1 x2 bias x3 group reduceOp commTurn streamMode output",
 }
 
-// MatmulAllReduceV2 launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
+// MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
+//
+// It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduceV2.md
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	c := NewCall(st, &opMatmulAllReduceV2)
 	p.Encode(c)
@@ -566,14 +617,14 @@ func (p *MatmulAllReduceV2Params) Encode(c *Call) {
 
 // MatmulReduceScatterParams are the arguments of aclnnMatmulReduceScatter, in C order.
 type MatmulReduceScatterParams struct {
-	X1         *Tensor
-	X2         *Tensor
-	Bias       *Tensor
-	Group      string
-	ReduceOp   string
-	CommTurn   int64
-	StreamMode int64
-	Output     *Tensor // output
+	X1         *Tensor // 2 dimensions
+	X2         *Tensor // 2 dimensions
+	Bias       *Tensor // 1 dimension
+	Group      string  // name of the communicator
+	ReduceOp   string  // "sum"
+	CommTurn   int64   // 0
+	StreamMode int64   // StreamMode
+	Output     *Tensor // output, 2 dimensions
 }
 
 var opMatmulReduceScatter = Operator{
@@ -581,7 +632,10 @@ var opMatmulReduceScatter = Operator{
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 }
 
-// MatmulReduceScatter launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) on st.
+// MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
+//
+// It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs/aclnnMatmulReduceScatter.md
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	c := NewCall(st, &opMatmulReduceScatter)
 	p.Encode(c)
@@ -605,16 +659,16 @@ func (p *MatmulReduceScatterParams) Encode(c *Call) {
 
 // QuantMatmulAllReduceParams are the arguments of aclnnQuantMatmulAllReduce, in C order.
 type QuantMatmulAllReduceParams struct {
-	X1           *Tensor
-	X2           *Tensor
-	Bias         *Tensor
-	X3           *Tensor
-	DequantScale *Tensor
-	Group        string
-	ReduceOp     string
-	CommTurn     int64
-	StreamMode   int64
-	Output       *Tensor // output
+	X1           *Tensor // 2 to 3 dimensions
+	X2           *Tensor // 2 dimensions
+	Bias         *Tensor // 0 to 1 dimensions
+	X3           *Tensor // 2 dimensions
+	DequantScale *Tensor // 2 dimensions
+	Group        string  // name of the communicator
+	ReduceOp     string  // "sum"
+	CommTurn     int64   // 0
+	StreamMode   int64   // StreamMode
+	Output       *Tensor // output, 2 to 3 dimensions
 }
 
 var opQuantMatmulAllReduce = Operator{
@@ -622,7 +676,10 @@ var opQuantMatmulAllReduce = Operator{
 	Params: "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
 }
 
-// QuantMatmulAllReduce launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
+// QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks.
+//
+// It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduce.md
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduce)
 	p.Encode(c)
@@ -648,19 +705,19 @@ func (p *QuantMatmulAllReduceParams) Encode(c *Call) {
 
 // QuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnQuantMatmulAllReduceAddRmsNorm, in C order.
 type QuantMatmulAllReduceAddRmsNormParams struct {
-	X1           *Tensor
-	X2           *Tensor
-	Bias         *Tensor
-	DequantScale *Tensor
-	Residual     *Tensor
-	Gamma        *Tensor
+	X1           *Tensor // 2 to 3 dimensions
+	X2           *Tensor // 2 dimensions
+	Bias         *Tensor // 1 dimension
+	DequantScale *Tensor // 1 to 2 dimensions
+	Residual     *Tensor // 3 dimensions
+	Gamma        *Tensor // 1 dimension
 	Epsilon      float64
-	Group        string
-	ReduceOp     string
-	CommTurn     int64
-	StreamMode   int64
-	Y            *Tensor // output
-	NormOut      *Tensor // output
+	Group        string  // name of the communicator
+	ReduceOp     string  // "sum"
+	CommTurn     int64   // 0
+	StreamMode   int64   // StreamMode
+	Y            *Tensor // output, 3 dimensions
+	NormOut      *Tensor // output, 2 dimensions
 }
 
 var opQuantMatmulAllReduceAddRmsNorm = Operator{
@@ -668,7 +725,12 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 }
 
-// QuantMatmulAllReduceAddRmsNorm launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
+// Residual and normalises by the root mean square.
+//
+// It launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnQuantMatmulAllReduceAddRmsNorm.md
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -699,17 +761,17 @@ func (p *QuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 
 // QuantMatmulAllReduceV2Params are the arguments of aclnnQuantMatmulAllReduceV2, in C order.
 type QuantMatmulAllReduceV2Params struct {
-	X1                    *Tensor
-	X2                    *Tensor
-	BiasOptional          *Tensor // optional
-	X3Optional            *Tensor // optional
-	DequantScale          *Tensor
-	PertokenScaleOptional *Tensor // optional
-	Group                 string
-	ReduceOp              string
-	CommTurn              int64
-	StreamMode            int64
-	Output                *Tensor // output
+	X1                    *Tensor // 2 to 3 dimensions
+	X2                    *Tensor // 2 dimensions
+	BiasOptional          *Tensor // optional, 0 to 1 dimensions
+	X3Optional            *Tensor // optional, 2 dimensions
+	DequantScale          *Tensor // 2 dimensions
+	PertokenScaleOptional *Tensor // optional, 2 dimensions
+	Group                 string  // name of the communicator
+	ReduceOp              string  // "sum"
+	CommTurn              int64   // 0
+	StreamMode            int64   // StreamMode
+	Output                *Tensor // output, 2 to 3 dimensions
 }
 
 var opQuantMatmulAllReduceV2 = Operator{
@@ -717,7 +779,10 @@ var opQuantMatmulAllReduceV2 = Operator{
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
 }
 
-// QuantMatmulAllReduceV2 launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
+// QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token.
+//
+// It launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV2.md
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV2)
 	p.Encode(c)
@@ -744,19 +809,19 @@ func (p *QuantMatmulAllReduceV2Params) Encode(c *Call) {
 
 // QuantMatmulAllReduceV3Params are the arguments of aclnnQuantMatmulAllReduceV3, in C order.
 type QuantMatmulAllReduceV3Params struct {
-	X1                      *Tensor
-	X2                      *Tensor
-	BiasOptional            *Tensor // optional
-	X3Optional              *Tensor // optional
-	DequantScale            *Tensor
-	PertokenScaleOptional   *Tensor // optional
-	CommQuantScale1Optional *Tensor // optional
-	CommQuantScale2Optional *Tensor // optional
-	Group                   string
-	ReduceOp                string
-	CommTurn                int64
-	StreamMode              int64
-	Output                  *Tensor // output
+	X1                      *Tensor // 2 to 3 dimensions
+	X2                      *Tensor // 2 dimensions
+	BiasOptional            *Tensor // optional, 1 dimension
+	X3Optional              *Tensor // optional, 2 dimensions
+	DequantScale            *Tensor // 2 dimensions
+	PertokenScaleOptional   *Tensor // optional, 2 dimensions
+	CommQuantScale1Optional *Tensor // optional, 2 dimensions
+	CommQuantScale2Optional *Tensor // optional, 2 dimensions
+	Group                   string  // name of the communicator
+	ReduceOp                string  // "sum"
+	CommTurn                int64   // 0
+	StreamMode              int64   // StreamMode
+	Output                  *Tensor // output, 2 to 3 dimensions
 }
 
 var opQuantMatmulAllReduceV3 = Operator{
@@ -764,7 +829,10 @@ var opQuantMatmulAllReduceV3 = Operator{
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
 }
 
-// QuantMatmulAllReduceV3 launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) on st.
+// QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks.
+//
+// It launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) of family communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV3.md
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV3)
 	p.Encode(c)
@@ -793,18 +861,18 @@ func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
 
 // WeightQuantMatmulAllReduceParams are the arguments of aclnnWeightQuantMatmulAllReduce, in C order.
 type WeightQuantMatmulAllReduceParams struct {
-	X1                 *Tensor
-	X2                 *Tensor
-	Bias               *Tensor
-	AntiquantScale     *Tensor
-	AntiquantOffset    *Tensor
-	X3                 *Tensor
-	Group              string
-	ReduceOp           string
-	CommTurn           int64
-	StreamMode         int64
+	X1                 *Tensor // 2 to 3 dimensions
+	X2                 *Tensor // 2 dimensions
+	Bias               *Tensor // 1 dimension
+	AntiquantScale     *Tensor // 1 to 2 dimensions
+	AntiquantOffset    *Tensor // 1 to 2 dimensions
+	X3                 *Tensor // 2 to 3 dimensions
+	Group              string  // name of the communicator
+	ReduceOp           string  // "sum"
+	CommTurn           int64   // 0
+	StreamMode         int64   // StreamMode
 	AntiquantGroupSize int64
-	Output             *Tensor // output
+	Output             *Tensor // output, 2 to 3 dimensions
 }
 
 var opWeightQuantMatmulAllReduce = Operator{
@@ -812,7 +880,11 @@ var opWeightQuantMatmulAllReduce = Operator{
 	Params: "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
 }
 
-// WeightQuantMatmulAllReduce launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
+// WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
+//
+// It launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnWeightQuantMatmulAllReduce.md
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduce)
 	p.Encode(c)
@@ -840,21 +912,21 @@ func (p *WeightQuantMatmulAllReduceParams) Encode(c *Call) {
 
 // WeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnWeightQuantMatmulAllReduceAddRmsNorm, in C order.
 type WeightQuantMatmulAllReduceAddRmsNormParams struct {
-	X1                 *Tensor
-	X2                 *Tensor
-	Bias               *Tensor
-	AntiquantScale     *Tensor
-	AntiquantOffset    *Tensor
-	Residual           *Tensor
-	Gamma              *Tensor
+	X1                 *Tensor // 2 to 3 dimensions
+	X2                 *Tensor // 2 dimensions
+	Bias               *Tensor // 1 dimension
+	AntiquantScale     *Tensor // 1 to 2 dimensions
+	AntiquantOffset    *Tensor // 1 to 2 dimensions
+	Residual           *Tensor // 3 dimensions
+	Gamma              *Tensor // 1 dimension
 	Epsilon            float64
-	Group              string
-	ReduceOp           string
-	CommTurn           int64
-	StreamMode         int64
+	Group              string // name of the communicator
+	ReduceOp           string // "sum"
+	CommTurn           int64  // 0
+	StreamMode         int64  // StreamMode
 	AntiquantGroupSize int64
-	Y                  *Tensor // output
-	NormOut            *Tensor // output
+	Y                  *Tensor // output, 3 dimensions
+	NormOut            *Tensor // output, 3 dimensions
 }
 
 var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
@@ -862,7 +934,12 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
 }
 
-// WeightQuantMatmulAllReduceAddRmsNorm launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,
+// adds Residual and normalises by the root mean square.
+//
+// It launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
+// communication on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnWeightQuantMatmulAllReduceAddRmsNorm.md
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)

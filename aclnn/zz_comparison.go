@@ -19,7 +19,9 @@ var opApproximateEqual = Operator{
 	Params: "x1 x2 tolerance y",
 }
 
-// ApproximateEqual launches aclnnApproximateEqual (libopapi, CANN 2026-08) on st.
+// ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
+//
+// It launches aclnnApproximateEqual (libopapi, CANN 2026-08) of family comparison on st.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	c := NewCall(st, &opApproximateEqual)
 	p.Encode(c)
@@ -39,9 +41,9 @@ func (p *ApproximateEqualParams) Encode(c *Call) {
 
 // EqScalarParams are the arguments of aclnnEqScalar, in C order.
 type EqScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opEqScalar = Operator{
@@ -49,7 +51,10 @@ var opEqScalar = Operator{
 	Params: "self other out",
 }
 
-// EqScalar launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EqScalar tells which elements equal a scalar.
+//
+// It launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func EqScalar(st *acl.Stream, p EqScalarParams) error {
 	c := NewCall(st, &opEqScalar)
 	p.Encode(c)
@@ -68,9 +73,9 @@ func (p *EqScalarParams) Encode(c *Call) {
 
 // EqTensorParams are the arguments of aclnnEqTensor, in C order.
 type EqTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opEqTensor = Operator{
@@ -78,7 +83,10 @@ var opEqTensor = Operator{
 	Params: "self other out",
 }
 
-// EqTensor launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EqTensor tells which elements of two tensors are equal, with broadcasting.
+//
+// It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
 	c := NewCall(st, &opEqTensor)
 	p.Encode(c)
@@ -107,7 +115,10 @@ var opEqual = Operator{
 	Params: "self other out",
 }
 
-// Equal launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Equal tells whether two tensors have the same shape and elements, as one bool.
+//
+// It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/tensor_equal/docs/aclnnEqual.md
 func Equal(st *acl.Stream, p EqualParams) error {
 	c := NewCall(st, &opEqual)
 	p.Encode(c)
@@ -126,9 +137,9 @@ func (p *EqualParams) Encode(c *Call) {
 
 // GeScalarParams are the arguments of aclnnGeScalar, in C order.
 type GeScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeScalar = Operator{
@@ -136,7 +147,10 @@ var opGeScalar = Operator{
 	Params: "self other out",
 }
 
-// GeScalar launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeScalar tells which elements are greater than or equal to a scalar.
+//
+// It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
 	c := NewCall(st, &opGeScalar)
 	p.Encode(c)
@@ -155,9 +169,9 @@ func (p *GeScalarParams) Encode(c *Call) {
 
 // GeTensorParams are the arguments of aclnnGeTensor, in C order.
 type GeTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGeTensor = Operator{
@@ -165,7 +179,10 @@ var opGeTensor = Operator{
 	Params: "self other out",
 }
 
-// GeTensor launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GeTensor tells where Self ≥ Other, with broadcasting.
+//
+// It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
 	c := NewCall(st, &opGeTensor)
 	p.Encode(c)
@@ -184,9 +201,9 @@ func (p *GeTensorParams) Encode(c *Call) {
 
 // GtScalarParams are the arguments of aclnnGtScalar, in C order.
 type GtScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGtScalar = Operator{
@@ -194,7 +211,10 @@ var opGtScalar = Operator{
 	Params: "self other out",
 }
 
-// GtScalar launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GtScalar tells which elements are greater than a scalar.
+//
+// It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
 	c := NewCall(st, &opGtScalar)
 	p.Encode(c)
@@ -213,9 +233,9 @@ func (p *GtScalarParams) Encode(c *Call) {
 
 // GtTensorParams are the arguments of aclnnGtTensor, in C order.
 type GtTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGtTensor = Operator{
@@ -223,7 +243,10 @@ var opGtTensor = Operator{
 	Params: "self other out",
 }
 
-// GtTensor launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GtTensor tells where Self > Other, with broadcasting.
+//
+// It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
 	c := NewCall(st, &opGtTensor)
 	p.Encode(c)
@@ -242,9 +265,9 @@ func (p *GtTensorParams) Encode(c *Call) {
 
 // HeavisideParams are the arguments of aclnnHeaviside, in C order.
 type HeavisideParams struct {
-	Input  *Tensor
-	Values *Tensor
-	Out    *Tensor // output
+	Input  *Tensor // 0 to 8 dimensions
+	Values *Tensor // 0 to 8 dimensions
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opHeaviside = Operator{
@@ -252,7 +275,11 @@ var opHeaviside = Operator{
 	Params: "input values out",
 }
 
-// Heaviside launches aclnnHeaviside (libopapi, CANN 2026-08) on st.
+// Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
+// zero.
+//
+// It launches aclnnHeaviside (libopapi, CANN 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-nn, activation/heaviside/docs/aclnnHeaviside.md
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	c := NewCall(st, &opHeaviside)
 	p.Encode(c)
@@ -271,7 +298,7 @@ func (p *HeavisideParams) Encode(c *Call) {
 
 // InplaceEqScalarParams are the arguments of aclnnInplaceEqScalar, in C order.
 type InplaceEqScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -280,7 +307,10 @@ var opInplaceEqScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceEqScalar launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceEqScalar is EqScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
 	c := NewCall(st, &opInplaceEqScalar)
 	p.Encode(c)
@@ -307,7 +337,10 @@ var opInplaceEqTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceEqTensor launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceEqTensor is EqTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 	c := NewCall(st, &opInplaceEqTensor)
 	p.Encode(c)
@@ -325,7 +358,7 @@ func (p *InplaceEqTensorParams) Encode(c *Call) {
 
 // InplaceGeScalarParams are the arguments of aclnnInplaceGeScalar, in C order.
 type InplaceGeScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -334,7 +367,10 @@ var opInplaceGeScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceGeScalar launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceGeScalar is GeScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
 	c := NewCall(st, &opInplaceGeScalar)
 	p.Encode(c)
@@ -352,8 +388,8 @@ func (p *InplaceGeScalarParams) Encode(c *Call) {
 
 // InplaceGeTensorParams are the arguments of aclnnInplaceGeTensor, in C order.
 type InplaceGeTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceGeTensor = Operator{
@@ -361,7 +397,10 @@ var opInplaceGeTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceGeTensor launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceGeTensor is GeTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
 	c := NewCall(st, &opInplaceGeTensor)
 	p.Encode(c)
@@ -379,7 +418,7 @@ func (p *InplaceGeTensorParams) Encode(c *Call) {
 
 // InplaceGtScalarParams are the arguments of aclnnInplaceGtScalar, in C order.
 type InplaceGtScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -388,7 +427,10 @@ var opInplaceGtScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceGtScalar launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceGtScalar is GtScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
 	c := NewCall(st, &opInplaceGtScalar)
 	p.Encode(c)
@@ -406,8 +448,8 @@ func (p *InplaceGtScalarParams) Encode(c *Call) {
 
 // InplaceGtTensorParams are the arguments of aclnnInplaceGtTensor, in C order.
 type InplaceGtTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceGtTensor = Operator{
@@ -415,7 +457,10 @@ var opInplaceGtTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceGtTensor launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceGtTensor is GtTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
 	c := NewCall(st, &opInplaceGtTensor)
 	p.Encode(c)
@@ -433,7 +478,7 @@ func (p *InplaceGtTensorParams) Encode(c *Call) {
 
 // InplaceLeScalarParams are the arguments of aclnnInplaceLeScalar, in C order.
 type InplaceLeScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -442,7 +487,10 @@ var opInplaceLeScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLeScalar launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLeScalar is LeScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
 	c := NewCall(st, &opInplaceLeScalar)
 	p.Encode(c)
@@ -460,8 +508,8 @@ func (p *InplaceLeScalarParams) Encode(c *Call) {
 
 // InplaceLeTensorParams are the arguments of aclnnInplaceLeTensor, in C order.
 type InplaceLeTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLeTensor = Operator{
@@ -469,7 +517,10 @@ var opInplaceLeTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLeTensor launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLeTensor is LeTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
 	c := NewCall(st, &opInplaceLeTensor)
 	p.Encode(c)
@@ -487,8 +538,8 @@ func (p *InplaceLeTensorParams) Encode(c *Call) {
 
 // InplaceLogicalAndParams are the arguments of aclnnInplaceLogicalAnd, in C order.
 type InplaceLogicalAndParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLogicalAnd = Operator{
@@ -496,7 +547,11 @@ var opInplaceLogicalAnd = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLogicalAnd launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLogicalAnd is LogicalAnd with the result in place of the first argument.
+//
+// It launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
 	c := NewCall(st, &opInplaceLogicalAnd)
 	p.Encode(c)
@@ -514,7 +569,7 @@ func (p *InplaceLogicalAndParams) Encode(c *Call) {
 
 // InplaceLogicalNotParams are the arguments of aclnnInplaceLogicalNot, in C order.
 type InplaceLogicalNotParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLogicalNot = Operator{
@@ -522,7 +577,11 @@ var opInplaceLogicalNot = Operator{
 	Params: "selfRef",
 }
 
-// InplaceLogicalNot launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLogicalNot is LogicalNot with the result in place of the first argument.
+//
+// It launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
 	c := NewCall(st, &opInplaceLogicalNot)
 	p.Encode(c)
@@ -539,8 +598,8 @@ func (p *InplaceLogicalNotParams) Encode(c *Call) {
 
 // InplaceLogicalOrParams are the arguments of aclnnInplaceLogicalOr, in C order.
 type InplaceLogicalOrParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLogicalOr = Operator{
@@ -548,7 +607,11 @@ var opInplaceLogicalOr = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLogicalOr launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLogicalOr is LogicalOr with the result in place of the first argument.
+//
+// It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 	c := NewCall(st, &opInplaceLogicalOr)
 	p.Encode(c)
@@ -566,7 +629,7 @@ func (p *InplaceLogicalOrParams) Encode(c *Call) {
 
 // InplaceLtScalarParams are the arguments of aclnnInplaceLtScalar, in C order.
 type InplaceLtScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -575,7 +638,10 @@ var opInplaceLtScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLtScalar launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLtScalar is LtScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
 	c := NewCall(st, &opInplaceLtScalar)
 	p.Encode(c)
@@ -593,7 +659,7 @@ func (p *InplaceLtScalarParams) Encode(c *Call) {
 
 // InplaceLtTensorParams are the arguments of aclnnInplaceLtTensor, in C order.
 type InplaceLtTensorParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor
 }
 
@@ -602,7 +668,10 @@ var opInplaceLtTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceLtTensor launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLtTensor is LtTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
 	c := NewCall(st, &opInplaceLtTensor)
 	p.Encode(c)
@@ -620,7 +689,7 @@ func (p *InplaceLtTensorParams) Encode(c *Call) {
 
 // InplaceNeScalarParams are the arguments of aclnnInplaceNeScalar, in C order.
 type InplaceNeScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -629,7 +698,10 @@ var opInplaceNeScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceNeScalar launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceNeScalar is NeScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
 	c := NewCall(st, &opInplaceNeScalar)
 	p.Encode(c)
@@ -656,7 +728,10 @@ var opInplaceNeTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceNeTensor launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceNeTensor is NeTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 	c := NewCall(st, &opInplaceNeTensor)
 	p.Encode(c)
@@ -674,12 +749,12 @@ func (p *InplaceNeTensorParams) Encode(c *Call) {
 
 // IsCloseParams are the arguments of aclnnIsClose, in C order.
 type IsCloseParams struct {
-	Self     *Tensor
-	Other    *Tensor
+	Self     *Tensor // 0 to 8 dimensions
+	Other    *Tensor // 0 to 8 dimensions
 	Rtol     float64
 	Atol     float64
 	EqualNan bool
-	Out      *Tensor // output
+	Out      *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsClose = Operator{
@@ -687,7 +762,11 @@ var opIsClose = Operator{
 	Params: "self other rtol atol equal_nan out",
 }
 
-// IsClose launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsClose tells where |Self − Other| ≤ Atol + Rtol · |Other|; NaN equals NaN when Equal_nan is
+// true.
+//
+// It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/is_close/docs/aclnnIsClose.md
 func IsClose(st *acl.Stream, p IsCloseParams) error {
 	c := NewCall(st, &opIsClose)
 	p.Encode(c)
@@ -709,8 +788,8 @@ func (p *IsCloseParams) Encode(c *Call) {
 
 // IsFiniteParams are the arguments of aclnnIsFinite, in C order.
 type IsFiniteParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsFinite = Operator{
@@ -718,7 +797,10 @@ var opIsFinite = Operator{
 	Params: "self out",
 }
 
-// IsFinite launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsFinite tells which elements are neither infinite nor NaN.
+//
+// It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/is_finite/docs/aclnnIsFinite.md
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	c := NewCall(st, &opIsFinite)
 	p.Encode(c)
@@ -737,10 +819,10 @@ func (p *IsFiniteParams) Encode(c *Call) {
 // IsInScalarTensorParams are the arguments of aclnnIsInScalarTensor, in C order.
 type IsInScalarTensorParams struct {
 	Element      Scalar
-	TestElements *Tensor
+	TestElements *Tensor // 0 to 8 dimensions
 	AssumeUnique bool
 	Invert       bool
-	Out          *Tensor // output
+	Out          *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsInScalarTensor = Operator{
@@ -748,7 +830,12 @@ var opIsInScalarTensor = Operator{
 	Params: "element testElements assumeUnique invert out",
 }
 
-// IsInScalarTensor launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsInScalarTensor tells whether a scalar is among the elements of a tensor, or with Invert whether
+// it is not.
+//
+// It launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInScalarTensor.md
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
 	c := NewCall(st, &opIsInScalarTensor)
 	p.Encode(c)
@@ -769,11 +856,11 @@ func (p *IsInScalarTensorParams) Encode(c *Call) {
 
 // IsInTensorScalarParams are the arguments of aclnnIsInTensorScalar, in C order.
 type IsInTensorScalarParams struct {
-	Element      *Tensor
+	Element      *Tensor // 0 to 8 dimensions
 	TestElement  Scalar
 	AssumeUnique bool
 	Invert       bool
-	Out          *Tensor // output
+	Out          *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsInTensorScalar = Operator{
@@ -781,7 +868,11 @@ var opIsInTensorScalar = Operator{
 	Params: "element testElement assumeUnique invert out",
 }
 
-// IsInTensorScalar launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsInTensorScalar tells which elements equal a scalar, or with Invert which do not.
+//
+// It launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInTensorScalar.md
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
 	c := NewCall(st, &opIsInTensorScalar)
 	p.Encode(c)
@@ -802,8 +893,8 @@ func (p *IsInTensorScalarParams) Encode(c *Call) {
 
 // IsInfParams are the arguments of aclnnIsInf, in C order.
 type IsInfParams struct {
-	X   *Tensor
-	Out *Tensor // output
+	X   *Tensor // 0 to 8 dimensions
+	Out *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsInf = Operator{
@@ -811,7 +902,10 @@ var opIsInf = Operator{
 	Params: "x out",
 }
 
-// IsInf launches aclnnIsInf (libopapi, CANN 8.1.RC1) on st.
+// IsInf tells which elements are infinite.
+//
+// It launches aclnnIsInf (libopapi, CANN 8.1.RC1) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/is_inf/docs/aclnnIsInf.md
 func IsInf(st *acl.Stream, p IsInfParams) error {
 	c := NewCall(st, &opIsInf)
 	p.Encode(c)
@@ -829,8 +923,8 @@ func (p *IsInfParams) Encode(c *Call) {
 
 // IsNegInfParams are the arguments of aclnnIsNegInf, in C order.
 type IsNegInfParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsNegInf = Operator{
@@ -838,7 +932,10 @@ var opIsNegInf = Operator{
 	Params: "self out",
 }
 
-// IsNegInf launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsNegInf tells which elements are negative infinity.
+//
+// It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/is_neg_inf/docs/aclnnIsNegInf.md
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	c := NewCall(st, &opIsNegInf)
 	p.Encode(c)
@@ -856,8 +953,8 @@ func (p *IsNegInfParams) Encode(c *Call) {
 
 // IsPosInfParams are the arguments of aclnnIsPosInf, in C order.
 type IsPosInfParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opIsPosInf = Operator{
@@ -865,7 +962,10 @@ var opIsPosInf = Operator{
 	Params: "self out",
 }
 
-// IsPosInf launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IsPosInf tells which elements are positive infinity.
+//
+// It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/is_pos_inf/docs/aclnnIsPosInf.md
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	c := NewCall(st, &opIsPosInf)
 	p.Encode(c)
@@ -883,9 +983,9 @@ func (p *IsPosInfParams) Encode(c *Call) {
 
 // LeScalarParams are the arguments of aclnnLeScalar, in C order.
 type LeScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeScalar = Operator{
@@ -893,7 +993,10 @@ var opLeScalar = Operator{
 	Params: "self other out",
 }
 
-// LeScalar launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LeScalar tells which elements are less than or equal to a scalar.
+//
+// It launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func LeScalar(st *acl.Stream, p LeScalarParams) error {
 	c := NewCall(st, &opLeScalar)
 	p.Encode(c)
@@ -912,9 +1015,9 @@ func (p *LeScalarParams) Encode(c *Call) {
 
 // LeTensorParams are the arguments of aclnnLeTensor, in C order.
 type LeTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeTensor = Operator{
@@ -922,7 +1025,10 @@ var opLeTensor = Operator{
 	Params: "self other out",
 }
 
-// LeTensor launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LeTensor tells where Self ≤ Other, with broadcasting.
+//
+// It launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func LeTensor(st *acl.Stream, p LeTensorParams) error {
 	c := NewCall(st, &opLeTensor)
 	p.Encode(c)
@@ -941,9 +1047,9 @@ func (p *LeTensorParams) Encode(c *Call) {
 
 // LogicalAndParams are the arguments of aclnnLogicalAnd, in C order.
 type LogicalAndParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogicalAnd = Operator{
@@ -951,7 +1057,11 @@ var opLogicalAnd = Operator{
 	Params: "self other out",
 }
 
-// LogicalAnd launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogicalAnd computes the logical and of two tensors with broadcasting, other values than zero
+// being true.
+//
+// It launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
 	c := NewCall(st, &opLogicalAnd)
 	p.Encode(c)
@@ -970,8 +1080,8 @@ func (p *LogicalAndParams) Encode(c *Call) {
 
 // LogicalNotParams are the arguments of aclnnLogicalNot, in C order.
 type LogicalNotParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogicalNot = Operator{
@@ -979,7 +1089,10 @@ var opLogicalNot = Operator{
 	Params: "self out",
 }
 
-// LogicalNot launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogicalNot computes the logical not of each element, other values than zero being true.
+//
+// It launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
 	c := NewCall(st, &opLogicalNot)
 	p.Encode(c)
@@ -997,9 +1110,9 @@ func (p *LogicalNotParams) Encode(c *Call) {
 
 // LogicalOrParams are the arguments of aclnnLogicalOr, in C order.
 type LogicalOrParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogicalOr = Operator{
@@ -1007,7 +1120,11 @@ var opLogicalOr = Operator{
 	Params: "self other out",
 }
 
-// LogicalOr launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogicalOr computes the logical or of two tensors with broadcasting, other values than zero being
+// true.
+//
+// It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
 	c := NewCall(st, &opLogicalOr)
 	p.Encode(c)
@@ -1026,9 +1143,9 @@ func (p *LogicalOrParams) Encode(c *Call) {
 
 // LogicalXorParams are the arguments of aclnnLogicalXor, in C order.
 type LogicalXorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogicalXor = Operator{
@@ -1036,7 +1153,11 @@ var opLogicalXor = Operator{
 	Params: "self other out",
 }
 
-// LogicalXor launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogicalXor computes the logical exclusive or of two tensors with broadcasting, other values than
+// zero being true.
+//
+// It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnLogicalXor.md
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
 	c := NewCall(st, &opLogicalXor)
 	p.Encode(c)
@@ -1055,9 +1176,9 @@ func (p *LogicalXorParams) Encode(c *Call) {
 
 // LtScalarParams are the arguments of aclnnLtScalar, in C order.
 type LtScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLtScalar = Operator{
@@ -1065,7 +1186,10 @@ var opLtScalar = Operator{
 	Params: "self other out",
 }
 
-// LtScalar launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LtScalar tells which elements are less than a scalar.
+//
+// It launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func LtScalar(st *acl.Stream, p LtScalarParams) error {
 	c := NewCall(st, &opLtScalar)
 	p.Encode(c)
@@ -1084,9 +1208,9 @@ func (p *LtScalarParams) Encode(c *Call) {
 
 // LtTensorParams are the arguments of aclnnLtTensor, in C order.
 type LtTensorParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLtTensor = Operator{
@@ -1094,7 +1218,10 @@ var opLtTensor = Operator{
 	Params: "self other out",
 }
 
-// LtTensor launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LtTensor tells where Self < Other, with broadcasting.
+//
+// It launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func LtTensor(st *acl.Stream, p LtTensorParams) error {
 	c := NewCall(st, &opLtTensor)
 	p.Encode(c)
@@ -1113,9 +1240,9 @@ func (p *LtTensorParams) Encode(c *Call) {
 
 // NeScalarParams are the arguments of aclnnNeScalar, in C order.
 type NeScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opNeScalar = Operator{
@@ -1123,7 +1250,10 @@ var opNeScalar = Operator{
 	Params: "self other out",
 }
 
-// NeScalar launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NeScalar tells which elements differ from a scalar.
+//
+// It launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func NeScalar(st *acl.Stream, p NeScalarParams) error {
 	c := NewCall(st, &opNeScalar)
 	p.Encode(c)
@@ -1142,9 +1272,9 @@ func (p *NeScalarParams) Encode(c *Call) {
 
 // NeTensorParams are the arguments of aclnnNeTensor, in C order.
 type NeTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opNeTensor = Operator{
@@ -1152,7 +1282,10 @@ var opNeTensor = Operator{
 	Params: "self other out",
 }
 
-// NeTensor launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NeTensor tells which elements of two tensors differ, with broadcasting.
+//
+// It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
 	c := NewCall(st, &opNeTensor)
 	p.Encode(c)
@@ -1169,10 +1302,43 @@ func (p *NeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// PrecisionCompareParams are the arguments of aclnnPrecisionCompare, in C order.
+type PrecisionCompareParams struct {
+	Golden   *Tensor // 0 to 8 dimensions
+	Realdata *Tensor // 0 to 8 dimensions
+	Out      *Tensor // output, 0 dimensions
+}
+
+var opPrecisionCompare = Operator{
+	Name: "PrecisionCompare", Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
+	Params: "golden realdata out",
+}
+
+// PrecisionCompare tells whether two tensors are the same, as a status.
+//
+// It launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
+// st.
+// Vendor's page: hicann/ops-math, math/precision_compare/docs/aclnnPrecisionCompare.md
+func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
+	c := NewCall(st, &opPrecisionCompare)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *PrecisionCompareParams) Operator() *Operator { return &opPrecisionCompare }
+
+// Encode implements Params.
+func (p *PrecisionCompareParams) Encode(c *Call) {
+	c.Tensor(p.Golden)
+	c.Tensor(p.Realdata)
+	c.Tensor(p.Out)
+}
+
 // SignbitParams are the arguments of aclnnSignbit, in C order.
 type SignbitParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, dimensions as Self
 }
 
 var opSignbit = Operator{
@@ -1180,7 +1346,10 @@ var opSignbit = Operator{
 	Params: "self out",
 }
 
-// Signbit launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Signbit tells which elements have their sign bit set.
+//
+// It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// Vendor's page: hicann/ops-math, math/signbit/docs/aclnnSignbit.md
 func Signbit(st *acl.Stream, p SignbitParams) error {
 	c := NewCall(st, &opSignbit)
 	p.Encode(c)

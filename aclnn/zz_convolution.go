@@ -28,7 +28,12 @@ var opCausalConv1d = Operator{
 	Params: "x weight biasOptional convStates queryStartLocOptional cacheIndicesOptional initialStateModeOptional numAcceptedTokensOptional activationMode padSlotId runMode headNum out",
 }
 
-// CausalConv1d launches aclnnCausalConv1d (libcust_opapi, custom operator package) on st.
+// CausalConv1d convolves each channel of sequences with a short kernel that sees the past only, and
+// keeps the last inputs as a state.
+//
+// It launches aclnnCausalConv1d (libcust_opapi, custom operator package) of family convolution on
+// st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs/aclnnCausalConv1d.md
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, &opCausalConv1d)
 	p.Encode(c)
@@ -77,7 +82,11 @@ var opCausalConv1dBwd = Operator{
 	Params: "x yOptional weight dy initialStateOptional dhtOptional queryStartLocOptional activation inputLayoutOptional dxOut dwOutOptional dbOutOptional dh0OutOptional",
 }
 
-// CausalConv1dBwd launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) on st.
+// CausalConv1dBwd computes the gradients of CausalConv1d.
+//
+// It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) of family convolution
+// on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs/aclnnCausalConv1dBwd.md
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, &opCausalConv1dBwd)
 	p.Encode(c)
@@ -106,15 +115,15 @@ func (p *CausalConv1dBwdParams) Encode(c *Call) {
 
 // ConvDepthwise2dParams are the arguments of aclnnConvDepthwise2d, in C order.
 type ConvDepthwise2dParams struct {
-	Self         *Tensor
-	Weight       *Tensor
+	Self         *Tensor // 4 dimensions
+	Weight       *Tensor // 4 dimensions
 	KernelSize   []int64
-	Bias         *Tensor
+	Bias         *Tensor // 1 dimension
 	Stride       []int64
 	Padding      []int64
 	Dilation     []int64
-	Out          *Tensor // output
-	CubeMathType int8
+	Out          *Tensor // output, 4 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvDepthwise2d = Operator{
@@ -122,7 +131,11 @@ var opConvDepthwise2d = Operator{
 	Params: "self weight kernelSize bias stride padding dilation out cubeMathType",
 }
 
-// ConvDepthwise2d launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConvDepthwise2d convolves each channel of images with kernels of its own.
+//
+// It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
+// st.
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvDepthwise2d.md
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	c := NewCall(st, &opConvDepthwise2d)
 	p.Encode(c)
@@ -147,12 +160,12 @@ func (p *ConvDepthwise2dParams) Encode(c *Call) {
 
 // ConvTbcParams are the arguments of aclnnConvTbc, in C order.
 type ConvTbcParams struct {
-	Self         *Tensor
-	Weight       *Tensor
-	Bias         *Tensor
+	Self         *Tensor // 3 dimensions
+	Weight       *Tensor // 3 dimensions
+	Bias         *Tensor // 1 dimension
 	Pad          int64
 	Output       *Tensor // output
-	CubeMathType int8
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvTbc = Operator{
@@ -160,7 +173,10 @@ var opConvTbc = Operator{
 	Params: "self weight bias pad output cubeMathType",
 }
 
-// ConvTbc launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConvTbc convolves sequences whose dimensions are time, batch and channels.
+//
+// It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvTbc.md
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	c := NewCall(st, &opConvTbc)
 	p.Encode(c)
@@ -182,12 +198,12 @@ func (p *ConvTbcParams) Encode(c *Call) {
 
 // ConvTbcBackwardParams are the arguments of aclnnConvTbcBackward, in C order.
 type ConvTbcBackwardParams struct {
-	Self         *Tensor
-	Input        *Tensor
-	Weight       *Tensor
-	Bias         *Tensor
+	Self         *Tensor // 3 dimensions
+	Input        *Tensor // 3 dimensions
+	Weight       *Tensor // 3 dimensions
+	Bias         *Tensor // 1 dimension
 	Pad          int64
-	CubeMathType int8
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	GradInput    *Tensor // output
 	GradWeight   *Tensor // output
 	GradBias     *Tensor // output
@@ -198,7 +214,11 @@ var opConvTbcBackward = Operator{
 	Params: "self input weight bias pad cubeMathType gradInput gradWeight gradBias",
 }
 
-// ConvTbcBackward launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConvTbcBackward computes the gradients of ConvTbc.
+//
+// It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
+// st.
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvTbcBackward.md
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	c := NewCall(st, &opConvTbcBackward)
 	p.Encode(c)
@@ -223,17 +243,17 @@ func (p *ConvTbcBackwardParams) Encode(c *Call) {
 
 // ConvolutionParams are the arguments of aclnnConvolution, in C order.
 type ConvolutionParams struct {
-	Input         *Tensor
-	Weight        *Tensor
-	Bias          *Tensor
+	Input         *Tensor // 3 to 5 dimensions
+	Weight        *Tensor // 3 to 5 dimensions
+	Bias          *Tensor // 1 to 5 dimensions
 	Stride        []int64
 	Padding       []int64
 	Dilation      []int64
 	Transposed    bool
 	OutputPadding []int64
 	Groups        int64
-	Output        *Tensor // output
-	CubeMathType  int8
+	Output        *Tensor // output, 3 to 5 dimensions
+	CubeMathType  int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opConvolution = Operator{
@@ -241,7 +261,11 @@ var opConvolution = Operator{
 	Params: "input weight bias stride padding dilation transposed outputPadding groups output cubeMathType",
 }
 
-// Convolution launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Convolution convolves sequences, images or volumes, or with Transposed computes the gradient of a
+// convolution.
+//
+// It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvolution.md
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	c := NewCall(st, &opConvolution)
 	p.Encode(c)
@@ -279,7 +303,7 @@ type ConvolutionBackwardParams struct {
 	OutputPadding []int64
 	Groups        int32
 	OutputMask    []bool
-	CubeMathType  int8
+	CubeMathType  int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	GradInput     *Tensor // output
 	GradWeight    *Tensor // output
 	GradBias      *Tensor // output
@@ -290,7 +314,11 @@ var opConvolutionBackward = Operator{
 	Params: "gradOutput input weight biasSizes stride padding dilation transposed outputPadding groups outputMask cubeMathType gradInput gradWeight gradBias",
 }
 
-// ConvolutionBackward launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConvolutionBackward computes the gradients of Convolution that OutputMask asks for.
+//
+// It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution
+// on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvolutionBackward.md
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	c := NewCall(st, &opConvolutionBackward)
 	p.Encode(c)
@@ -321,10 +349,10 @@ func (p *ConvolutionBackwardParams) Encode(c *Call) {
 
 // DeformableConv2dParams are the arguments of aclnnDeformableConv2d, in C order.
 type DeformableConv2dParams struct {
-	X                 *Tensor
-	Weight            *Tensor
-	Offset            *Tensor
-	BiasOptional      *Tensor // optional
+	X                 *Tensor // 4 dimensions
+	Weight            *Tensor // 4 dimensions
+	Offset            *Tensor // 4 dimensions
+	BiasOptional      *Tensor // optional, 1 dimension
 	KernelSize        []int64
 	Stride            []int64
 	Padding           []int64
@@ -332,8 +360,8 @@ type DeformableConv2dParams struct {
 	Groups            int64
 	DeformableGroups  int64
 	Modulated         bool
-	Out               *Tensor // output
-	DeformOutOptional *Tensor // optional output
+	Out               *Tensor // output, 4 dimensions
+	DeformOutOptional *Tensor // optional output, 4 dimensions
 }
 
 var opDeformableConv2d = Operator{
@@ -341,7 +369,10 @@ var opDeformableConv2d = Operator{
 	Params: "x weight offset biasOptional kernelSize stride padding dilation groups deformableGroups modulated out deformOutOptional",
 }
 
-// DeformableConv2d launches aclnnDeformableConv2d (libopapi, CANN 2026-08) on st.
+// DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation.
+//
+// It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs/aclnnDeformableConv2d.md
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, &opDeformableConv2d)
 	p.Encode(c)
@@ -370,11 +401,11 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 
 // DeformableConv2dBackwardParams are the arguments of aclnnDeformableConv2dBackward, in C order.
 type DeformableConv2dBackwardParams struct {
-	Input            *Tensor
-	GradOutput       *Tensor
-	OffsetOut        *Tensor
-	Weight           *Tensor
-	Offset           *Tensor
+	Input            *Tensor // 4 dimensions
+	GradOutput       *Tensor // 4 dimensions
+	OffsetOut        *Tensor // 4 dimensions
+	Weight           *Tensor // 4 dimensions
+	Offset           *Tensor // 4 dimensions
 	KernelSize       []int64
 	Stride           []int64
 	Padding          []int64
@@ -382,10 +413,10 @@ type DeformableConv2dBackwardParams struct {
 	Groups           int64
 	DeformableGroups int64
 	Modulated        bool
-	GradInput        *Tensor // output
-	GradWeight       *Tensor // output
-	GradOffset       *Tensor // output
-	GradBias         *Tensor // output
+	GradInput        *Tensor // output, 4 dimensions
+	GradWeight       *Tensor // output, 4 dimensions
+	GradOffset       *Tensor // output, 4 dimensions
+	GradBias         *Tensor // output, 1 dimension
 }
 
 var opDeformableConv2dBackward = Operator{
@@ -393,7 +424,10 @@ var opDeformableConv2dBackward = Operator{
 	Params: "input gradOutput offsetOut weight offset kernelSize stride padding dilation groups deformableGroups modulated gradInput gradWeight gradOffset gradBias",
 }
 
-// DeformableConv2dBackward launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) on st.
+// DeformableConv2dBackward computes the gradients of DeformableConv2d.
+//
+// It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnDeformableConv2dBackward.md
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
 	c := NewCall(st, &opDeformableConv2dBackward)
 	p.Encode(c)
@@ -425,7 +459,7 @@ func (p *DeformableConv2dBackwardParams) Encode(c *Call) {
 
 // Im2colParams are the arguments of aclnnIm2col, in C order.
 type Im2colParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
 	Dilation   []int64
 	Padding    []int64
@@ -438,7 +472,10 @@ var opIm2col = Operator{
 	Params: "self kernelSize dilation padding stride out",
 }
 
-// Im2col launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Im2col copies each window of images into a column.
+//
+// It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)
 	p.Encode(c)
@@ -474,7 +511,10 @@ var opIm2colBackward = Operator{
 	Params: "gradOutput inputSize kernelSize dilation padding stride out",
 }
 
-// Im2colBackward launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) on st.
+// Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
+//
+// It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
+// Vendor's page: hicann/ops-cv, image/col2im/docs/aclnnIm2colBackward.md
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, &opIm2colBackward)
 	p.Encode(c)
@@ -495,12 +535,120 @@ func (p *Im2colBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// QuantConvolutionParams are the arguments of aclnnQuantConvolution, in C order.
+type QuantConvolutionParams struct {
+	Input         *Tensor // 4 to 5 dimensions
+	Weight        *Tensor // 4 to 5 dimensions
+	Bias          *Tensor // 1 dimension
+	Scale         *Tensor // 1 dimension
+	Offset        *Tensor
+	Stride        []int64
+	Padding       []int64
+	Dilation      []int64
+	Transposed    bool
+	OutputPadding []int64
+	Groups        int64
+	Offsetx       int32
+	RoundMode     string
+	Output        *Tensor // output, 4 to 5 dimensions
+}
+
+var opQuantConvolution = Operator{
+	Name: "QuantConvolution", Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
+	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
+}
+
+// QuantConvolution convolves int8 images or volumes and dequantises by channel.
+//
+// It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolution.md
+func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
+	c := NewCall(st, &opQuantConvolution)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantConvolutionParams) Operator() *Operator { return &opQuantConvolution }
+
+// Encode implements Params.
+func (p *QuantConvolutionParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(p.Groups)
+	c.Int64(int64(p.Offsetx))
+	c.Str(p.RoundMode)
+	c.Tensor(p.Output)
+}
+
+// QuantConvolutionWeightNzParams are the arguments of aclnnQuantConvolutionWeightNz, in C order.
+type QuantConvolutionWeightNzParams struct {
+	Input         *Tensor // 5 dimensions
+	Weight        *Tensor // 4 dimensions
+	Bias          *Tensor // 1 dimension
+	Scale         *Tensor // 1 dimension
+	Offset        *Tensor
+	Stride        []int64
+	Padding       []int64
+	Dilation      []int64
+	Transposed    bool
+	OutputPadding []int64
+	Groups        int64
+	Offsetx       int32
+	RoundMode     string
+	Output        *Tensor // output, 5 dimensions
+}
+
+var opQuantConvolutionWeightNz = Operator{
+	Name: "QuantConvolutionWeightNz", Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
+}
+
+// QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
+//
+// It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) of family convolution on st.
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolutionWeightNz.md
+func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
+	c := NewCall(st, &opQuantConvolutionWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantConvolutionWeightNzParams) Operator() *Operator { return &opQuantConvolutionWeightNz }
+
+// Encode implements Params.
+func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Ints(p.Stride)
+	c.Ints(p.Padding)
+	c.Ints(p.Dilation)
+	c.Bool(p.Transposed)
+	c.Ints(p.OutputPadding)
+	c.Int64(p.Groups)
+	c.Int64(int64(p.Offsetx))
+	c.Str(p.RoundMode)
+	c.Tensor(p.Output)
+}
+
 // TransConvolutionWeightParams are the arguments of aclnnTransConvolutionWeight, in C order.
 type TransConvolutionWeightParams struct {
-	WeightIn   *Tensor
+	WeightIn   *Tensor // 4 dimensions
 	Transposed bool
 	Groups     int64
-	WeightOut  *Tensor // output
+	WeightOut  *Tensor // output, 4 dimensions
 }
 
 var opTransConvolutionWeight = Operator{
@@ -508,7 +656,12 @@ var opTransConvolutionWeight = Operator{
 	Params: "weightIn transposed groups weightOut",
 }
 
-// TransConvolutionWeight launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// TransConvolutionWeight copies a convolution's weight into the layout that the device reads
+// fastest.
+//
+// It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// convolution on st.
+// Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransConvolutionWeight.md
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, &opTransConvolutionWeight)
 	p.Encode(c)
@@ -524,39 +677,4 @@ func (p *TransConvolutionWeightParams) Encode(c *Call) {
 	c.Bool(p.Transposed)
 	c.Int64(p.Groups)
 	c.Tensor(p.WeightOut)
-}
-
-// UnfoldGradParams are the arguments of aclnnUnfoldGrad, in C order.
-type UnfoldGradParams struct {
-	GradOut    *Tensor
-	InputSizes []int64
-	Dim        int64
-	Size       int64
-	Step       int64
-	GradIn     *Tensor // output
-}
-
-var opUnfoldGrad = Operator{
-	Name: "UnfoldGrad", Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
-	Params: "gradOut inputSizes dim size step gradIn",
-}
-
-// UnfoldGrad launches aclnnUnfoldGrad (libopapi, CANN 2026-08) on st.
-func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
-	c := NewCall(st, &opUnfoldGrad)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *UnfoldGradParams) Operator() *Operator { return &opUnfoldGrad }
-
-// Encode implements Params.
-func (p *UnfoldGradParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
-	c.Ints(p.InputSizes)
-	c.Int64(p.Dim)
-	c.Int64(p.Size)
-	c.Int64(p.Step)
-	c.Tensor(p.GradIn)
 }

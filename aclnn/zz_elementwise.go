@@ -8,8 +8,8 @@ import (
 
 // AbsParams are the arguments of aclnnAbs, in C order.
 type AbsParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opAbs = Operator{
@@ -17,7 +17,10 @@ var opAbs = Operator{
 	Params: "self out",
 }
 
-// Abs launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Abs computes the absolute value of each element.
+//
+// It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)
 	p.Encode(c)
@@ -44,7 +47,10 @@ var opAcos = Operator{
 	Params: "input out",
 }
 
-// Acos launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Acos computes the arc cosine of each element, in radians.
+//
+// It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func Acos(st *acl.Stream, p AcosParams) error {
 	c := NewCall(st, &opAcos)
 	p.Encode(c)
@@ -72,7 +78,10 @@ var opAcosGrad = Operator{
 	Params: "y_grad x x_grad",
 }
 
-// AcosGrad launches aclnnAcosGrad (libopapi, CANN 2026-08) on st.
+// AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
+//
+// It launches aclnnAcosGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	c := NewCall(st, &opAcosGrad)
 	p.Encode(c)
@@ -101,7 +110,9 @@ var opAcosGradV2 = Operator{
 	Params: "y dy z",
 }
 
-// AcosGradV2 launches aclnnAcosGradV2 (libopapi, CANN 2026-08) on st.
+// AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
+//
+// It launches aclnnAcosGradV2 (libopapi, CANN 2026-08) of family elementwise on st.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
 	c := NewCall(st, &opAcosGradV2)
 	p.Encode(c)
@@ -129,7 +140,10 @@ var opAcosh = Operator{
 	Params: "self out",
 }
 
-// Acosh launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Acosh computes the inverse hyperbolic cosine of each element.
+//
+// It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func Acosh(st *acl.Stream, p AcoshParams) error {
 	c := NewCall(st, &opAcosh)
 	p.Encode(c)
@@ -147,10 +161,10 @@ func (p *AcoshParams) Encode(c *Call) {
 
 // AddParams are the arguments of aclnnAdd, in C order.
 type AddParams struct {
-	Self  *Tensor
-	Other *Tensor
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opAdd = Operator{
@@ -158,7 +172,10 @@ var opAdd = Operator{
 	Params: "self other alpha out",
 }
 
-// Add launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Add computes Self + Alpha · Other with broadcasting.
+//
+// It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, &opAdd)
 	p.Encode(c)
@@ -178,8 +195,8 @@ func (p *AddParams) Encode(c *Call) {
 
 // AddNParams are the arguments of aclnnAddN, in C order.
 type AddNParams struct {
-	Tensors []*Tensor
-	Out     *Tensor // output
+	Tensors []*Tensor // 1 to 8 dimensions
+	Out     *Tensor   // output, 1 to 8 dimensions
 }
 
 var opAddN = Operator{
@@ -187,7 +204,10 @@ var opAddN = Operator{
 	Params: "tensors out",
 }
 
-// AddN launches aclnnAddN (libopapi, CANN 2026-08) on st.
+// AddN adds the tensors of a list, element by element.
+//
+// It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add_n/docs/aclnnAddN.md
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, &opAddN)
 	p.Encode(c)
@@ -203,12 +223,46 @@ func (p *AddNParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// AddReluParams are the arguments of aclnnAddRelu, in C order.
+type AddReluParams struct {
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Alpha Scalar
+	Out   *Tensor // output, 0 to 8 dimensions
+}
+
+var opAddRelu = Operator{
+	Name: "AddRelu", Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self other alpha out",
+}
+
+// AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
+//
+// It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
+func AddRelu(st *acl.Stream, p AddReluParams) error {
+	c := NewCall(st, &opAddRelu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddReluParams) Operator() *Operator { return &opAddRelu }
+
+// Encode implements Params.
+func (p *AddReluParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+	c.Tensor(p.Out)
+}
+
 // AddV3Params are the arguments of aclnnAddV3, in C order.
 type AddV3Params struct {
 	Self  Scalar
-	Other *Tensor
+	Other *Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opAddV3 = Operator{
@@ -216,7 +270,10 @@ var opAddV3 = Operator{
 	Params: "self other alpha out",
 }
 
-// AddV3 launches aclnnAddV3 (libopapi, CANN 2026-08) on st.
+// AddV3 computes Self + Alpha · Other, Self being a scalar.
+//
+// It launches aclnnAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func AddV3(st *acl.Stream, p AddV3Params) error {
 	c := NewCall(st, &opAddV3)
 	p.Encode(c)
@@ -248,7 +305,10 @@ var opAddcdiv = Operator{
 	Params: "self tensor1 tensor2 value out",
 }
 
-// Addcdiv launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
+//
+// It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	c := NewCall(st, &opAddcdiv)
 	p.Encode(c)
@@ -269,11 +329,11 @@ func (p *AddcdivParams) Encode(c *Call) {
 
 // AddcmulParams are the arguments of aclnnAddcmul, in C order.
 type AddcmulParams struct {
-	Self    *Tensor
-	Tensor1 *Tensor
-	Tensor2 *Tensor
+	Self    *Tensor // 0 to 8 dimensions
+	Tensor1 *Tensor // 0 to 8 dimensions
+	Tensor2 *Tensor // 0 to 8 dimensions
 	Value   Scalar
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opAddcmul = Operator{
@@ -281,7 +341,10 @@ var opAddcmul = Operator{
 	Params: "self tensor1 tensor2 value out",
 }
 
-// Addcmul launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
+//
+// It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
 	c := NewCall(st, &opAddcmul)
 	p.Encode(c)
@@ -302,10 +365,10 @@ func (p *AddcmulParams) Encode(c *Call) {
 
 // AddsParams are the arguments of aclnnAdds, in C order.
 type AddsParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opAdds = Operator{
@@ -313,7 +376,10 @@ var opAdds = Operator{
 	Params: "self other alpha out",
 }
 
-// Adds launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Adds computes Self + Alpha · Other, Other being a scalar.
+//
+// It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdds.md
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, &opAdds)
 	p.Encode(c)
@@ -333,8 +399,8 @@ func (p *AddsParams) Encode(c *Call) {
 
 // AngleV2Params are the arguments of aclnnAngleV2, in C order.
 type AngleV2Params struct {
-	X   *Tensor
-	Out *Tensor // output
+	X   *Tensor // 0 to 8 dimensions
+	Out *Tensor // output, 0 to 8 dimensions
 }
 
 var opAngleV2 = Operator{
@@ -342,7 +408,10 @@ var opAngleV2 = Operator{
 	Params: "x out",
 }
 
-// AngleV2 launches aclnnAngleV2 (libopapi, CANN 2026-08) on st.
+// AngleV2 computes the angle of each element in the complex plane, in radians.
+//
+// It launches aclnnAngleV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/angle_v2/docs/aclnnAngleV2.md
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, &opAngleV2)
 	p.Encode(c)
@@ -360,8 +429,8 @@ func (p *AngleV2Params) Encode(c *Call) {
 
 // AsinParams are the arguments of aclnnAsin, in C order.
 type AsinParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opAsin = Operator{
@@ -369,7 +438,10 @@ var opAsin = Operator{
 	Params: "self out",
 }
 
-// Asin launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Asin computes the arc sine of each element, in radians.
+//
+// It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func Asin(st *acl.Stream, p AsinParams) error {
 	c := NewCall(st, &opAsin)
 	p.Encode(c)
@@ -396,7 +468,10 @@ var opAsinWithAgent = Operator{
 	Params: "x y",
 }
 
-// AsinWithAgent launches aclnnAsinWithAgent (libopapi, CANN 2026-08) on st.
+// AsinWithAgent computes the arc sine of each element, in radians.
+//
+// It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	c := NewCall(st, &opAsinWithAgent)
 	p.Encode(c)
@@ -414,8 +489,8 @@ func (p *AsinWithAgentParams) Encode(c *Call) {
 
 // AsinhParams are the arguments of aclnnAsinh, in C order.
 type AsinhParams struct {
-	Input *Tensor
-	Out   *Tensor // output
+	Input *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opAsinh = Operator{
@@ -423,7 +498,10 @@ var opAsinh = Operator{
 	Params: "input out",
 }
 
-// Asinh launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Asinh computes the inverse hyperbolic sine of each element.
+//
+// It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func Asinh(st *acl.Stream, p AsinhParams) error {
 	c := NewCall(st, &opAsinh)
 	p.Encode(c)
@@ -451,7 +529,9 @@ var opAsinhGrad = Operator{
 	Params: "y dy z",
 }
 
-// AsinhGrad launches aclnnAsinhGrad (libopapi, CANN 2026-08) on st.
+// AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
+//
+// It launches aclnnAsinhGrad (libopapi, CANN 2026-08) of family elementwise on st.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
 	c := NewCall(st, &opAsinhGrad)
 	p.Encode(c)
@@ -479,7 +559,10 @@ var opAsinhV2 = Operator{
 	Params: "x out",
 }
 
-// AsinhV2 launches aclnnAsinhV2 (libopapi, CANN 2026-08) on st.
+// AsinhV2 computes the inverse hyperbolic sine of each element.
+//
+// It launches aclnnAsinhV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, &opAsinhV2)
 	p.Encode(c)
@@ -506,7 +589,10 @@ var opAsinhWithAgent = Operator{
 	Params: "x out",
 }
 
-// AsinhWithAgent launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) on st.
+// AsinhWithAgent computes the inverse hyperbolic sine of each element.
+//
+// It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	c := NewCall(st, &opAsinhWithAgent)
 	p.Encode(c)
@@ -524,8 +610,8 @@ func (p *AsinhWithAgentParams) Encode(c *Call) {
 
 // AtanParams are the arguments of aclnnAtan, in C order.
 type AtanParams struct {
-	Input *Tensor
-	Out   *Tensor // output
+	Input *Tensor // dimensions as Out
+	Out   *Tensor // output, dimensions as Input
 }
 
 var opAtan = Operator{
@@ -533,7 +619,10 @@ var opAtan = Operator{
 	Params: "input out",
 }
 
-// Atan launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Atan computes the arc tangent of each element, in radians.
+//
+// It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func Atan(st *acl.Stream, p AtanParams) error {
 	c := NewCall(st, &opAtan)
 	p.Encode(c)
@@ -551,9 +640,9 @@ func (p *AtanParams) Encode(c *Call) {
 
 // Atan2Params are the arguments of aclnnAtan2, in C order.
 type Atan2Params struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opAtan2 = Operator{
@@ -561,7 +650,10 @@ var opAtan2 = Operator{
 	Params: "self other out",
 }
 
-// Atan2 launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
+//
+// It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func Atan2(st *acl.Stream, p Atan2Params) error {
 	c := NewCall(st, &opAtan2)
 	p.Encode(c)
@@ -590,7 +682,10 @@ var opAtanGrad = Operator{
 	Params: "x dy dx",
 }
 
-// AtanGrad launches aclnnAtanGrad (libopapi, CANN 2026-08) on st.
+// AtanGrad computes the gradient of Atan: Dy / (1 + X²).
+//
+// It launches aclnnAtanGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	c := NewCall(st, &opAtanGrad)
 	p.Encode(c)
@@ -609,7 +704,7 @@ func (p *AtanGradParams) Encode(c *Call) {
 
 // AtanhParams are the arguments of aclnnAtanh, in C order.
 type AtanhParams struct {
-	Input *Tensor
+	Input *Tensor // 0 to 8 dimensions
 	Out   *Tensor // output
 }
 
@@ -618,7 +713,10 @@ var opAtanh = Operator{
 	Params: "input out",
 }
 
-// Atanh launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Atanh computes the inverse hyperbolic tangent of each element.
+//
+// It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func Atanh(st *acl.Stream, p AtanhParams) error {
 	c := NewCall(st, &opAtanh)
 	p.Encode(c)
@@ -636,9 +734,9 @@ func (p *AtanhParams) Encode(c *Call) {
 
 // BitwiseAndScalarParams are the arguments of aclnnBitwiseAndScalar, in C order.
 type BitwiseAndScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseAndScalar = Operator{
@@ -646,7 +744,11 @@ var opBitwiseAndScalar = Operator{
 	Params: "self other out",
 }
 
-// BitwiseAndScalar launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseAndScalar computes the bitwise and of each element and a scalar; of bools the logical one.
+//
+// It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndScalar.md
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	c := NewCall(st, &opBitwiseAndScalar)
 	p.Encode(c)
@@ -665,9 +767,9 @@ func (p *BitwiseAndScalarParams) Encode(c *Call) {
 
 // BitwiseAndTensorParams are the arguments of aclnnBitwiseAndTensor, in C order.
 type BitwiseAndTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseAndTensor = Operator{
@@ -675,7 +777,12 @@ var opBitwiseAndTensor = Operator{
 	Params: "self other out",
 }
 
-// BitwiseAndTensor launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseAndTensor computes the bitwise and of two tensors with broadcasting; of bools the logical
+// one.
+//
+// It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensor.md
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	c := NewCall(st, &opBitwiseAndTensor)
 	p.Encode(c)
@@ -694,9 +801,9 @@ func (p *BitwiseAndTensorParams) Encode(c *Call) {
 
 // BitwiseAndTensorOutParams are the arguments of aclnnBitwiseAndTensorOut, in C order.
 type BitwiseAndTensorOutParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseAndTensorOut = Operator{
@@ -704,7 +811,11 @@ var opBitwiseAndTensorOut = Operator{
 	Params: "self other out",
 }
 
-// BitwiseAndTensorOut launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
+// BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
+// logical one.
+//
+// It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opBitwiseAndTensorOut)
 	p.Encode(c)
@@ -732,7 +843,10 @@ var opBitwiseNot = Operator{
 	Params: "self out",
 }
 
-// BitwiseNot launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseNot inverts the bits of each element; of bools it computes the logical not.
+//
+// It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_not/docs/aclnnBitwiseNot.md
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	c := NewCall(st, &opBitwiseNot)
 	p.Encode(c)
@@ -750,7 +864,7 @@ func (p *BitwiseNotParams) Encode(c *Call) {
 
 // BitwiseOrScalarParams are the arguments of aclnnBitwiseOrScalar, in C order.
 type BitwiseOrScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
 	Out   *Tensor // output
 }
@@ -760,7 +874,11 @@ var opBitwiseOrScalar = Operator{
 	Params: "self other out",
 }
 
-// BitwiseOrScalar launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseOrScalar computes the bitwise or of each element and a scalar; of bools the logical one.
+//
+// It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
 	c := NewCall(st, &opBitwiseOrScalar)
 	p.Encode(c)
@@ -779,9 +897,9 @@ func (p *BitwiseOrScalarParams) Encode(c *Call) {
 
 // BitwiseOrTensorParams are the arguments of aclnnBitwiseOrTensor, in C order.
 type BitwiseOrTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseOrTensor = Operator{
@@ -789,7 +907,12 @@ var opBitwiseOrTensor = Operator{
 	Params: "self other out",
 }
 
-// BitwiseOrTensor launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseOrTensor computes the bitwise or of two tensors with broadcasting; of bools the logical
+// one.
+//
+// It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
 	c := NewCall(st, &opBitwiseOrTensor)
 	p.Encode(c)
@@ -808,9 +931,9 @@ func (p *BitwiseOrTensorParams) Encode(c *Call) {
 
 // BitwiseXorScalarParams are the arguments of aclnnBitwiseXorScalar, in C order.
 type BitwiseXorScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseXorScalar = Operator{
@@ -818,7 +941,12 @@ var opBitwiseXorScalar = Operator{
 	Params: "self other out",
 }
 
-// BitwiseXorScalar launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseXorScalar computes the bitwise exclusive or of each element and a scalar; of bools the
+// logical one.
+//
+// It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
 	c := NewCall(st, &opBitwiseXorScalar)
 	p.Encode(c)
@@ -837,9 +965,9 @@ func (p *BitwiseXorScalarParams) Encode(c *Call) {
 
 // BitwiseXorTensorParams are the arguments of aclnnBitwiseXorTensor, in C order.
 type BitwiseXorTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opBitwiseXorTensor = Operator{
@@ -847,7 +975,12 @@ var opBitwiseXorTensor = Operator{
 	Params: "self other out",
 }
 
-// BitwiseXorTensor launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BitwiseXorTensor computes the bitwise exclusive or of two tensors with broadcasting; of bools the
+// logical one.
+//
+// It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
 	c := NewCall(st, &opBitwiseXorTensor)
 	p.Encode(c)
@@ -866,8 +999,8 @@ func (p *BitwiseXorTensorParams) Encode(c *Call) {
 
 // CeilParams are the arguments of aclnnCeil, in C order.
 type CeilParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opCeil = Operator{
@@ -875,7 +1008,10 @@ var opCeil = Operator{
 	Params: "self out",
 }
 
-// Ceil launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Ceil rounds each element up to an integer.
+//
+// It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func Ceil(st *acl.Stream, p CeilParams) error {
 	c := NewCall(st, &opCeil)
 	p.Encode(c)
@@ -893,10 +1029,10 @@ func (p *CeilParams) Encode(c *Call) {
 
 // ClampParams are the arguments of aclnnClamp, in C order.
 type ClampParams struct {
-	Self         *Tensor
+	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
 	ClipValueMax Scalar
-	Out          *Tensor // output
+	Out          *Tensor // output, dimensions as Self
 }
 
 var opClamp = Operator{
@@ -904,7 +1040,11 @@ var opClamp = Operator{
 	Params: "self clipValueMin clipValueMax out",
 }
 
-// Clamp launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Clamp limits each element to at least ClipValueMin and at most ClipValueMax, scalars of which one
+// may be absent.
+//
+// It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClamp.md
 func Clamp(st *acl.Stream, p ClampParams) error {
 	c := NewCall(st, &opClamp)
 	p.Encode(c)
@@ -924,9 +1064,9 @@ func (p *ClampParams) Encode(c *Call) {
 
 // ClampMaxParams are the arguments of aclnnClampMax, in C order.
 type ClampMaxParams struct {
-	Self         *Tensor
+	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMax Scalar
-	Out          *Tensor // output
+	Out          *Tensor // output, dimensions as Self
 }
 
 var opClampMax = Operator{
@@ -934,7 +1074,10 @@ var opClampMax = Operator{
 	Params: "self clipValueMax out",
 }
 
-// ClampMax launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ClampMax limits each element to at most ClipValueMax.
+//
+// It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
 	c := NewCall(st, &opClampMax)
 	p.Encode(c)
@@ -953,9 +1096,9 @@ func (p *ClampMaxParams) Encode(c *Call) {
 
 // ClampMaxTensorParams are the arguments of aclnnClampMaxTensor, in C order.
 type ClampMaxTensorParams struct {
-	Self *Tensor
-	Max  *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Max  *Tensor // 1 to 8 dimensions
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opClampMaxTensor = Operator{
@@ -963,7 +1106,10 @@ var opClampMaxTensor = Operator{
 	Params: "self max out",
 }
 
-// ClampMaxTensor launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ClampMaxTensor limits each element to at most that of the tensor Max.
+//
+// It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
 	c := NewCall(st, &opClampMaxTensor)
 	p.Encode(c)
@@ -982,9 +1128,9 @@ func (p *ClampMaxTensorParams) Encode(c *Call) {
 
 // ClampMinParams are the arguments of aclnnClampMin, in C order.
 type ClampMinParams struct {
-	Self         *Tensor
+	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
-	Out          *Tensor // output
+	Out          *Tensor // output, dimensions as Self
 }
 
 var opClampMin = Operator{
@@ -992,7 +1138,10 @@ var opClampMin = Operator{
 	Params: "self clipValueMin out",
 }
 
-// ClampMin launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ClampMin limits each element to at least ClipValueMin.
+//
+// It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMin.md
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	c := NewCall(st, &opClampMin)
 	p.Encode(c)
@@ -1011,9 +1160,9 @@ func (p *ClampMinParams) Encode(c *Call) {
 
 // ClampMinTensorParams are the arguments of aclnnClampMinTensor, in C order.
 type ClampMinTensorParams struct {
-	Self         *Tensor
-	ClipValueMin *Tensor
-	Out          *Tensor // output
+	Self         *Tensor // 1 to 8 dimensions
+	ClipValueMin *Tensor // 1 to 8 dimensions
+	Out          *Tensor // output, 1 to 8 dimensions
 }
 
 var opClampMinTensor = Operator{
@@ -1021,7 +1170,10 @@ var opClampMinTensor = Operator{
 	Params: "self clipValueMin out",
 }
 
-// ClampMinTensor launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
+//
+// It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
 	c := NewCall(st, &opClampMinTensor)
 	p.Encode(c)
@@ -1040,10 +1192,10 @@ func (p *ClampMinTensorParams) Encode(c *Call) {
 
 // ClampTensorParams are the arguments of aclnnClampTensor, in C order.
 type ClampTensorParams struct {
-	Self         *Tensor
-	ClipValueMin *Tensor
-	ClipValueMax *Tensor
-	Out          *Tensor // output
+	Self         *Tensor // 1 to 8 dimensions
+	ClipValueMin *Tensor // 1 to 8 dimensions
+	ClipValueMax *Tensor // 1 to 8 dimensions
+	Out          *Tensor // output, 1 to 8 dimensions
 }
 
 var opClampTensor = Operator{
@@ -1051,7 +1203,10 @@ var opClampTensor = Operator{
 	Params: "self clipValueMin clipValueMax out",
 }
 
-// ClampTensor launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ClampTensor limits each element to the range that two tensors give, of which one may be absent.
+//
+// It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampTensor.md
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	c := NewCall(st, &opClampTensor)
 	p.Encode(c)
@@ -1069,6 +1224,38 @@ func (p *ClampTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// ComplexParams are the arguments of aclnnComplex, in C order.
+type ComplexParams struct {
+	Real *Tensor
+	Imag *Tensor
+	Out  *Tensor // output
+}
+
+var opComplex = Operator{
+	Name: "Complex", Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
+	Params: "real imag out",
+}
+
+// Complex makes complex numbers of real and imaginary parts.
+//
+// It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/complex/docs/aclnnComplex.md
+func Complex(st *acl.Stream, p ComplexParams) error {
+	c := NewCall(st, &opComplex)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ComplexParams) Operator() *Operator { return &opComplex }
+
+// Encode implements Params.
+func (p *ComplexParams) Encode(c *Call) {
+	c.Tensor(p.Real)
+	c.Tensor(p.Imag)
+	c.Tensor(p.Out)
+}
+
 // CosParams are the arguments of aclnnCos, in C order.
 type CosParams struct {
 	Input *Tensor
@@ -1080,7 +1267,10 @@ var opCos = Operator{
 	Params: "input out",
 }
 
-// Cos launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cos computes the cosine of each element, given in radians.
+//
+// It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func Cos(st *acl.Stream, p CosParams) error {
 	c := NewCall(st, &opCos)
 	p.Encode(c)
@@ -1098,7 +1288,7 @@ func (p *CosParams) Encode(c *Call) {
 
 // CoshParams are the arguments of aclnnCosh, in C order.
 type CoshParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
 }
 
@@ -1107,7 +1297,10 @@ var opCosh = Operator{
 	Params: "self out",
 }
 
-// Cosh launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cosh computes the hyperbolic cosine of each element.
+//
+// It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func Cosh(st *acl.Stream, p CoshParams) error {
 	c := NewCall(st, &opCosh)
 	p.Encode(c)
@@ -1123,41 +1316,6 @@ func (p *CoshParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DequantBiasParams are the arguments of aclnnDequantBias, in C order.
-type DequantBiasParams struct {
-	X                     *Tensor
-	WeightScale           *Tensor
-	ActivateScaleOptional *Tensor // optional
-	BiasOptional          *Tensor // optional
-	OutputDtype           int64
-	Out                   *Tensor // output
-}
-
-var opDequantBias = Operator{
-	Name: "DequantBias", Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
-}
-
-// DequantBias launches aclnnDequantBias (libopapi, CANN 8.1.RC1) on st.
-func DequantBias(st *acl.Stream, p DequantBiasParams) error {
-	c := NewCall(st, &opDequantBias)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *DequantBiasParams) Operator() *Operator { return &opDequantBias }
-
-// Encode implements Params.
-func (p *DequantBiasParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.WeightScale)
-	c.Tensor(p.ActivateScaleOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(p.OutputDtype)
-	c.Tensor(p.Out)
-}
-
 // DigammaParams are the arguments of aclnnDigamma, in C order.
 type DigammaParams struct {
 	Self *Tensor
@@ -1169,7 +1327,10 @@ var opDigamma = Operator{
 	Params: "self out",
 }
 
-// Digamma launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Digamma computes the logarithmic derivative of the gamma function of each element.
+//
+// It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/digamma/docs/aclnnDigamma.md
 func Digamma(st *acl.Stream, p DigammaParams) error {
 	c := NewCall(st, &opDigamma)
 	p.Encode(c)
@@ -1197,7 +1358,10 @@ var opDiv = Operator{
 	Params: "self other out",
 }
 
-// Div launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Div computes Self / Other with broadcasting.
+//
+// It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
 	p.Encode(c)
@@ -1216,9 +1380,9 @@ func (p *DivParams) Encode(c *Call) {
 
 // DivModParams are the arguments of aclnnDivMod, in C order.
 type DivModParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Mode  int32
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Mode  int32   // DivTrue, DivTrunc or DivFloor
 	Out   *Tensor // output
 }
 
@@ -1227,7 +1391,10 @@ var opDivMod = Operator{
 	Params: "self other mode out",
 }
 
-// DivMod launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DivMod computes Self / Other with broadcasting and rounds as Mode says.
+//
+// It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
 	p.Encode(c)
@@ -1247,9 +1414,9 @@ func (p *DivModParams) Encode(c *Call) {
 
 // DivModsParams are the arguments of aclnnDivMods, in C order.
 type DivModsParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Mode  int32
+	Mode  int32   // DivTrue, DivTrunc or DivFloor
 	Out   *Tensor // output
 }
 
@@ -1258,7 +1425,10 @@ var opDivMods = Operator{
 	Params: "self other mode out",
 }
 
-// DivMods launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DivMods computes Self / Other for a scalar Other and rounds as Mode says.
+//
+// It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func DivMods(st *acl.Stream, p DivModsParams) error {
 	c := NewCall(st, &opDivMods)
 	p.Encode(c)
@@ -1289,7 +1459,10 @@ var opDivV3 = Operator{
 	Params: "self other mode out",
 }
 
-// DivV3 launches aclnnDivV3 (libopapi, CANN 2026-08) on st.
+// DivV3 computes Self / Other with broadcasting and rounds as Mode says.
+//
+// It launches aclnnDivV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/div_v3/docs/aclnnDivV3.md
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, &opDivV3)
 	p.Encode(c)
@@ -1319,7 +1492,10 @@ var opDivs = Operator{
 	Params: "self other out",
 }
 
-// Divs launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Divs computes Self / Other for a scalar Other.
+//
+// It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, &opDivs)
 	p.Encode(c)
@@ -1338,8 +1514,8 @@ func (p *DivsParams) Encode(c *Call) {
 
 // ErfParams are the arguments of aclnnErf, in C order.
 type ErfParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opErf = Operator{
@@ -1347,7 +1523,10 @@ var opErf = Operator{
 	Params: "self out",
 }
 
-// Erf launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Erf computes the error function of each element.
+//
+// It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func Erf(st *acl.Stream, p ErfParams) error {
 	c := NewCall(st, &opErf)
 	p.Encode(c)
@@ -1365,8 +1544,8 @@ func (p *ErfParams) Encode(c *Call) {
 
 // ErfcParams are the arguments of aclnnErfc, in C order.
 type ErfcParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opErfc = Operator{
@@ -1374,7 +1553,10 @@ var opErfc = Operator{
 	Params: "self out",
 }
 
-// Erfc launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Erfc computes one minus the error function of each element.
+//
+// It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func Erfc(st *acl.Stream, p ErfcParams) error {
 	c := NewCall(st, &opErfc)
 	p.Encode(c)
@@ -1392,8 +1574,8 @@ func (p *ErfcParams) Encode(c *Call) {
 
 // ErfinvParams are the arguments of aclnnErfinv, in C order.
 type ErfinvParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opErfinv = Operator{
@@ -1401,7 +1583,10 @@ var opErfinv = Operator{
 	Params: "self out",
 }
 
-// Erfinv launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Erfinv computes the inverse of the error function for each element.
+//
+// It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
 	c := NewCall(st, &opErfinv)
 	p.Encode(c)
@@ -1419,8 +1604,8 @@ func (p *ErfinvParams) Encode(c *Call) {
 
 // ExpParams are the arguments of aclnnExp, in C order.
 type ExpParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opExp = Operator{
@@ -1428,7 +1613,10 @@ var opExp = Operator{
 	Params: "self out",
 }
 
-// Exp launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Exp computes e to the power of each element.
+//
+// It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func Exp(st *acl.Stream, p ExpParams) error {
 	c := NewCall(st, &opExp)
 	p.Encode(c)
@@ -1447,7 +1635,7 @@ func (p *ExpParams) Encode(c *Call) {
 // Exp2Params are the arguments of aclnnExp2, in C order.
 type Exp2Params struct {
 	Self *Tensor
-	Out  *Tensor // output
+	Out  *Tensor // output, dimensions as Self
 }
 
 var opExp2 = Operator{
@@ -1455,7 +1643,10 @@ var opExp2 = Operator{
 	Params: "self out",
 }
 
-// Exp2 launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Exp2 computes 2 to the power of each element.
+//
+// It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func Exp2(st *acl.Stream, p Exp2Params) error {
 	c := NewCall(st, &opExp2)
 	p.Encode(c)
@@ -1482,7 +1673,10 @@ var opExpm1 = Operator{
 	Params: "self out",
 }
 
-// Expm1 launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Expm1 computes e to the power of each element, minus one, precisely near zero.
+//
+// It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func Expm1(st *acl.Stream, p Expm1Params) error {
 	c := NewCall(st, &opExpm1)
 	p.Encode(c)
@@ -1498,39 +1692,10 @@ func (p *Expm1Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FatreluMulParams are the arguments of aclnnFatreluMul, in C order.
-type FatreluMulParams struct {
-	Input     *Tensor
-	Threshold *Tensor
-	Out       *Tensor // output
-}
-
-var opFatreluMul = Operator{
-	Name: "FatreluMul", Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input threshold out",
-}
-
-// FatreluMul launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) on st.
-func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
-	c := NewCall(st, &opFatreluMul)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *FatreluMulParams) Operator() *Operator { return &opFatreluMul }
-
-// Encode implements Params.
-func (p *FatreluMulParams) Encode(c *Call) {
-	c.Tensor(p.Input)
-	c.Tensor(p.Threshold)
-	c.Tensor(p.Out)
-}
-
 // FloorParams are the arguments of aclnnFloor, in C order.
 type FloorParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opFloor = Operator{
@@ -1538,7 +1703,10 @@ var opFloor = Operator{
 	Params: "self out",
 }
 
-// Floor launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Floor rounds each element down to an integer.
+//
+// It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func Floor(st *acl.Stream, p FloorParams) error {
 	c := NewCall(st, &opFloor)
 	p.Encode(c)
@@ -1556,9 +1724,9 @@ func (p *FloorParams) Encode(c *Call) {
 
 // FloorDivideParams are the arguments of aclnnFloorDivide, in C order.
 type FloorDivideParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opFloorDivide = Operator{
@@ -1566,7 +1734,10 @@ var opFloorDivide = Operator{
 	Params: "self other out",
 }
 
-// FloorDivide launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FloorDivide computes Self / Other with broadcasting, rounded down.
+//
+// It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	c := NewCall(st, &opFloorDivide)
 	p.Encode(c)
@@ -1585,9 +1756,9 @@ func (p *FloorDivideParams) Encode(c *Call) {
 
 // FloorDividesParams are the arguments of aclnnFloorDivides, in C order.
 type FloorDividesParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opFloorDivides = Operator{
@@ -1595,7 +1766,10 @@ var opFloorDivides = Operator{
 	Params: "self other out",
 }
 
-// FloorDivides launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FloorDivides computes Self / Other for a scalar Other, rounded down.
+//
+// It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	c := NewCall(st, &opFloorDivides)
 	p.Encode(c)
@@ -1614,9 +1788,9 @@ func (p *FloorDividesParams) Encode(c *Call) {
 
 // FmodScalarParams are the arguments of aclnnFmodScalar, in C order.
 type FmodScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opFmodScalar = Operator{
@@ -1624,7 +1798,10 @@ var opFmodScalar = Operator{
 	Params: "self other out",
 }
 
-// FmodScalar launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
+//
+// It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
 	c := NewCall(st, &opFmodScalar)
 	p.Encode(c)
@@ -1643,9 +1820,9 @@ func (p *FmodScalarParams) Encode(c *Call) {
 
 // FmodTensorParams are the arguments of aclnnFmodTensor, in C order.
 type FmodTensorParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opFmodTensor = Operator{
@@ -1653,7 +1830,10 @@ var opFmodTensor = Operator{
 	Params: "self other out",
 }
 
-// FmodTensor launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
+//
+// It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
 	c := NewCall(st, &opFmodTensor)
 	p.Encode(c)
@@ -1672,8 +1852,8 @@ func (p *FmodTensorParams) Encode(c *Call) {
 
 // FracParams are the arguments of aclnnFrac, in C order.
 type FracParams struct {
-	Input *Tensor
-	Out   *Tensor // output
+	Input *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opFrac = Operator{
@@ -1681,7 +1861,10 @@ var opFrac = Operator{
 	Params: "input out",
 }
 
-// Frac launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Frac computes the fractional part of each element, with its sign.
+//
+// It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func Frac(st *acl.Stream, p FracParams) error {
 	c := NewCall(st, &opFrac)
 	p.Encode(c)
@@ -1708,7 +1891,11 @@ var opFresnelCos = Operator{
 	Params: "x out",
 }
 
-// FresnelCos launches aclnnFresnelCos (libopapi, CANN 2026-08) on st.
+// FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
+// to x.
+//
+// It launches aclnnFresnelCos (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	c := NewCall(st, &opFresnelCos)
 	p.Encode(c)
@@ -1735,7 +1922,11 @@ var opFresnelSin = Operator{
 	Params: "x out",
 }
 
-// FresnelSin launches aclnnFresnelSin (libopapi, CANN 2026-08) on st.
+// FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
+// to x.
+//
+// It launches aclnnFresnelSin (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	c := NewCall(st, &opFresnelSin)
 	p.Encode(c)
@@ -1753,7 +1944,7 @@ func (p *FresnelSinParams) Encode(c *Call) {
 
 // FusedMulAddNParams are the arguments of aclnnFusedMulAddN, in C order.
 type FusedMulAddNParams struct {
-	X1 *Tensor
+	X1 *Tensor // 0 to 8 dimensions
 	X2 *Tensor
 	X3 *Tensor
 	Y  *Tensor // output
@@ -1764,7 +1955,10 @@ var opFusedMulAddN = Operator{
 	Params: "x1 x2 x3 y",
 }
 
-// FusedMulAddN launches aclnnFusedMulAddN (libopapi, CANN 2026-08) on st.
+// FusedMulAddN computes X1 · X3 + X2, X3 having one element.
+//
+// It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs/aclnnFusedMulAddN.md
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, &opFusedMulAddN)
 	p.Encode(c)
@@ -1784,9 +1978,9 @@ func (p *FusedMulAddNParams) Encode(c *Call) {
 
 // GcdParams are the arguments of aclnnGcd, in C order.
 type GcdParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 1 to 8 dimensions
+	Other *Tensor // 1 to 8 dimensions
+	Out   *Tensor // output, 1 to 8 dimensions
 }
 
 var opGcd = Operator{
@@ -1794,7 +1988,10 @@ var opGcd = Operator{
 	Params: "self other out",
 }
 
-// Gcd launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Gcd computes the greatest common divisor of two integer tensors with broadcasting.
+//
+// It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/gcd/docs/aclnnGcd.md
 func Gcd(st *acl.Stream, p GcdParams) error {
 	c := NewCall(st, &opGcd)
 	p.Encode(c)
@@ -1811,66 +2008,6 @@ func (p *GcdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedBiasAddGradParams are the arguments of aclnnGroupedBiasAddGrad, in C order.
-type GroupedBiasAddGradParams struct {
-	GradY            *Tensor
-	GroupIdxOptional *Tensor // optional
-	Out              *Tensor // output
-}
-
-var opGroupedBiasAddGrad = Operator{
-	Name: "GroupedBiasAddGrad", Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradY groupIdxOptional out",
-}
-
-// GroupedBiasAddGrad launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
-	c := NewCall(st, &opGroupedBiasAddGrad)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *GroupedBiasAddGradParams) Operator() *Operator { return &opGroupedBiasAddGrad }
-
-// Encode implements Params.
-func (p *GroupedBiasAddGradParams) Encode(c *Call) {
-	c.Tensor(p.GradY)
-	c.Tensor(p.GroupIdxOptional)
-	c.Tensor(p.Out)
-}
-
-// GroupedBiasAddGradV2Params are the arguments of aclnnGroupedBiasAddGradV2, in C order.
-type GroupedBiasAddGradV2Params struct {
-	GradY            *Tensor
-	GroupIdxOptional *Tensor // optional
-	GroupIdxType     int64
-	Out              *Tensor // output
-}
-
-var opGroupedBiasAddGradV2 = Operator{
-	Name: "GroupedBiasAddGradV2", Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradY groupIdxOptional groupIdxType out",
-}
-
-// GroupedBiasAddGradV2 launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
-	c := NewCall(st, &opGroupedBiasAddGradV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *GroupedBiasAddGradV2Params) Operator() *Operator { return &opGroupedBiasAddGradV2 }
-
-// Encode implements Params.
-func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
-	c.Tensor(p.GradY)
-	c.Tensor(p.GroupIdxOptional)
-	c.Int64(p.GroupIdxType)
-	c.Tensor(p.Out)
-}
-
 // InplaceAcosParams are the arguments of aclnnInplaceAcos, in C order.
 type InplaceAcosParams struct {
 	InputRef *Tensor // read and written
@@ -1881,7 +2018,10 @@ var opInplaceAcos = Operator{
 	Params: "inputRef",
 }
 
-// InplaceAcos launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAcos is Acos with the result in place of the first argument.
+//
+// It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 	c := NewCall(st, &opInplaceAcos)
 	p.Encode(c)
@@ -1906,7 +2046,10 @@ var opInplaceAcosh = Operator{
 	Params: "selfRef",
 }
 
-// InplaceAcosh launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) on st.
+// InplaceAcosh is Acosh with the result in place of the first argument.
+//
+// It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, &opInplaceAcosh)
 	p.Encode(c)
@@ -1923,8 +2066,8 @@ func (p *InplaceAcoshParams) Encode(c *Call) {
 
 // InplaceAddParams are the arguments of aclnnInplaceAdd, in C order.
 type InplaceAddParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 	Alpha   Scalar
 }
 
@@ -1933,7 +2076,10 @@ var opInplaceAdd = Operator{
 	Params: "selfRef other alpha",
 }
 
-// InplaceAdd launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAdd is Add with the result in place of the first argument.
+//
+// It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	c := NewCall(st, &opInplaceAdd)
 	p.Encode(c)
@@ -1950,10 +2096,42 @@ func (p *InplaceAddParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
+// InplaceAddReluParams are the arguments of aclnnInplaceAddRelu, in C order.
+type InplaceAddReluParams struct {
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
+	Alpha   Scalar
+}
+
+var opInplaceAddRelu = Operator{
+	Name: "InplaceAddRelu", Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef other alpha",
+}
+
+// InplaceAddRelu is AddRelu with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
+func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
+	c := NewCall(st, &opInplaceAddRelu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceAddReluParams) Operator() *Operator { return &opInplaceAddRelu }
+
+// Encode implements Params.
+func (p *InplaceAddReluParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Other)
+	c.Scalar(p.Alpha)
+}
+
 // InplaceAddV3Params are the arguments of aclnnInplaceAddV3, in C order.
 type InplaceAddV3Params struct {
 	SelfRef Scalar
-	Other   *Tensor // read and written
+	Other   *Tensor // read and written, 0 to 8 dimensions
 	Alpha   Scalar
 }
 
@@ -1962,7 +2140,10 @@ var opInplaceAddV3 = Operator{
 	Params: "selfRef other alpha",
 }
 
-// InplaceAddV3 launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) on st.
+// InplaceAddV3 is AddV3 with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	c := NewCall(st, &opInplaceAddV3)
 	p.Encode(c)
@@ -1992,7 +2173,10 @@ var opInplaceAddcdiv = Operator{
 	Params: "selfRef tensor1 tensor2 value",
 }
 
-// InplaceAddcdiv launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAddcdiv is Addcdiv with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	c := NewCall(st, &opInplaceAddcdiv)
 	p.Encode(c)
@@ -2012,9 +2196,9 @@ func (p *InplaceAddcdivParams) Encode(c *Call) {
 
 // InplaceAddcmulParams are the arguments of aclnnInplaceAddcmul, in C order.
 type InplaceAddcmulParams struct {
-	SelfRef *Tensor // read and written
-	Tensor1 *Tensor
-	Tensor2 *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Tensor1 *Tensor // 0 to 8 dimensions
+	Tensor2 *Tensor // 0 to 8 dimensions
 	Value   Scalar
 }
 
@@ -2023,7 +2207,10 @@ var opInplaceAddcmul = Operator{
 	Params: "selfRef tensor1 tensor2 value",
 }
 
-// InplaceAddcmul launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAddcmul is Addcmul with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 	c := NewCall(st, &opInplaceAddcmul)
 	p.Encode(c)
@@ -2043,7 +2230,7 @@ func (p *InplaceAddcmulParams) Encode(c *Call) {
 
 // InplaceAddsParams are the arguments of aclnnInplaceAdds, in C order.
 type InplaceAddsParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 	Alpha   Scalar
 }
@@ -2053,7 +2240,10 @@ var opInplaceAdds = Operator{
 	Params: "selfRef other alpha",
 }
 
-// InplaceAdds launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAdds is Adds with the result in place of the first argument.
+//
+// It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/add/docs/aclnnInplaceAdds.md
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, &opInplaceAdds)
 	p.Encode(c)
@@ -2072,7 +2262,7 @@ func (p *InplaceAddsParams) Encode(c *Call) {
 
 // InplaceAsinParams are the arguments of aclnnInplaceAsin, in C order.
 type InplaceAsinParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAsin = Operator{
@@ -2080,7 +2270,10 @@ var opInplaceAsin = Operator{
 	Params: "selfRef",
 }
 
-// InplaceAsin launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAsin is Asin with the result in place of the first argument.
+//
+// It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 	c := NewCall(st, &opInplaceAsin)
 	p.Encode(c)
@@ -2097,7 +2290,7 @@ func (p *InplaceAsinParams) Encode(c *Call) {
 
 // InplaceAsinhParams are the arguments of aclnnInplaceAsinh, in C order.
 type InplaceAsinhParams struct {
-	InputRef *Tensor // read and written
+	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAsinh = Operator{
@@ -2105,7 +2298,10 @@ var opInplaceAsinh = Operator{
 	Params: "inputRef",
 }
 
-// InplaceAsinh launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAsinh is Asinh with the result in place of the first argument.
+//
+// It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	c := NewCall(st, &opInplaceAsinh)
 	p.Encode(c)
@@ -2130,7 +2326,10 @@ var opInplaceAtan = Operator{
 	Params: "inputRef",
 }
 
-// InplaceAtan launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAtan is Atan with the result in place of the first argument.
+//
+// It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 	c := NewCall(st, &opInplaceAtan)
 	p.Encode(c)
@@ -2147,8 +2346,8 @@ func (p *InplaceAtanParams) Encode(c *Call) {
 
 // InplaceAtan2Params are the arguments of aclnnInplaceAtan2, in C order.
 type InplaceAtan2Params struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceAtan2 = Operator{
@@ -2156,7 +2355,10 @@ var opInplaceAtan2 = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceAtan2 launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAtan2 is Atan2 with the result in place of the first argument.
+//
+// It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, &opInplaceAtan2)
 	p.Encode(c)
@@ -2174,7 +2376,7 @@ func (p *InplaceAtan2Params) Encode(c *Call) {
 
 // InplaceAtanhParams are the arguments of aclnnInplaceAtanh, in C order.
 type InplaceAtanhParams struct {
-	InputRef *Tensor // read and written
+	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceAtanh = Operator{
@@ -2182,7 +2384,10 @@ var opInplaceAtanh = Operator{
 	Params: "inputRef",
 }
 
-// InplaceAtanh launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAtanh is Atanh with the result in place of the first argument.
+//
+// It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	c := NewCall(st, &opInplaceAtanh)
 	p.Encode(c)
@@ -2199,7 +2404,7 @@ func (p *InplaceAtanhParams) Encode(c *Call) {
 
 // InplaceBitwiseAndScalarParams are the arguments of aclnnInplaceBitwiseAndScalar, in C order.
 type InplaceBitwiseAndScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -2208,7 +2413,11 @@ var opInplaceBitwiseAndScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseAndScalar launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndScalar.md
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndScalar)
 	p.Encode(c)
@@ -2226,8 +2435,8 @@ func (p *InplaceBitwiseAndScalarParams) Encode(c *Call) {
 
 // InplaceBitwiseAndTensorParams are the arguments of aclnnInplaceBitwiseAndTensor, in C order.
 type InplaceBitwiseAndTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseAndTensor = Operator{
@@ -2235,7 +2444,11 @@ var opInplaceBitwiseAndTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseAndTensor launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndTensor.md
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensor)
 	p.Encode(c)
@@ -2253,8 +2466,8 @@ func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
 
 // InplaceBitwiseAndTensorOutParams are the arguments of aclnnInplaceBitwiseAndTensorOut, in C order.
 type InplaceBitwiseAndTensorOutParams struct {
-	Self  *Tensor // read and written
-	Other *Tensor
+	Self  *Tensor // read and written, 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseAndTensorOut = Operator{
@@ -2262,7 +2475,10 @@ var opInplaceBitwiseAndTensorOut = Operator{
 	Params: "self other",
 }
 
-// InplaceBitwiseAndTensorOut launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
+// InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensorOut)
 	p.Encode(c)
@@ -2280,7 +2496,7 @@ func (p *InplaceBitwiseAndTensorOutParams) Encode(c *Call) {
 
 // InplaceBitwiseOrScalarParams are the arguments of aclnnInplaceBitwiseOrScalar, in C order.
 type InplaceBitwiseOrScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -2289,7 +2505,11 @@ var opInplaceBitwiseOrScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseOrScalar launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrScalar)
 	p.Encode(c)
@@ -2307,8 +2527,8 @@ func (p *InplaceBitwiseOrScalarParams) Encode(c *Call) {
 
 // InplaceBitwiseOrTensorParams are the arguments of aclnnInplaceBitwiseOrTensor, in C order.
 type InplaceBitwiseOrTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseOrTensor = Operator{
@@ -2316,7 +2536,11 @@ var opInplaceBitwiseOrTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseOrTensor launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrTensor)
 	p.Encode(c)
@@ -2334,7 +2558,7 @@ func (p *InplaceBitwiseOrTensorParams) Encode(c *Call) {
 
 // InplaceBitwiseXorScalarParams are the arguments of aclnnInplaceBitwiseXorScalar, in C order.
 type InplaceBitwiseXorScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -2343,7 +2567,11 @@ var opInplaceBitwiseXorScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseXorScalar launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorScalar)
 	p.Encode(c)
@@ -2361,8 +2589,8 @@ func (p *InplaceBitwiseXorScalarParams) Encode(c *Call) {
 
 // InplaceBitwiseXorTensorParams are the arguments of aclnnInplaceBitwiseXorTensor, in C order.
 type InplaceBitwiseXorTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceBitwiseXorTensor = Operator{
@@ -2370,7 +2598,11 @@ var opInplaceBitwiseXorTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceBitwiseXorTensor launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorTensor)
 	p.Encode(c)
@@ -2388,7 +2620,7 @@ func (p *InplaceBitwiseXorTensorParams) Encode(c *Call) {
 
 // InplaceCeilParams are the arguments of aclnnInplaceCeil, in C order.
 type InplaceCeilParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceCeil = Operator{
@@ -2396,7 +2628,10 @@ var opInplaceCeil = Operator{
 	Params: "selfRef",
 }
 
-// InplaceCeil launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCeil is Ceil with the result in place of the first argument.
+//
+// It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 	c := NewCall(st, &opInplaceCeil)
 	p.Encode(c)
@@ -2413,7 +2648,7 @@ func (p *InplaceCeilParams) Encode(c *Call) {
 
 // InplaceClampMaxParams are the arguments of aclnnInplaceClampMax, in C order.
 type InplaceClampMaxParams struct {
-	SelfRef      *Tensor // read and written
+	SelfRef      *Tensor // read and written, 1 to 8 dimensions
 	ClipValueMax Scalar
 }
 
@@ -2422,7 +2657,11 @@ var opInplaceClampMax = Operator{
 	Params: "selfRef clipValueMax",
 }
 
-// InplaceClampMax launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceClampMax is ClampMax with the result in place of the first argument.
+//
+// It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 	c := NewCall(st, &opInplaceClampMax)
 	p.Encode(c)
@@ -2440,8 +2679,8 @@ func (p *InplaceClampMaxParams) Encode(c *Call) {
 
 // InplaceClampMaxTensorParams are the arguments of aclnnInplaceClampMaxTensor, in C order.
 type InplaceClampMaxTensorParams struct {
-	SelfRef *Tensor // read and written
-	Max     *Tensor
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Max     *Tensor // 1 to 8 dimensions
 }
 
 var opInplaceClampMaxTensor = Operator{
@@ -2449,7 +2688,11 @@ var opInplaceClampMaxTensor = Operator{
 	Params: "selfRef max",
 }
 
-// InplaceClampMaxTensor launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
 	c := NewCall(st, &opInplaceClampMaxTensor)
 	p.Encode(c)
@@ -2467,8 +2710,8 @@ func (p *InplaceClampMaxTensorParams) Encode(c *Call) {
 
 // InplaceClampMinTensorParams are the arguments of aclnnInplaceClampMinTensor, in C order.
 type InplaceClampMinTensorParams struct {
-	SelfRef      *Tensor // read and written
-	ClipValueMin *Tensor
+	SelfRef      *Tensor // read and written, 1 to 8 dimensions
+	ClipValueMin *Tensor // 1 to 8 dimensions
 }
 
 var opInplaceClampMinTensor = Operator{
@@ -2476,7 +2719,11 @@ var opInplaceClampMinTensor = Operator{
 	Params: "selfRef clipValueMin",
 }
 
-// InplaceClampMinTensor launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
 	c := NewCall(st, &opInplaceClampMinTensor)
 	p.Encode(c)
@@ -2502,7 +2749,10 @@ var opInplaceCos = Operator{
 	Params: "inputRef",
 }
 
-// InplaceCos launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCos is Cos with the result in place of the first argument.
+//
+// It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	c := NewCall(st, &opInplaceCos)
 	p.Encode(c)
@@ -2519,7 +2769,7 @@ func (p *InplaceCosParams) Encode(c *Call) {
 
 // InplaceCoshParams are the arguments of aclnnInplaceCosh, in C order.
 type InplaceCoshParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceCosh = Operator{
@@ -2527,7 +2777,10 @@ var opInplaceCosh = Operator{
 	Params: "selfRef",
 }
 
-// InplaceCosh launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCosh is Cosh with the result in place of the first argument.
+//
+// It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	c := NewCall(st, &opInplaceCosh)
 	p.Encode(c)
@@ -2553,7 +2806,10 @@ var opInplaceDiv = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceDiv launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceDiv is Div with the result in place of the first argument.
+//
+// It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
 	p.Encode(c)
@@ -2571,9 +2827,9 @@ func (p *InplaceDivParams) Encode(c *Call) {
 
 // InplaceDivModParams are the arguments of aclnnInplaceDivMod, in C order.
 type InplaceDivModParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
-	Mode    int32
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
+	Mode    int32   // DivTrue, DivTrunc or DivFloor
 }
 
 var opInplaceDivMod = Operator{
@@ -2581,7 +2837,10 @@ var opInplaceDivMod = Operator{
 	Params: "selfRef other mode",
 }
 
-// InplaceDivMod launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceDivMod is DivMod with the result in place of the first argument.
+//
+// It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	c := NewCall(st, &opInplaceDivMod)
 	p.Encode(c)
@@ -2600,9 +2859,9 @@ func (p *InplaceDivModParams) Encode(c *Call) {
 
 // InplaceDivModsParams are the arguments of aclnnInplaceDivMods, in C order.
 type InplaceDivModsParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
-	Mode    int32
+	Mode    int32 // DivTrue, DivTrunc or DivFloor
 }
 
 var opInplaceDivMods = Operator{
@@ -2610,7 +2869,10 @@ var opInplaceDivMods = Operator{
 	Params: "selfRef other mode",
 }
 
-// InplaceDivMods launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceDivMods is DivMods with the result in place of the first argument.
+//
+// It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 	c := NewCall(st, &opInplaceDivMods)
 	p.Encode(c)
@@ -2638,7 +2900,10 @@ var opInplaceDivs = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceDivs launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceDivs is Divs with the result in place of the first argument.
+//
+// It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, &opInplaceDivs)
 	p.Encode(c)
@@ -2656,7 +2921,7 @@ func (p *InplaceDivsParams) Encode(c *Call) {
 
 // InplaceErfParams are the arguments of aclnnInplaceErf, in C order.
 type InplaceErfParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErf = Operator{
@@ -2664,7 +2929,10 @@ var opInplaceErf = Operator{
 	Params: "selfRef",
 }
 
-// InplaceErf launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceErf is Erf with the result in place of the first argument.
+//
+// It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 	c := NewCall(st, &opInplaceErf)
 	p.Encode(c)
@@ -2681,7 +2949,7 @@ func (p *InplaceErfParams) Encode(c *Call) {
 
 // InplaceErfcParams are the arguments of aclnnInplaceErfc, in C order.
 type InplaceErfcParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErfc = Operator{
@@ -2689,7 +2957,10 @@ var opInplaceErfc = Operator{
 	Params: "selfRef",
 }
 
-// InplaceErfc launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceErfc is Erfc with the result in place of the first argument.
+//
+// It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 	c := NewCall(st, &opInplaceErfc)
 	p.Encode(c)
@@ -2706,7 +2977,7 @@ func (p *InplaceErfcParams) Encode(c *Call) {
 
 // InplaceErfinvParams are the arguments of aclnnInplaceErfinv, in C order.
 type InplaceErfinvParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceErfinv = Operator{
@@ -2714,7 +2985,10 @@ var opInplaceErfinv = Operator{
 	Params: "selfRef",
 }
 
-// InplaceErfinv launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceErfinv is Erfinv with the result in place of the first argument.
+//
+// It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 	c := NewCall(st, &opInplaceErfinv)
 	p.Encode(c)
@@ -2731,7 +3005,7 @@ func (p *InplaceErfinvParams) Encode(c *Call) {
 
 // InplaceExpParams are the arguments of aclnnInplaceExp, in C order.
 type InplaceExpParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceExp = Operator{
@@ -2739,7 +3013,10 @@ var opInplaceExp = Operator{
 	Params: "selfRef",
 }
 
-// InplaceExp launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceExp is Exp with the result in place of the first argument.
+//
+// It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	c := NewCall(st, &opInplaceExp)
 	p.Encode(c)
@@ -2764,7 +3041,10 @@ var opInplaceExp2 = Operator{
 	Params: "selfRef",
 }
 
-// InplaceExp2 launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceExp2 is Exp2 with the result in place of the first argument.
+//
+// It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 	c := NewCall(st, &opInplaceExp2)
 	p.Encode(c)
@@ -2789,7 +3069,10 @@ var opInplaceExpm1 = Operator{
 	Params: "selfRef",
 }
 
-// InplaceExpm1 launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceExpm1 is Expm1 with the result in place of the first argument.
+//
+// It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 	c := NewCall(st, &opInplaceExpm1)
 	p.Encode(c)
@@ -2806,7 +3089,7 @@ func (p *InplaceExpm1Params) Encode(c *Call) {
 
 // InplaceFloorParams are the arguments of aclnnInplaceFloor, in C order.
 type InplaceFloorParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceFloor = Operator{
@@ -2814,7 +3097,10 @@ var opInplaceFloor = Operator{
 	Params: "selfRef",
 }
 
-// InplaceFloor launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFloor is Floor with the result in place of the first argument.
+//
+// It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 	c := NewCall(st, &opInplaceFloor)
 	p.Encode(c)
@@ -2831,8 +3117,8 @@ func (p *InplaceFloorParams) Encode(c *Call) {
 
 // InplaceFloorDivideParams are the arguments of aclnnInplaceFloorDivide, in C order.
 type InplaceFloorDivideParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceFloorDivide = Operator{
@@ -2840,7 +3126,11 @@ var opInplaceFloorDivide = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceFloorDivide launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFloorDivide is FloorDivide with the result in place of the first argument.
+//
+// It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 	c := NewCall(st, &opInplaceFloorDivide)
 	p.Encode(c)
@@ -2858,7 +3148,7 @@ func (p *InplaceFloorDivideParams) Encode(c *Call) {
 
 // InplaceFloorDividesParams are the arguments of aclnnInplaceFloorDivides, in C order.
 type InplaceFloorDividesParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -2867,7 +3157,11 @@ var opInplaceFloorDivides = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceFloorDivides launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFloorDivides is FloorDivides with the result in place of the first argument.
+//
+// It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 	c := NewCall(st, &opInplaceFloorDivides)
 	p.Encode(c)
@@ -2885,7 +3179,7 @@ func (p *InplaceFloorDividesParams) Encode(c *Call) {
 
 // InplaceFmodScalarParams are the arguments of aclnnInplaceFmodScalar, in C order.
 type InplaceFmodScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -2894,7 +3188,11 @@ var opInplaceFmodScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceFmodScalar launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFmodScalar is FmodScalar with the result in place of the first argument.
+//
+// It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 	c := NewCall(st, &opInplaceFmodScalar)
 	p.Encode(c)
@@ -2912,8 +3210,8 @@ func (p *InplaceFmodScalarParams) Encode(c *Call) {
 
 // InplaceFmodTensorParams are the arguments of aclnnInplaceFmodTensor, in C order.
 type InplaceFmodTensorParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceFmodTensor = Operator{
@@ -2921,7 +3219,11 @@ var opInplaceFmodTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceFmodTensor launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFmodTensor is FmodTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 	c := NewCall(st, &opInplaceFmodTensor)
 	p.Encode(c)
@@ -2939,7 +3241,7 @@ func (p *InplaceFmodTensorParams) Encode(c *Call) {
 
 // InplaceFracParams are the arguments of aclnnInplaceFrac, in C order.
 type InplaceFracParams struct {
-	InputRef *Tensor // read and written
+	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceFrac = Operator{
@@ -2947,7 +3249,10 @@ var opInplaceFrac = Operator{
 	Params: "inputRef",
 }
 
-// InplaceFrac launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFrac is Frac with the result in place of the first argument.
+//
+// It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	c := NewCall(st, &opInplaceFrac)
 	p.Encode(c)
@@ -2964,9 +3269,9 @@ func (p *InplaceFracParams) Encode(c *Call) {
 
 // InplaceLerpParams are the arguments of aclnnInplaceLerp, in C order.
 type InplaceLerpParams struct {
-	SelfRef *Tensor // read and written
-	End     *Tensor
-	Weight  *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	End     *Tensor // 0 to 8 dimensions
+	Weight  *Tensor // 0 to 8 dimensions
 }
 
 var opInplaceLerp = Operator{
@@ -2974,7 +3279,10 @@ var opInplaceLerp = Operator{
 	Params: "selfRef end weight",
 }
 
-// InplaceLerp launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLerp is Lerp with the result in place of the first argument.
+//
+// It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 	c := NewCall(st, &opInplaceLerp)
 	p.Encode(c)
@@ -2993,8 +3301,8 @@ func (p *InplaceLerpParams) Encode(c *Call) {
 
 // InplaceLerpsParams are the arguments of aclnnInplaceLerps, in C order.
 type InplaceLerpsParams struct {
-	SelfRef *Tensor // read and written
-	End     *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	End     *Tensor // 0 to 8 dimensions
 	Weight  Scalar
 }
 
@@ -3003,7 +3311,10 @@ var opInplaceLerps = Operator{
 	Params: "selfRef end weight",
 }
 
-// InplaceLerps launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLerps is Lerps with the result in place of the first argument.
+//
+// It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 	c := NewCall(st, &opInplaceLerps)
 	p.Encode(c)
@@ -3022,7 +3333,7 @@ func (p *InplaceLerpsParams) Encode(c *Call) {
 
 // InplaceLogParams are the arguments of aclnnInplaceLog, in C order.
 type InplaceLogParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceLog = Operator{
@@ -3030,7 +3341,10 @@ var opInplaceLog = Operator{
 	Params: "selfRef",
 }
 
-// InplaceLog launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLog is Log with the result in place of the first argument.
+//
+// It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	c := NewCall(st, &opInplaceLog)
 	p.Encode(c)
@@ -3047,7 +3361,7 @@ func (p *InplaceLogParams) Encode(c *Call) {
 
 // InplaceLog10Params are the arguments of aclnnInplaceLog10, in C order.
 type InplaceLog10Params struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLog10 = Operator{
@@ -3055,7 +3369,10 @@ var opInplaceLog10 = Operator{
 	Params: "selfRef",
 }
 
-// InplaceLog10 launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLog10 is Log10 with the result in place of the first argument.
+//
+// It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	c := NewCall(st, &opInplaceLog10)
 	p.Encode(c)
@@ -3072,7 +3389,7 @@ func (p *InplaceLog10Params) Encode(c *Call) {
 
 // InplaceLog1pParams are the arguments of aclnnInplaceLog1p, in C order.
 type InplaceLog1pParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceLog1p = Operator{
@@ -3080,7 +3397,10 @@ var opInplaceLog1p = Operator{
 	Params: "selfRef",
 }
 
-// InplaceLog1p launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLog1p is Log1p with the result in place of the first argument.
+//
+// It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 	c := NewCall(st, &opInplaceLog1p)
 	p.Encode(c)
@@ -3097,7 +3417,7 @@ func (p *InplaceLog1pParams) Encode(c *Call) {
 
 // InplaceLog2Params are the arguments of aclnnInplaceLog2, in C order.
 type InplaceLog2Params struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
 
 var opInplaceLog2 = Operator{
@@ -3105,7 +3425,10 @@ var opInplaceLog2 = Operator{
 	Params: "selfRef",
 }
 
-// InplaceLog2 launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceLog2 is Log2 with the result in place of the first argument.
+//
+// It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	c := NewCall(st, &opInplaceLog2)
 	p.Encode(c)
@@ -3131,7 +3454,10 @@ var opInplaceMul = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceMul launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMul is Mul with the result in place of the first argument.
+//
+// It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	c := NewCall(st, &opInplaceMul)
 	p.Encode(c)
@@ -3149,7 +3475,7 @@ func (p *InplaceMulParams) Encode(c *Call) {
 
 // InplaceMulsParams are the arguments of aclnnInplaceMuls, in C order.
 type InplaceMulsParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -3158,7 +3484,10 @@ var opInplaceMuls = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceMuls launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMuls is Muls with the result in place of the first argument.
+//
+// It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	c := NewCall(st, &opInplaceMuls)
 	p.Encode(c)
@@ -3176,7 +3505,7 @@ func (p *InplaceMulsParams) Encode(c *Call) {
 
 // InplaceNanToNumParams are the arguments of aclnnInplaceNanToNum, in C order.
 type InplaceNanToNumParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Nan     float32
 	Posinf  float32
 	Neginf  float32
@@ -3187,7 +3516,11 @@ var opInplaceNanToNum = Operator{
 	Params: "selfRef nan posinf neginf",
 }
 
-// InplaceNanToNum launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceNanToNum is NanToNum with the result in place of the first argument.
+//
+// It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 	c := NewCall(st, &opInplaceNanToNum)
 	p.Encode(c)
@@ -3207,7 +3540,7 @@ func (p *InplaceNanToNumParams) Encode(c *Call) {
 
 // InplaceNegParams are the arguments of aclnnInplaceNeg, in C order.
 type InplaceNegParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceNeg = Operator{
@@ -3215,7 +3548,10 @@ var opInplaceNeg = Operator{
 	Params: "selfRef",
 }
 
-// InplaceNeg launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceNeg is Neg with the result in place of the first argument.
+//
+// It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	c := NewCall(st, &opInplaceNeg)
 	p.Encode(c)
@@ -3241,7 +3577,11 @@ var opInplacePowTensorScalar = Operator{
 	Params: "self exponent",
 }
 
-// InplacePowTensorScalar launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument.
+//
+// It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
 	c := NewCall(st, &opInplacePowTensorScalar)
 	p.Encode(c)
@@ -3268,7 +3608,11 @@ var opInplacePowTensorTensor = Operator{
 	Params: "self exponent",
 }
 
-// InplacePowTensorTensor launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument.
+//
+// It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
 	c := NewCall(st, &opInplacePowTensorTensor)
 	p.Encode(c)
@@ -3286,7 +3630,7 @@ func (p *InplacePowTensorTensorParams) Encode(c *Call) {
 
 // InplaceReciprocalParams are the arguments of aclnnInplaceReciprocal, in C order.
 type InplaceReciprocalParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceReciprocal = Operator{
@@ -3294,7 +3638,11 @@ var opInplaceReciprocal = Operator{
 	Params: "selfRef",
 }
 
-// InplaceReciprocal launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceReciprocal is Reciprocal with the result in place of the first argument.
+//
+// It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	c := NewCall(st, &opInplaceReciprocal)
 	p.Encode(c)
@@ -3311,7 +3659,7 @@ func (p *InplaceReciprocalParams) Encode(c *Call) {
 
 // InplaceRemainderTensorScalarParams are the arguments of aclnnInplaceRemainderTensorScalar, in C order.
 type InplaceRemainderTensorScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 }
 
@@ -3320,7 +3668,12 @@ var opInplaceRemainderTensorScalar = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceRemainderTensorScalar launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
+// argument.
+//
+// It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorScalar)
 	p.Encode(c)
@@ -3349,7 +3702,12 @@ var opInplaceRemainderTensorTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceRemainderTensorTensor launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRemainderTensorTensor is RemainderTensorTensor with the result in place of the first
+// argument.
+//
+// It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorTensor)
 	p.Encode(c)
@@ -3369,7 +3727,7 @@ func (p *InplaceRemainderTensorTensorParams) Encode(c *Call) {
 
 // InplaceRoundParams are the arguments of aclnnInplaceRound, in C order.
 type InplaceRoundParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRound = Operator{
@@ -3377,7 +3735,10 @@ var opInplaceRound = Operator{
 	Params: "selfRef",
 }
 
-// InplaceRound launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRound is Round with the result in place of the first argument.
+//
+// It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 	c := NewCall(st, &opInplaceRound)
 	p.Encode(c)
@@ -3394,7 +3755,7 @@ func (p *InplaceRoundParams) Encode(c *Call) {
 
 // InplaceRoundDecimalsParams are the arguments of aclnnInplaceRoundDecimals, in C order.
 type InplaceRoundDecimalsParams struct {
-	SelfRef  *Tensor // read and written
+	SelfRef  *Tensor // read and written, 0 to 8 dimensions
 	Decimals int64
 }
 
@@ -3403,7 +3764,11 @@ var opInplaceRoundDecimals = Operator{
 	Params: "selfRef decimals",
 }
 
-// InplaceRoundDecimals launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRoundDecimals is RoundDecimals with the result in place of the first argument.
+//
+// It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 	c := NewCall(st, &opInplaceRoundDecimals)
 	p.Encode(c)
@@ -3421,7 +3786,7 @@ func (p *InplaceRoundDecimalsParams) Encode(c *Call) {
 
 // InplaceRsqrtParams are the arguments of aclnnInplaceRsqrt, in C order.
 type InplaceRsqrtParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceRsqrt = Operator{
@@ -3429,7 +3794,10 @@ var opInplaceRsqrt = Operator{
 	Params: "selfRef",
 }
 
-// InplaceRsqrt launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRsqrt is Rsqrt with the result in place of the first argument.
+//
+// It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	c := NewCall(st, &opInplaceRsqrt)
 	p.Encode(c)
@@ -3446,7 +3814,7 @@ func (p *InplaceRsqrtParams) Encode(c *Call) {
 
 // InplaceSinParams are the arguments of aclnnInplaceSin, in C order.
 type InplaceSinParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceSin = Operator{
@@ -3454,7 +3822,10 @@ var opInplaceSin = Operator{
 	Params: "selfRef",
 }
 
-// InplaceSin launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSin is Sin with the result in place of the first argument.
+//
+// It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	c := NewCall(st, &opInplaceSin)
 	p.Encode(c)
@@ -3479,7 +3850,10 @@ var opInplaceSinc = Operator{
 	Params: "selfRef",
 }
 
-// InplaceSinc launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSinc is Sinc with the result in place of the first argument.
+//
+// It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 	c := NewCall(st, &opInplaceSinc)
 	p.Encode(c)
@@ -3496,7 +3870,7 @@ func (p *InplaceSincParams) Encode(c *Call) {
 
 // InplaceSinhParams are the arguments of aclnnInplaceSinh, in C order.
 type InplaceSinhParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceSinh = Operator{
@@ -3504,7 +3878,10 @@ var opInplaceSinh = Operator{
 	Params: "selfRef",
 }
 
-// InplaceSinh launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSinh is Sinh with the result in place of the first argument.
+//
+// It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	c := NewCall(st, &opInplaceSinh)
 	p.Encode(c)
@@ -3521,7 +3898,7 @@ func (p *InplaceSinhParams) Encode(c *Call) {
 
 // InplaceSqrtParams are the arguments of aclnnInplaceSqrt, in C order.
 type InplaceSqrtParams struct {
-	Self *Tensor // read and written
+	Self *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceSqrt = Operator{
@@ -3529,7 +3906,10 @@ var opInplaceSqrt = Operator{
 	Params: "self",
 }
 
-// InplaceSqrt launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSqrt is Sqrt with the result in place of the first argument.
+//
+// It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	c := NewCall(st, &opInplaceSqrt)
 	p.Encode(c)
@@ -3546,8 +3926,8 @@ func (p *InplaceSqrtParams) Encode(c *Call) {
 
 // InplaceSubParams are the arguments of aclnnInplaceSub, in C order.
 type InplaceSubParams struct {
-	SelfRef *Tensor // read and written
-	Other   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Other   *Tensor // 0 to 8 dimensions
 	Alpha   Scalar
 }
 
@@ -3556,7 +3936,10 @@ var opInplaceSub = Operator{
 	Params: "selfRef other alpha",
 }
 
-// InplaceSub launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSub is Sub with the result in place of the first argument.
+//
+// It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	c := NewCall(st, &opInplaceSub)
 	p.Encode(c)
@@ -3575,7 +3958,7 @@ func (p *InplaceSubParams) Encode(c *Call) {
 
 // InplaceSubsParams are the arguments of aclnnInplaceSubs, in C order.
 type InplaceSubsParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
 	Alpha   Scalar
 }
@@ -3585,7 +3968,10 @@ var opInplaceSubs = Operator{
 	Params: "selfRef other alpha",
 }
 
-// InplaceSubs launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceSubs is Subs with the result in place of the first argument.
+//
+// It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	c := NewCall(st, &opInplaceSubs)
 	p.Encode(c)
@@ -3604,7 +3990,7 @@ func (p *InplaceSubsParams) Encode(c *Call) {
 
 // InplaceTanParams are the arguments of aclnnInplaceTan, in C order.
 type InplaceTanParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTan = Operator{
@@ -3612,7 +3998,10 @@ var opInplaceTan = Operator{
 	Params: "selfRef",
 }
 
-// InplaceTan launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceTan is Tan with the result in place of the first argument.
+//
+// It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	c := NewCall(st, &opInplaceTan)
 	p.Encode(c)
@@ -3629,7 +4018,7 @@ func (p *InplaceTanParams) Encode(c *Call) {
 
 // InplaceTanhParams are the arguments of aclnnInplaceTanh, in C order.
 type InplaceTanhParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTanh = Operator{
@@ -3637,7 +4026,10 @@ var opInplaceTanh = Operator{
 	Params: "selfRef",
 }
 
-// InplaceTanh launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceTanh is Tanh with the result in place of the first argument.
+//
+// It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 	c := NewCall(st, &opInplaceTanh)
 	p.Encode(c)
@@ -3654,7 +4046,7 @@ func (p *InplaceTanhParams) Encode(c *Call) {
 
 // InplaceTruncParams are the arguments of aclnnInplaceTrunc, in C order.
 type InplaceTruncParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceTrunc = Operator{
@@ -3662,7 +4054,10 @@ var opInplaceTrunc = Operator{
 	Params: "selfRef",
 }
 
-// InplaceTrunc launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceTrunc is Trunc with the result in place of the first argument.
+//
+// It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 	c := NewCall(st, &opInplaceTrunc)
 	p.Encode(c)
@@ -3688,7 +4083,11 @@ var opInplaceXLogYScalarOther = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceXLogYScalarOther launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument.
+//
+// It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// elementwise on st.
+// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
 	c := NewCall(st, &opInplaceXLogYScalarOther)
 	p.Encode(c)
@@ -3715,7 +4114,11 @@ var opInplaceXLogYTensor = Operator{
 	Params: "selfRef other",
 }
 
-// InplaceXLogYTensor launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceXLogYTensor is XLogYTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 	c := NewCall(st, &opInplaceXLogYTensor)
 	p.Encode(c)
@@ -3733,9 +4136,9 @@ func (p *InplaceXLogYTensorParams) Encode(c *Call) {
 
 // LeftShiftParams are the arguments of aclnnLeftShift, in C order.
 type LeftShiftParams struct {
-	Self      *Tensor
-	ShiftBits *Tensor
-	Out       *Tensor // output
+	Self      *Tensor // 0 to 8 dimensions
+	ShiftBits *Tensor // 0 to 8 dimensions
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeftShift = Operator{
@@ -3743,7 +4146,10 @@ var opLeftShift = Operator{
 	Params: "self shiftBits out",
 }
 
-// LeftShift launches aclnnLeftShift (libopapi, CANN 2026-08) on st.
+// LeftShift shifts the bits of each element left by the element of ShiftBits.
+//
+// It launches aclnnLeftShift (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShift.md
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, &opLeftShift)
 	p.Encode(c)
@@ -3762,9 +4168,9 @@ func (p *LeftShiftParams) Encode(c *Call) {
 
 // LeftShiftsParams are the arguments of aclnnLeftShifts, in C order.
 type LeftShiftsParams struct {
-	Self      *Tensor
+	Self      *Tensor // 0 to 8 dimensions
 	ShiftBits Scalar
-	Out       *Tensor // output
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opLeftShifts = Operator{
@@ -3772,7 +4178,10 @@ var opLeftShifts = Operator{
 	Params: "self shiftBits out",
 }
 
-// LeftShifts launches aclnnLeftShifts (libopapi, CANN 2026-08) on st.
+// LeftShifts shifts the bits of each element left by a scalar.
+//
+// It launches aclnnLeftShifts (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShifts.md
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, &opLeftShifts)
 	p.Encode(c)
@@ -3791,10 +4200,10 @@ func (p *LeftShiftsParams) Encode(c *Call) {
 
 // LerpParams are the arguments of aclnnLerp, in C order.
 type LerpParams struct {
-	Self   *Tensor
-	End    *Tensor
-	Weight *Tensor
-	Out    *Tensor // output
+	Self   *Tensor // 0 to 8 dimensions
+	End    *Tensor // 0 to 8 dimensions
+	Weight *Tensor // 0 to 8 dimensions
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opLerp = Operator{
@@ -3802,7 +4211,10 @@ var opLerp = Operator{
 	Params: "self end weight out",
 }
 
-// Lerp launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Lerp interpolates linearly: Self + Weight · (End − Self).
+//
+// It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func Lerp(st *acl.Stream, p LerpParams) error {
 	c := NewCall(st, &opLerp)
 	p.Encode(c)
@@ -3822,10 +4234,10 @@ func (p *LerpParams) Encode(c *Call) {
 
 // LerpsParams are the arguments of aclnnLerps, in C order.
 type LerpsParams struct {
-	Self   *Tensor
-	End    *Tensor
+	Self   *Tensor // 0 to 8 dimensions
+	End    *Tensor // 0 to 8 dimensions
 	Weight Scalar
-	Out    *Tensor // output
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opLerps = Operator{
@@ -3833,7 +4245,10 @@ var opLerps = Operator{
 	Params: "self end weight out",
 }
 
-// Lerps launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
+//
+// It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func Lerps(st *acl.Stream, p LerpsParams) error {
 	c := NewCall(st, &opLerps)
 	p.Encode(c)
@@ -3853,8 +4268,8 @@ func (p *LerpsParams) Encode(c *Call) {
 
 // LgammaParams are the arguments of aclnnLgamma, in C order.
 type LgammaParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opLgamma = Operator{
@@ -3862,7 +4277,10 @@ var opLgamma = Operator{
 	Params: "self out",
 }
 
-// Lgamma launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Lgamma computes the logarithm of the absolute value of the gamma function of each element.
+//
+// It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/lgamma/docs/aclnnLgamma.md
 func Lgamma(st *acl.Stream, p LgammaParams) error {
 	c := NewCall(st, &opLgamma)
 	p.Encode(c)
@@ -3880,8 +4298,8 @@ func (p *LgammaParams) Encode(c *Call) {
 
 // LogParams are the arguments of aclnnLog, in C order.
 type LogParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opLog = Operator{
@@ -3889,7 +4307,10 @@ var opLog = Operator{
 	Params: "self out",
 }
 
-// Log launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Log computes the natural logarithm of each element.
+//
+// It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func Log(st *acl.Stream, p LogParams) error {
 	c := NewCall(st, &opLog)
 	p.Encode(c)
@@ -3907,8 +4328,8 @@ func (p *LogParams) Encode(c *Call) {
 
 // Log10Params are the arguments of aclnnLog10, in C order.
 type Log10Params struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opLog10 = Operator{
@@ -3916,7 +4337,10 @@ var opLog10 = Operator{
 	Params: "self out",
 }
 
-// Log10 launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Log10 computes the decimal logarithm of each element.
+//
+// It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func Log10(st *acl.Stream, p Log10Params) error {
 	c := NewCall(st, &opLog10)
 	p.Encode(c)
@@ -3934,8 +4358,8 @@ func (p *Log10Params) Encode(c *Call) {
 
 // Log1pParams are the arguments of aclnnLog1p, in C order.
 type Log1pParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opLog1p = Operator{
@@ -3943,7 +4367,10 @@ var opLog1p = Operator{
 	Params: "self out",
 }
 
-// Log1p launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Log1p computes the natural logarithm of one plus each element.
+//
+// It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func Log1p(st *acl.Stream, p Log1pParams) error {
 	c := NewCall(st, &opLog1p)
 	p.Encode(c)
@@ -3961,8 +4388,8 @@ func (p *Log1pParams) Encode(c *Call) {
 
 // Log2Params are the arguments of aclnnLog2, in C order.
 type Log2Params struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 to 8 dimensions
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opLog2 = Operator{
@@ -3970,7 +4397,10 @@ var opLog2 = Operator{
 	Params: "self out",
 }
 
-// Log2 launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Log2 computes the binary logarithm of each element.
+//
+// It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func Log2(st *acl.Stream, p Log2Params) error {
 	c := NewCall(st, &opLog2)
 	p.Encode(c)
@@ -3988,9 +4418,9 @@ func (p *Log2Params) Encode(c *Call) {
 
 // LogAddExpParams are the arguments of aclnnLogAddExp, in C order.
 type LogAddExpParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogAddExp = Operator{
@@ -3998,7 +4428,10 @@ var opLogAddExp = Operator{
 	Params: "self other out",
 }
 
-// LogAddExp launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogAddExp computes ln(e^Self + e^Other) with broadcasting.
+//
+// It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp.md
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	c := NewCall(st, &opLogAddExp)
 	p.Encode(c)
@@ -4017,9 +4450,9 @@ func (p *LogAddExpParams) Encode(c *Call) {
 
 // LogAddExp2Params are the arguments of aclnnLogAddExp2, in C order.
 type LogAddExp2Params struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogAddExp2 = Operator{
@@ -4027,7 +4460,10 @@ var opLogAddExp2 = Operator{
 	Params: "self other out",
 }
 
-// LogAddExp2 launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
+//
+// It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp2.md
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	c := NewCall(st, &opLogAddExp2)
 	p.Encode(c)
@@ -4046,9 +4482,9 @@ func (p *LogAddExp2Params) Encode(c *Call) {
 
 // LogitParams are the arguments of aclnnLogit, in C order.
 type LogitParams struct {
-	Input *Tensor
+	Input *Tensor // 0 to 8 dimensions
 	Eps   float64
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogit = Operator{
@@ -4056,7 +4492,11 @@ var opLogit = Operator{
 	Params: "input eps out",
 }
 
-// Logit launches aclnnLogit (libopapi, CANN 8.1.RC1) on st.
+// Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
+// not negative.
+//
+// It launches aclnnLogit (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, loss/logit/docs/aclnnLogit.md
 func Logit(st *acl.Stream, p LogitParams) error {
 	c := NewCall(st, &opLogit)
 	p.Encode(c)
@@ -4075,10 +4515,10 @@ func (p *LogitParams) Encode(c *Call) {
 
 // LogitGradParams are the arguments of aclnnLogitGrad, in C order.
 type LogitGradParams struct {
-	X   *Tensor
-	Dy  *Tensor
+	X   *Tensor // 0 to 8 dimensions
+	Dy  *Tensor // 0 to 8 dimensions
 	Eps float64
-	Out *Tensor // output
+	Out *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogitGrad = Operator{
@@ -4086,7 +4526,10 @@ var opLogitGrad = Operator{
 	Params: "x dy eps out",
 }
 
-// LogitGrad launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) on st.
+// LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
+//
+// It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// Vendor's page: hicann/ops-nn, loss/logit_grad/docs/aclnnLogitGrad.md
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, &opLogitGrad)
 	p.Encode(c)
@@ -4104,10 +4547,44 @@ func (p *LogitGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// MaskedScaleParams are the arguments of aclnnMaskedScale, in C order.
+type MaskedScaleParams struct {
+	Self  *Tensor
+	Mask  *Tensor
+	Scale float32
+	Out   *Tensor // output
+}
+
+var opMaskedScale = Operator{
+	Name: "MaskedScale", Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
+	Params: "self mask scale out",
+}
+
+// MaskedScale computes Self · Mask · Scale.
+//
+// It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/masked_scale/docs/aclnnMaskedScale.md
+func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
+	c := NewCall(st, &opMaskedScale)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *MaskedScaleParams) Operator() *Operator { return &opMaskedScale }
+
+// Encode implements Params.
+func (p *MaskedScaleParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Mask)
+	c.Float32(p.Scale)
+	c.Tensor(p.Out)
+}
+
 // MaxNParams are the arguments of aclnnMaxN, in C order.
 type MaxNParams struct {
 	Tensors []*Tensor
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opMaxN = Operator{
@@ -4115,7 +4592,10 @@ var opMaxN = Operator{
 	Params: "tensors out",
 }
 
-// MaxN launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxN computes the maximum over a list of tensors, element by element.
+//
+// It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaxN.md
 func MaxN(st *acl.Stream, p MaxNParams) error {
 	c := NewCall(st, &opMaxN)
 	p.Encode(c)
@@ -4133,9 +4613,9 @@ func (p *MaxNParams) Encode(c *Call) {
 
 // MaximumParams are the arguments of aclnnMaximum, in C order.
 type MaximumParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opMaximum = Operator{
@@ -4143,7 +4623,10 @@ var opMaximum = Operator{
 	Params: "self other out",
 }
 
-// Maximum launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Maximum computes the greater of two elements with broadcasting.
+//
+// It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaximum.md
 func Maximum(st *acl.Stream, p MaximumParams) error {
 	c := NewCall(st, &opMaximum)
 	p.Encode(c)
@@ -4162,8 +4645,8 @@ func (p *MaximumParams) Encode(c *Call) {
 
 // MinNParams are the arguments of aclnnMinN, in C order.
 type MinNParams struct {
-	Tensors []*Tensor
-	Out     *Tensor // output
+	Tensors []*Tensor // 0 to 8 dimensions
+	Out     *Tensor   // output
 }
 
 var opMinN = Operator{
@@ -4171,7 +4654,10 @@ var opMinN = Operator{
 	Params: "tensors out",
 }
 
-// MinN launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MinN computes the minimum over a list of tensors, element by element.
+//
+// It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinN.md
 func MinN(st *acl.Stream, p MinNParams) error {
 	c := NewCall(st, &opMinN)
 	p.Encode(c)
@@ -4199,7 +4685,10 @@ var opMinimum = Operator{
 	Params: "self other out",
 }
 
-// Minimum launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Minimum computes the lesser of two elements with broadcasting.
+//
+// It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinimum.md
 func Minimum(st *acl.Stream, p MinimumParams) error {
 	c := NewCall(st, &opMinimum)
 	p.Encode(c)
@@ -4228,7 +4717,10 @@ var opMrgbaCustom = Operator{
 	Params: "rgb alpha out",
 }
 
-// MrgbaCustom launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) on st.
+// MrgbaCustom multiplies the three channels of an image by Alpha / 255.
+//
+// It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs/aclnnMrgbaCustom.md
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	c := NewCall(st, &opMrgbaCustom)
 	p.Encode(c)
@@ -4257,7 +4749,10 @@ var opMul = Operator{
 	Params: "self other out",
 }
 
-// Mul launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Mul computes Self · Other with broadcasting.
+//
+// It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func Mul(st *acl.Stream, p MulParams) error {
 	c := NewCall(st, &opMul)
 	p.Encode(c)
@@ -4286,7 +4781,11 @@ var opMulNoNan = Operator{
 	Params: "x y z",
 }
 
-// MulNoNan launches aclnnMulNoNan (libopapi, CANN 2026-08) on st.
+// MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
+// NaN X.
+//
+// It launches aclnnMulNoNan (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	c := NewCall(st, &opMulNoNan)
 	p.Encode(c)
@@ -4305,9 +4804,9 @@ func (p *MulNoNanParams) Encode(c *Call) {
 
 // MulsParams are the arguments of aclnnMuls, in C order.
 type MulsParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opMuls = Operator{
@@ -4315,7 +4814,10 @@ var opMuls = Operator{
 	Params: "self other out",
 }
 
-// Muls launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Muls computes Self · Other for a scalar Other.
+//
+// It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func Muls(st *acl.Stream, p MulsParams) error {
 	c := NewCall(st, &opMuls)
 	p.Encode(c)
@@ -4334,11 +4836,11 @@ func (p *MulsParams) Encode(c *Call) {
 
 // NanToNumParams are the arguments of aclnnNanToNum, in C order.
 type NanToNumParams struct {
-	Self   *Tensor
+	Self   *Tensor // 0 to 8 dimensions
 	Nan    float32
 	Posinf float32
 	Neginf float32
-	Out    *Tensor // output
+	Out    *Tensor // output, dimensions as Self
 }
 
 var opNanToNum = Operator{
@@ -4346,7 +4848,10 @@ var opNanToNum = Operator{
 	Params: "self nan posinf neginf out",
 }
 
-// NanToNum launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NanToNum replaces NaN, infinity and negative infinity by three numbers.
+//
+// It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
 	c := NewCall(st, &opNanToNum)
 	p.Encode(c)
@@ -4376,7 +4881,9 @@ var opNdtri = Operator{
 	Params: "self out",
 }
 
-// Ndtri launches aclnnNdtri (libopapi, CANN 2026-08) on st.
+// Ndtri computes the quantile of the standard normal distribution of each element, a probability.
+//
+// It launches aclnnNdtri (libopapi, CANN 2026-08) of family elementwise on st.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, &opNdtri)
 	p.Encode(c)
@@ -4394,8 +4901,8 @@ func (p *NdtriParams) Encode(c *Call) {
 
 // NegParams are the arguments of aclnnNeg, in C order.
 type NegParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opNeg = Operator{
@@ -4403,7 +4910,10 @@ var opNeg = Operator{
 	Params: "self out",
 }
 
-// Neg launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Neg computes the negative of each element.
+//
+// It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func Neg(st *acl.Stream, p NegParams) error {
 	c := NewCall(st, &opNeg)
 	p.Encode(c)
@@ -4431,7 +4941,10 @@ var opPolar = Operator{
 	Params: "input angle out",
 }
 
-// Polar launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Polar makes complex numbers of absolute values and angles.
+//
+// It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/polar/docs/aclnnPolar.md
 func Polar(st *acl.Stream, p PolarParams) error {
 	c := NewCall(st, &opPolar)
 	p.Encode(c)
@@ -4451,8 +4964,8 @@ func (p *PolarParams) Encode(c *Call) {
 // PowScalarTensorParams are the arguments of aclnnPowScalarTensor, in C order.
 type PowScalarTensorParams struct {
 	Self     Scalar
-	Exponent *Tensor
-	Out      *Tensor // output
+	Exponent *Tensor // 0 to 8 dimensions
+	Out      *Tensor // output, dimensions as Exponent
 }
 
 var opPowScalarTensor = Operator{
@@ -4460,7 +4973,11 @@ var opPowScalarTensor = Operator{
 	Params: "self exponent out",
 }
 
-// PowScalarTensor launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PowScalarTensor raises a scalar to the power of each element.
+//
+// It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowScalarTensor.md
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, &opPowScalarTensor)
 	p.Encode(c)
@@ -4489,7 +5006,11 @@ var opPowTensorScalar = Operator{
 	Params: "self exponent out",
 }
 
-// PowTensorScalar launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PowTensorScalar raises each element to the power of a scalar.
+//
+// It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	c := NewCall(st, &opPowTensorScalar)
 	p.Encode(c)
@@ -4508,7 +5029,7 @@ func (p *PowTensorScalarParams) Encode(c *Call) {
 
 // PowTensorTensorParams are the arguments of aclnnPowTensorTensor, in C order.
 type PowTensorTensorParams struct {
-	Self     *Tensor
+	Self     *Tensor // 0 to 8 dimensions
 	Exponent *Tensor
 	Out      *Tensor // output
 }
@@ -4518,7 +5039,11 @@ var opPowTensorTensor = Operator{
 	Params: "self exponent out",
 }
 
-// PowTensorTensor launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PowTensorTensor raises each element of Self to the power of that of Exponent, with broadcasting.
+//
+// It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	c := NewCall(st, &opPowTensorTensor)
 	p.Encode(c)
@@ -4535,72 +5060,40 @@ func (p *PowTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PreluParams are the arguments of aclnnPrelu, in C order.
-type PreluParams struct {
-	Self   *Tensor
-	Weight *Tensor
-	Out    *Tensor // output
+// RealParams are the arguments of aclnnReal, in C order.
+type RealParams struct {
+	Self *Tensor
+	Out  *Tensor // output
 }
 
-var opPrelu = Operator{
-	Name: "Prelu", Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self weight out",
+var opReal = Operator{
+	Name: "Real", Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self out",
 }
 
-// Prelu launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Prelu(st *acl.Stream, p PreluParams) error {
-	c := NewCall(st, &opPrelu)
+// Real takes the real part of each element.
+//
+// It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/real/docs/aclnnReal.md
+func Real(st *acl.Stream, p RealParams) error {
+	c := NewCall(st, &opReal)
 	p.Encode(c)
 	return c.Launch()
 }
 
 // Operator implements Params.
-func (p *PreluParams) Operator() *Operator { return &opPrelu }
+func (p *RealParams) Operator() *Operator { return &opReal }
 
 // Encode implements Params.
-func (p *PreluParams) Encode(c *Call) {
+func (p *RealParams) Encode(c *Call) {
 	c.Tensor(p.Self)
-	c.Tensor(p.Weight)
 	c.Tensor(p.Out)
-}
-
-// PreluBackwardParams are the arguments of aclnnPreluBackward, in C order.
-type PreluBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Weight     *Tensor
-	GradInput  *Tensor // output
-	GradWeight *Tensor // output
-}
-
-var opPreluBackward = Operator{
-	Name: "PreluBackward", Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self weight gradInput gradWeight",
-}
-
-// PreluBackward launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
-	c := NewCall(st, &opPreluBackward)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *PreluBackwardParams) Operator() *Operator { return &opPreluBackward }
-
-// Encode implements Params.
-func (p *PreluBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOutput)
-	c.Tensor(p.Self)
-	c.Tensor(p.Weight)
-	c.Tensor(p.GradInput)
-	c.Tensor(p.GradWeight)
 }
 
 // ReciprocalParams are the arguments of aclnnReciprocal, in C order.
 type ReciprocalParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opReciprocal = Operator{
@@ -4608,7 +5101,10 @@ var opReciprocal = Operator{
 	Params: "self out",
 }
 
-// Reciprocal launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Reciprocal computes one divided by each element.
+//
+// It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	c := NewCall(st, &opReciprocal)
 	p.Encode(c)
@@ -4627,8 +5123,8 @@ func (p *ReciprocalParams) Encode(c *Call) {
 // RemainderScalarTensorParams are the arguments of aclnnRemainderScalarTensor, in C order.
 type RemainderScalarTensorParams struct {
 	Self  Scalar
-	Other *Tensor
-	Out   *Tensor // output
+	Other *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opRemainderScalarTensor = Operator{
@@ -4636,7 +5132,12 @@ var opRemainderScalarTensor = Operator{
 	Params: "self other out",
 }
 
-// RemainderScalarTensor launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// RemainderScalarTensor computes the remainder of Self / Other for a scalar Self, with the sign of
+// Other.
+//
+// It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderScalarTensor.md
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
 	c := NewCall(st, &opRemainderScalarTensor)
 	p.Encode(c)
@@ -4655,9 +5156,9 @@ func (p *RemainderScalarTensorParams) Encode(c *Call) {
 
 // RemainderTensorScalarParams are the arguments of aclnnRemainderTensorScalar, in C order.
 type RemainderTensorScalarParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opRemainderTensorScalar = Operator{
@@ -4665,7 +5166,12 @@ var opRemainderTensorScalar = Operator{
 	Params: "self other out",
 }
 
-// RemainderTensorScalar launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
+// Other.
+//
+// It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, &opRemainderTensorScalar)
 	p.Encode(c)
@@ -4694,7 +5200,12 @@ var opRemainderTensorTensor = Operator{
 	Params: "self other out",
 }
 
-// RemainderTensorTensor launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// RemainderTensorTensor computes the remainder of Self / Other with broadcasting, with the sign of
+// Other.
+//
+// It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
+// on st.
+// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
 	c := NewCall(st, &opRemainderTensorTensor)
 	p.Encode(c)
@@ -4713,9 +5224,9 @@ func (p *RemainderTensorTensorParams) Encode(c *Call) {
 
 // RightShiftParams are the arguments of aclnnRightShift, in C order.
 type RightShiftParams struct {
-	Input     *Tensor
-	ShiftBits *Tensor
-	Out       *Tensor // output
+	Input     *Tensor // 0 to 8 dimensions
+	ShiftBits *Tensor // 0 to 8 dimensions
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opRightShift = Operator{
@@ -4723,7 +5234,10 @@ var opRightShift = Operator{
 	Params: "input shiftBits out",
 }
 
-// RightShift launches aclnnRightShift (libopapi, CANN 2026-08) on st.
+// RightShift shifts the bits of each element right by the element of ShiftBits.
+//
+// It launches aclnnRightShift (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/right_shift/docs/aclnnRightShift.md
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, &opRightShift)
 	p.Encode(c)
@@ -4742,8 +5256,8 @@ func (p *RightShiftParams) Encode(c *Call) {
 
 // RoundParams are the arguments of aclnnRound, in C order.
 type RoundParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opRound = Operator{
@@ -4751,7 +5265,10 @@ var opRound = Operator{
 	Params: "self out",
 }
 
-// Round launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Round rounds each element to the nearest integer, halves to the even one.
+//
+// It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func Round(st *acl.Stream, p RoundParams) error {
 	c := NewCall(st, &opRound)
 	p.Encode(c)
@@ -4769,9 +5286,9 @@ func (p *RoundParams) Encode(c *Call) {
 
 // RoundDecimalsParams are the arguments of aclnnRoundDecimals, in C order.
 type RoundDecimalsParams struct {
-	Self     *Tensor
+	Self     *Tensor // 0 to 8 dimensions
 	Decimals int64
-	Out      *Tensor // output
+	Out      *Tensor // output, 0 to 8 dimensions
 }
 
 var opRoundDecimals = Operator{
@@ -4779,7 +5296,10 @@ var opRoundDecimals = Operator{
 	Params: "self decimals out",
 }
 
-// RoundDecimals launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// RoundDecimals rounds each element to so many decimals.
+//
+// It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
 	c := NewCall(st, &opRoundDecimals)
 	p.Encode(c)
@@ -4798,8 +5318,8 @@ func (p *RoundDecimalsParams) Encode(c *Call) {
 
 // RsqrtParams are the arguments of aclnnRsqrt, in C order.
 type RsqrtParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opRsqrt = Operator{
@@ -4807,7 +5327,10 @@ var opRsqrt = Operator{
 	Params: "self out",
 }
 
-// Rsqrt launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Rsqrt computes one divided by the square root of each element.
+//
+// It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	c := NewCall(st, &opRsqrt)
 	p.Encode(c)
@@ -4825,10 +5348,10 @@ func (p *RsqrtParams) Encode(c *Call) {
 
 // RsubParams are the arguments of aclnnRsub, in C order.
 type RsubParams struct {
-	Self  *Tensor
-	Other *Tensor
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opRsub = Operator{
@@ -4836,7 +5359,10 @@ var opRsub = Operator{
 	Params: "self other alpha out",
 }
 
-// Rsub launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Rsub computes Other − Alpha · Self with broadcasting.
+//
+// It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsub.md
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, &opRsub)
 	p.Encode(c)
@@ -4856,10 +5382,10 @@ func (p *RsubParams) Encode(c *Call) {
 
 // RsubsParams are the arguments of aclnnRsubs, in C order.
 type RsubsParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opRsubs = Operator{
@@ -4867,7 +5393,10 @@ var opRsubs = Operator{
 	Params: "self other alpha out",
 }
 
-// Rsubs launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Rsubs computes Other − Alpha · Self for a scalar Other.
+//
+// It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsubs.md
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, &opRsubs)
 	p.Encode(c)
@@ -4885,43 +5414,6 @@ func (p *RsubsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScaleParams are the arguments of aclnnScale, in C order.
-type ScaleParams struct {
-	X             *Tensor
-	Scale         *Tensor
-	Bias          *Tensor
-	Axis          int64
-	NumAxes       int64
-	ScaleFromBlob bool
-	Y             *Tensor // output
-}
-
-var opScale = Operator{
-	Name: "Scale", Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale bias axis numAxes scaleFromBlob y",
-}
-
-// Scale launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Scale(st *acl.Stream, p ScaleParams) error {
-	c := NewCall(st, &opScale)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *ScaleParams) Operator() *Operator { return &opScale }
-
-// Encode implements Params.
-func (p *ScaleParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Bias)
-	c.Int64(p.Axis)
-	c.Int64(p.NumAxes)
-	c.Bool(p.ScaleFromBlob)
-	c.Tensor(p.Y)
-}
-
 // SignParams are the arguments of aclnnSign, in C order.
 type SignParams struct {
 	Self   *Tensor
@@ -4933,7 +5425,10 @@ var opSign = Operator{
 	Params: "self result",
 }
 
-// Sign launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sign computes −1, 0 or 1 for negative, zero and positive elements.
+//
+// It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sign/docs/aclnnSign.md
 func Sign(st *acl.Stream, p SignParams) error {
 	c := NewCall(st, &opSign)
 	p.Encode(c)
@@ -4951,8 +5446,8 @@ func (p *SignParams) Encode(c *Call) {
 
 // SinParams are the arguments of aclnnSin, in C order.
 type SinParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, dimensions as Self
 }
 
 var opSin = Operator{
@@ -4960,7 +5455,10 @@ var opSin = Operator{
 	Params: "self out",
 }
 
-// Sin launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sin computes the sine of each element, given in radians.
+//
+// It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func Sin(st *acl.Stream, p SinParams) error {
 	c := NewCall(st, &opSin)
 	p.Encode(c)
@@ -4987,7 +5485,10 @@ var opSinc = Operator{
 	Params: "self out",
 }
 
-// Sinc launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
+//
+// It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func Sinc(st *acl.Stream, p SincParams) error {
 	c := NewCall(st, &opSinc)
 	p.Encode(c)
@@ -5005,8 +5506,8 @@ func (p *SincParams) Encode(c *Call) {
 
 // SinhParams are the arguments of aclnnSinh, in C order.
 type SinhParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSinh = Operator{
@@ -5014,7 +5515,10 @@ var opSinh = Operator{
 	Params: "self out",
 }
 
-// Sinh launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sinh computes the hyperbolic sine of each element.
+//
+// It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func Sinh(st *acl.Stream, p SinhParams) error {
 	c := NewCall(st, &opSinh)
 	p.Encode(c)
@@ -5032,8 +5536,8 @@ func (p *SinhParams) Encode(c *Call) {
 
 // SqrtParams are the arguments of aclnnSqrt, in C order.
 type SqrtParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opSqrt = Operator{
@@ -5041,7 +5545,10 @@ var opSqrt = Operator{
 	Params: "self out",
 }
 
-// Sqrt launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sqrt computes the square root of each element, NaN of negative ones.
+//
+// It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func Sqrt(st *acl.Stream, p SqrtParams) error {
 	c := NewCall(st, &opSqrt)
 	p.Encode(c)
@@ -5069,7 +5576,10 @@ var opSqrtBackward = Operator{
 	Params: "y dy z",
 }
 
-// SqrtBackward launches aclnnSqrtBackward (libopapi, CANN 2026-08) on st.
+// SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
+//
+// It launches aclnnSqrtBackward (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs/aclnnSqrtBackward.md
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, &opSqrtBackward)
 	p.Encode(c)
@@ -5097,7 +5607,10 @@ var opSquare = Operator{
 	Params: "self out",
 }
 
-// Square launches aclnnSquare (libopapi, CANN 2026-08) on st.
+// Square computes the square of each element.
+//
+// It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)
 	p.Encode(c)
@@ -5115,10 +5628,10 @@ func (p *SquareParams) Encode(c *Call) {
 
 // SubParams are the arguments of aclnnSub, in C order.
 type SubParams struct {
-	Self  *Tensor
-	Other *Tensor
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opSub = Operator{
@@ -5126,7 +5639,10 @@ var opSub = Operator{
 	Params: "self other alpha out",
 }
 
-// Sub launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sub computes Self − Alpha · Other with broadcasting.
+//
+// It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func Sub(st *acl.Stream, p SubParams) error {
 	c := NewCall(st, &opSub)
 	p.Encode(c)
@@ -5146,10 +5662,10 @@ func (p *SubParams) Encode(c *Call) {
 
 // SubsParams are the arguments of aclnnSubs, in C order.
 type SubsParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
 	Alpha Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opSubs = Operator{
@@ -5157,7 +5673,10 @@ var opSubs = Operator{
 	Params: "self other alpha out",
 }
 
-// Subs launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Subs computes Self − Alpha · Other for a scalar Other.
+//
+// It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func Subs(st *acl.Stream, p SubsParams) error {
 	c := NewCall(st, &opSubs)
 	p.Encode(c)
@@ -5175,9 +5694,69 @@ func (p *SubsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// SumParams are the arguments of aclnnSum, in C order.
+type SumParams struct {
+	Tensors []*Tensor // 0 to 8 dimensions
+	Out     *Tensor   // output
+}
+
+var opSum = Operator{
+	Name: "Sum", Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
+	Params: "tensors out",
+}
+
+// Sum adds up the tensors of a list.
+//
+// It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/accumulate_nv2/docs/aclnnSum.md
+func Sum(st *acl.Stream, p SumParams) error {
+	c := NewCall(st, &opSum)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SumParams) Operator() *Operator { return &opSum }
+
+// Encode implements Params.
+func (p *SumParams) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
+}
+
+// SumV2Params are the arguments of aclnnSumV2, in C order.
+type SumV2Params struct {
+	Tensors []*Tensor
+	Out     *Tensor // output
+}
+
+var opSumV2 = Operator{
+	Name: "SumV2", Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
+	Params: "tensors out",
+}
+
+// SumV2 adds up the tensors of a list, with broadcasting.
+//
+// It launches aclnnSumV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
+func SumV2(st *acl.Stream, p SumV2Params) error {
+	c := NewCall(st, &opSumV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SumV2Params) Operator() *Operator { return &opSumV2 }
+
+// Encode implements Params.
+func (p *SumV2Params) Encode(c *Call) {
+	c.Tensors(p.Tensors)
+	c.Tensor(p.Out)
+}
+
 // TanParams are the arguments of aclnnTan, in C order.
 type TanParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
 }
 
@@ -5186,7 +5765,10 @@ var opTan = Operator{
 	Params: "self out",
 }
 
-// Tan launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Tan computes the tangent of each element, given in radians.
+//
+// It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func Tan(st *acl.Stream, p TanParams) error {
 	c := NewCall(st, &opTan)
 	p.Encode(c)
@@ -5204,7 +5786,7 @@ func (p *TanParams) Encode(c *Call) {
 
 // TanhParams are the arguments of aclnnTanh, in C order.
 type TanhParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
 }
 
@@ -5213,7 +5795,10 @@ var opTanh = Operator{
 	Params: "self out",
 }
 
-// Tanh launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Tanh computes the hyperbolic tangent of each element.
+//
+// It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func Tanh(st *acl.Stream, p TanhParams) error {
 	c := NewCall(st, &opTanh)
 	p.Encode(c)
@@ -5231,8 +5816,8 @@ func (p *TanhParams) Encode(c *Call) {
 
 // TruncParams are the arguments of aclnnTrunc, in C order.
 type TruncParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opTrunc = Operator{
@@ -5240,7 +5825,10 @@ var opTrunc = Operator{
 	Params: "self out",
 }
 
-// Trunc launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Trunc cuts off the fraction of each element.
+//
+// It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func Trunc(st *acl.Stream, p TruncParams) error {
 	c := NewCall(st, &opTrunc)
 	p.Encode(c)
@@ -5268,7 +5856,11 @@ var opXLogYScalarOther = Operator{
 	Params: "self other out",
 }
 
-// XLogYScalarOther launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero.
+//
+// It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
 	c := NewCall(st, &opXLogYScalarOther)
 	p.Encode(c)
@@ -5297,7 +5889,11 @@ var opXLogYScalarSelf = Operator{
 	Params: "self other out",
 }
 
-// XLogYScalarSelf launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero.
+//
+// It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
+// st.
+// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarSelf.md
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	c := NewCall(st, &opXLogYScalarSelf)
 	p.Encode(c)
@@ -5326,7 +5922,10 @@ var opXLogYTensor = Operator{
 	Params: "self other out",
 }
 
-// XLogYTensor launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
+//
+// It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
 	c := NewCall(st, &opXLogYTensor)
 	p.Encode(c)
@@ -5345,9 +5944,9 @@ func (p *XLogYTensorParams) Encode(c *Call) {
 
 // Xlog1pyParams are the arguments of aclnnXlog1py, in C order.
 type Xlog1pyParams struct {
-	X *Tensor
-	Y *Tensor
-	Z *Tensor // output
+	X *Tensor // 0 to 8 dimensions
+	Y *Tensor // 0 to 8 dimensions
+	Z *Tensor // output, 1 to 8 dimensions
 }
 
 var opXlog1py = Operator{
@@ -5355,7 +5954,10 @@ var opXlog1py = Operator{
 	Params: "x y z",
 }
 
-// Xlog1py launches aclnnXlog1py (libopapi, CANN 2026-08) on st.
+// Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.
+//
+// It launches aclnnXlog1py (libopapi, CANN 2026-08) of family elementwise on st.
+// Vendor's page: hicann/ops-math, math/xlog1py/docs/aclnnXlog1py.md
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, &opXlog1py)
 	p.Encode(c)

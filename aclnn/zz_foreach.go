@@ -8,8 +8,8 @@ import (
 
 // ForeachAbsParams are the arguments of aclnnForeachAbs, in C order.
 type ForeachAbsParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAbs = Operator{
@@ -17,7 +17,10 @@ var opForeachAbs = Operator{
 	Params: "x out",
 }
 
-// ForeachAbs launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) on st.
+// ForeachAbs computes the absolute value of each element of each tensor of a list.
+//
+// It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs/aclnnForeachAbs.md
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	c := NewCall(st, &opForeachAbs)
 	p.Encode(c)
@@ -35,8 +38,8 @@ func (p *ForeachAbsParams) Encode(c *Call) {
 
 // ForeachAcosParams are the arguments of aclnnForeachAcos, in C order.
 type ForeachAcosParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAcos = Operator{
@@ -44,7 +47,10 @@ var opForeachAcos = Operator{
 	Params: "x out",
 }
 
-// ForeachAcos launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) on st.
+// ForeachAcos computes the arc cosine of each element of each tensor of a list.
+//
+// It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs/aclnnForeachAcos.md
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	c := NewCall(st, &opForeachAcos)
 	p.Encode(c)
@@ -62,10 +68,10 @@ func (p *ForeachAcosParams) Encode(c *Call) {
 
 // ForeachAddListParams are the arguments of aclnnForeachAddList, in C order.
 type ForeachAddListParams struct {
-	X1    []*Tensor
-	X2    []*Tensor
-	Alpha *Tensor
-	Out   []*Tensor // output
+	X1    []*Tensor // 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
+	Alpha *Tensor   // 0 to 8 dimensions
+	Out   []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddList = Operator{
@@ -73,7 +79,11 @@ var opForeachAddList = Operator{
 	Params: "x1 x2 alpha out",
 }
 
-// ForeachAddList launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddList computes X1 + Alpha · X2 for the tensors of two lists, Alpha being a one-element
+// tensor.
+//
+// It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddList.md
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	c := NewCall(st, &opForeachAddList)
 	p.Encode(c)
@@ -93,10 +103,10 @@ func (p *ForeachAddListParams) Encode(c *Call) {
 
 // ForeachAddListV2Params are the arguments of aclnnForeachAddListV2, in C order.
 type ForeachAddListV2Params struct {
-	X1    []*Tensor
-	X2    []*Tensor
+	X1    []*Tensor // 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   []*Tensor // output
+	Out   []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddListV2 = Operator{
@@ -104,7 +114,10 @@ var opForeachAddListV2 = Operator{
 	Params: "x1 x2 alpha out",
 }
 
-// ForeachAddListV2 launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
+//
+// It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddListV2.md
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, &opForeachAddListV2)
 	p.Encode(c)
@@ -124,9 +137,9 @@ func (p *ForeachAddListV2Params) Encode(c *Call) {
 
 // ForeachAddScalarParams are the arguments of aclnnForeachAddScalar, in C order.
 type ForeachAddScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddScalar = Operator{
@@ -134,7 +147,10 @@ var opForeachAddScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachAddScalar launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
+//
+// It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalar.md
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	c := NewCall(st, &opForeachAddScalar)
 	p.Encode(c)
@@ -153,9 +169,9 @@ func (p *ForeachAddScalarParams) Encode(c *Call) {
 
 // ForeachAddScalarListParams are the arguments of aclnnForeachAddScalarList, in C order.
 type ForeachAddScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddScalarList = Operator{
@@ -163,7 +179,10 @@ var opForeachAddScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachAddScalarList launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
+//
+// It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs/aclnnForeachAddScalarList.md
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	c := NewCall(st, &opForeachAddScalarList)
 	p.Encode(c)
@@ -182,9 +201,9 @@ func (p *ForeachAddScalarListParams) Encode(c *Call) {
 
 // ForeachAddScalarV2Params are the arguments of aclnnForeachAddScalarV2, in C order.
 type ForeachAddScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddScalarV2 = Operator{
@@ -192,7 +211,10 @@ var opForeachAddScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachAddScalarV2 launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddScalarV2 adds a scalar to the tensors of a list.
+//
+// It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalarV2.md
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, &opForeachAddScalarV2)
 	p.Encode(c)
@@ -211,11 +233,11 @@ func (p *ForeachAddScalarV2Params) Encode(c *Call) {
 
 // ForeachAddcdivListParams are the arguments of aclnnForeachAddcdivList, in C order.
 type ForeachAddcdivListParams struct {
-	X1      []*Tensor
-	X2      []*Tensor
-	X3      []*Tensor
-	Scalars *Tensor
-	Out     []*Tensor // output
+	X1      []*Tensor // 0 to 8 dimensions
+	X2      []*Tensor // 0 to 8 dimensions
+	X3      []*Tensor // 0 to 8 dimensions
+	Scalars *Tensor   // 0 to 8 dimensions
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcdivList = Operator{
@@ -223,7 +245,11 @@ var opForeachAddcdivList = Operator{
 	Params: "x1 x2 x3 scalars out",
 }
 
-// ForeachAddcdivList launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
+// of Scalars for each.
+//
+// It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs/aclnnForeachAddcdivList.md
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	c := NewCall(st, &opForeachAddcdivList)
 	p.Encode(c)
@@ -244,11 +270,11 @@ func (p *ForeachAddcdivListParams) Encode(c *Call) {
 
 // ForeachAddcdivScalarParams are the arguments of aclnnForeachAddcdivScalar, in C order.
 type ForeachAddcdivScalarParams struct {
-	X1     []*Tensor
-	X2     []*Tensor
-	X3     []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
+	X3     []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcdivScalar = Operator{
@@ -256,7 +282,12 @@ var opForeachAddcdivScalar = Operator{
 	Params: "x1 x2 x3 scalar out",
 }
 
-// ForeachAddcdivScalar launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddcdivScalar computes X1 + Scalar · X2 / X3 for the tensors of three lists, Scalar being
+// a one-element tensor.
+//
+// It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalar.md
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	c := NewCall(st, &opForeachAddcdivScalar)
 	p.Encode(c)
@@ -277,11 +308,11 @@ func (p *ForeachAddcdivScalarParams) Encode(c *Call) {
 
 // ForeachAddcdivScalarListParams are the arguments of aclnnForeachAddcdivScalarList, in C order.
 type ForeachAddcdivScalarListParams struct {
-	X1      []*Tensor
-	X2      []*Tensor
-	X3      []*Tensor
-	Scalars *Tensor
-	Out     []*Tensor // output
+	X1      []*Tensor // 0 to 8 dimensions
+	X2      []*Tensor // 0 to 8 dimensions
+	X3      []*Tensor // 0 to 8 dimensions
+	Scalars *Tensor   // 0 to 8 dimensions
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcdivScalarList = Operator{
@@ -289,7 +320,12 @@ var opForeachAddcdivScalarList = Operator{
 	Params: "x1 x2 x3 scalars out",
 }
 
-// ForeachAddcdivScalarList launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddcdivScalarList computes X1 + s · X2 / X3 for the tensors of three lists, s being one
+// element of Scalars for each.
+//
+// It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
+// on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs/aclnnForeachAddcdivScalarList.md
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
 	c := NewCall(st, &opForeachAddcdivScalarList)
 	p.Encode(c)
@@ -310,11 +346,11 @@ func (p *ForeachAddcdivScalarListParams) Encode(c *Call) {
 
 // ForeachAddcdivScalarV2Params are the arguments of aclnnForeachAddcdivScalarV2, in C order.
 type ForeachAddcdivScalarV2Params struct {
-	X1     []*Tensor
-	X2     []*Tensor
-	X3     []*Tensor
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
+	X3     []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcdivScalarV2 = Operator{
@@ -322,7 +358,11 @@ var opForeachAddcdivScalarV2 = Operator{
 	Params: "x1 x2 x3 scalar out",
 }
 
-// ForeachAddcdivScalarV2 launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists.
+//
+// It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalarV2.md
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcdivScalarV2)
 	p.Encode(c)
@@ -343,11 +383,11 @@ func (p *ForeachAddcdivScalarV2Params) Encode(c *Call) {
 
 // ForeachAddcmulListParams are the arguments of aclnnForeachAddcmulList, in C order.
 type ForeachAddcmulListParams struct {
-	X1      []*Tensor
-	X2      []*Tensor
-	X3      []*Tensor
-	Scalars *Tensor
-	Out     []*Tensor // output
+	X1      []*Tensor // 0 to 8 dimensions
+	X2      []*Tensor // 0 to 8 dimensions
+	X3      []*Tensor // 0 to 8 dimensions
+	Scalars *Tensor   // 0 to 8 dimensions
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcmulList = Operator{
@@ -355,7 +395,11 @@ var opForeachAddcmulList = Operator{
 	Params: "x1 x2 x3 scalars out",
 }
 
-// ForeachAddcmulList launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
+// of Scalars for each.
+//
+// It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs/aclnnForeachAddcmulList.md
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	c := NewCall(st, &opForeachAddcmulList)
 	p.Encode(c)
@@ -376,11 +420,11 @@ func (p *ForeachAddcmulListParams) Encode(c *Call) {
 
 // ForeachAddcmulScalarParams are the arguments of aclnnForeachAddcmulScalar, in C order.
 type ForeachAddcmulScalarParams struct {
-	X1     []*Tensor
-	X2     []*Tensor
-	X3     []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
+	X3     []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcmulScalar = Operator{
@@ -388,7 +432,11 @@ var opForeachAddcmulScalar = Operator{
 	Params: "x1 x2 x3 scalar out",
 }
 
-// ForeachAddcmulScalar launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
+// a one-element tensor.
+//
+// It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalar.md
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
 	c := NewCall(st, &opForeachAddcmulScalar)
 	p.Encode(c)
@@ -409,11 +457,11 @@ func (p *ForeachAddcmulScalarParams) Encode(c *Call) {
 
 // ForeachAddcmulScalarListParams are the arguments of aclnnForeachAddcmulScalarList, in C order.
 type ForeachAddcmulScalarListParams struct {
-	X1      []*Tensor
-	X2      []*Tensor
-	X3      []*Tensor
-	Scalars *Tensor
-	Out     []*Tensor // output
+	X1      []*Tensor // 0 to 8 dimensions
+	X2      []*Tensor // 0 to 8 dimensions
+	X3      []*Tensor // 0 to 8 dimensions
+	Scalars *Tensor   // 0 to 8 dimensions
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcmulScalarList = Operator{
@@ -421,7 +469,11 @@ var opForeachAddcmulScalarList = Operator{
 	Params: "x1 x2 x3 scalars out",
 }
 
-// ForeachAddcmulScalarList launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
+// element of Scalars for each.
+//
+// It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs/aclnnForeachAddcmulScalarList.md
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
 	c := NewCall(st, &opForeachAddcmulScalarList)
 	p.Encode(c)
@@ -442,11 +494,11 @@ func (p *ForeachAddcmulScalarListParams) Encode(c *Call) {
 
 // ForeachAddcmulScalarV2Params are the arguments of aclnnForeachAddcmulScalarV2, in C order.
 type ForeachAddcmulScalarV2Params struct {
-	X1     []*Tensor
-	X2     []*Tensor
-	X3     []*Tensor
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
+	X3     []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAddcmulScalarV2 = Operator{
@@ -454,7 +506,11 @@ var opForeachAddcmulScalarV2 = Operator{
 	Params: "x1 x2 x3 scalar out",
 }
 
-// ForeachAddcmulScalarV2 launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists.
+//
+// It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalarV2.md
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcmulScalarV2)
 	p.Encode(c)
@@ -475,8 +531,8 @@ func (p *ForeachAddcmulScalarV2Params) Encode(c *Call) {
 
 // ForeachAsinParams are the arguments of aclnnForeachAsin, in C order.
 type ForeachAsinParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAsin = Operator{
@@ -484,7 +540,10 @@ var opForeachAsin = Operator{
 	Params: "x out",
 }
 
-// ForeachAsin launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) on st.
+// ForeachAsin computes the arc sine of each element of each tensor of a list.
+//
+// It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs/aclnnForeachAsin.md
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	c := NewCall(st, &opForeachAsin)
 	p.Encode(c)
@@ -502,8 +561,8 @@ func (p *ForeachAsinParams) Encode(c *Call) {
 
 // ForeachAtanParams are the arguments of aclnnForeachAtan, in C order.
 type ForeachAtanParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachAtan = Operator{
@@ -511,7 +570,10 @@ var opForeachAtan = Operator{
 	Params: "x out",
 }
 
-// ForeachAtan launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) on st.
+// ForeachAtan computes the arc tangent of each element of each tensor of a list.
+//
+// It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs/aclnnForeachAtan.md
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	c := NewCall(st, &opForeachAtan)
 	p.Encode(c)
@@ -529,8 +591,8 @@ func (p *ForeachAtanParams) Encode(c *Call) {
 
 // ForeachCopyParams are the arguments of aclnnForeachCopy, in C order.
 type ForeachCopyParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachCopy = Operator{
@@ -538,7 +600,10 @@ var opForeachCopy = Operator{
 	Params: "x out",
 }
 
-// ForeachCopy launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachCopy copies the tensors of a list to those of another.
+//
+// It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs/aclnnForeachCopy.md
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	c := NewCall(st, &opForeachCopy)
 	p.Encode(c)
@@ -556,8 +621,8 @@ func (p *ForeachCopyParams) Encode(c *Call) {
 
 // ForeachCosParams are the arguments of aclnnForeachCos, in C order.
 type ForeachCosParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachCos = Operator{
@@ -565,7 +630,10 @@ var opForeachCos = Operator{
 	Params: "x out",
 }
 
-// ForeachCos launches aclnnForeachCos (libopapi, CANN 8.1.RC1) on st.
+// ForeachCos computes the cosine of each element of each tensor of a list.
+//
+// It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs/aclnnForeachCos.md
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	c := NewCall(st, &opForeachCos)
 	p.Encode(c)
@@ -583,8 +651,8 @@ func (p *ForeachCosParams) Encode(c *Call) {
 
 // ForeachCoshParams are the arguments of aclnnForeachCosh, in C order.
 type ForeachCoshParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachCosh = Operator{
@@ -592,7 +660,10 @@ var opForeachCosh = Operator{
 	Params: "x out",
 }
 
-// ForeachCosh launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) on st.
+// ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
+//
+// It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs/aclnnForeachCosh.md
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	c := NewCall(st, &opForeachCosh)
 	p.Encode(c)
@@ -610,9 +681,9 @@ func (p *ForeachCoshParams) Encode(c *Call) {
 
 // ForeachDivListParams are the arguments of aclnnForeachDivList, in C order.
 type ForeachDivListParams struct {
-	X1  []*Tensor
-	X2  []*Tensor
-	Out []*Tensor // output
+	X1  []*Tensor // 0 to 8 dimensions
+	X2  []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachDivList = Operator{
@@ -620,7 +691,10 @@ var opForeachDivList = Operator{
 	Params: "x1 x2 out",
 }
 
-// ForeachDivList launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachDivList computes X1 / X2 for the tensors of two lists.
+//
+// It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs/aclnnForeachDivList.md
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	c := NewCall(st, &opForeachDivList)
 	p.Encode(c)
@@ -639,9 +713,9 @@ func (p *ForeachDivListParams) Encode(c *Call) {
 
 // ForeachDivScalarParams are the arguments of aclnnForeachDivScalar, in C order.
 type ForeachDivScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachDivScalar = Operator{
@@ -649,7 +723,10 @@ var opForeachDivScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachDivScalar launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
+//
+// It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalar.md
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	c := NewCall(st, &opForeachDivScalar)
 	p.Encode(c)
@@ -668,9 +745,9 @@ func (p *ForeachDivScalarParams) Encode(c *Call) {
 
 // ForeachDivScalarListParams are the arguments of aclnnForeachDivScalarList, in C order.
 type ForeachDivScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachDivScalarList = Operator{
@@ -678,7 +755,10 @@ var opForeachDivScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachDivScalarList launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
+//
+// It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs/aclnnForeachDivScalarList.md
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	c := NewCall(st, &opForeachDivScalarList)
 	p.Encode(c)
@@ -697,9 +777,9 @@ func (p *ForeachDivScalarListParams) Encode(c *Call) {
 
 // ForeachDivScalarV2Params are the arguments of aclnnForeachDivScalarV2, in C order.
 type ForeachDivScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachDivScalarV2 = Operator{
@@ -707,7 +787,10 @@ var opForeachDivScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachDivScalarV2 launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachDivScalarV2 divides the tensors of a list by a scalar.
+//
+// It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalarV2.md
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	c := NewCall(st, &opForeachDivScalarV2)
 	p.Encode(c)
@@ -726,8 +809,8 @@ func (p *ForeachDivScalarV2Params) Encode(c *Call) {
 
 // ForeachErfParams are the arguments of aclnnForeachErf, in C order.
 type ForeachErfParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachErf = Operator{
@@ -735,7 +818,10 @@ var opForeachErf = Operator{
 	Params: "x out",
 }
 
-// ForeachErf launches aclnnForeachErf (libopapi, CANN 8.1.RC1) on st.
+// ForeachErf computes the error function of each element of each tensor of a list.
+//
+// It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs/aclnnForeachErf.md
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	c := NewCall(st, &opForeachErf)
 	p.Encode(c)
@@ -753,8 +839,8 @@ func (p *ForeachErfParams) Encode(c *Call) {
 
 // ForeachErfcParams are the arguments of aclnnForeachErfc, in C order.
 type ForeachErfcParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachErfc = Operator{
@@ -762,7 +848,10 @@ var opForeachErfc = Operator{
 	Params: "x out",
 }
 
-// ForeachErfc launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) on st.
+// ForeachErfc computes one minus the error function of each element of each tensor of a list.
+//
+// It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs/aclnnForeachErfc.md
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	c := NewCall(st, &opForeachErfc)
 	p.Encode(c)
@@ -780,8 +869,8 @@ func (p *ForeachErfcParams) Encode(c *Call) {
 
 // ForeachExpParams are the arguments of aclnnForeachExp, in C order.
 type ForeachExpParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachExp = Operator{
@@ -789,7 +878,10 @@ var opForeachExp = Operator{
 	Params: "x out",
 }
 
-// ForeachExp launches aclnnForeachExp (libopapi, CANN 8.1.RC1) on st.
+// ForeachExp computes e to the power of each element of each tensor of a list.
+//
+// It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs/aclnnForeachExp.md
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, &opForeachExp)
 	p.Encode(c)
@@ -807,8 +899,8 @@ func (p *ForeachExpParams) Encode(c *Call) {
 
 // ForeachExpm1Params are the arguments of aclnnForeachExpm1, in C order.
 type ForeachExpm1Params struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachExpm1 = Operator{
@@ -816,7 +908,10 @@ var opForeachExpm1 = Operator{
 	Params: "x out",
 }
 
-// ForeachExpm1 launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) on st.
+// ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
+//
+// It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs/aclnnForeachExpm1.md
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, &opForeachExpm1)
 	p.Encode(c)
@@ -834,10 +929,10 @@ func (p *ForeachExpm1Params) Encode(c *Call) {
 
 // ForeachLerpListParams are the arguments of aclnnForeachLerpList, in C order.
 type ForeachLerpListParams struct {
-	X1     []*Tensor
-	X2     []*Tensor
-	Weight []*Tensor
-	Out    []*Tensor // output
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
+	Weight []*Tensor // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLerpList = Operator{
@@ -845,7 +940,10 @@ var opForeachLerpList = Operator{
 	Params: "x1 x2 weight out",
 }
 
-// ForeachLerpList launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
+//
+// It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs/aclnnForeachLerpList.md
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	c := NewCall(st, &opForeachLerpList)
 	p.Encode(c)
@@ -865,10 +963,10 @@ func (p *ForeachLerpListParams) Encode(c *Call) {
 
 // ForeachLerpScalarParams are the arguments of aclnnForeachLerpScalar, in C order.
 type ForeachLerpScalarParams struct {
-	X1     []*Tensor
-	X2     []*Tensor
+	X1     []*Tensor // 0 to 8 dimensions
+	X2     []*Tensor // 0 to 8 dimensions
 	Weight Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLerpScalar = Operator{
@@ -876,7 +974,11 @@ var opForeachLerpScalar = Operator{
 	Params: "x1 x2 weight out",
 }
 
-// ForeachLerpScalar launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachLerpScalar interpolates X1 + Weight · (X2 − X1) for the tensors of two lists and a scalar
+// weight.
+//
+// It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs/aclnnForeachLerpScalar.md
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	c := NewCall(st, &opForeachLerpScalar)
 	p.Encode(c)
@@ -896,8 +998,8 @@ func (p *ForeachLerpScalarParams) Encode(c *Call) {
 
 // ForeachLogParams are the arguments of aclnnForeachLog, in C order.
 type ForeachLogParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLog = Operator{
@@ -905,7 +1007,10 @@ var opForeachLog = Operator{
 	Params: "x out",
 }
 
-// ForeachLog launches aclnnForeachLog (libopapi, CANN 8.1.RC1) on st.
+// ForeachLog computes the natural logarithm of each element of each tensor of a list.
+//
+// It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_log/docs/aclnnForeachLog.md
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	c := NewCall(st, &opForeachLog)
 	p.Encode(c)
@@ -923,8 +1028,8 @@ func (p *ForeachLogParams) Encode(c *Call) {
 
 // ForeachLog10Params are the arguments of aclnnForeachLog10, in C order.
 type ForeachLog10Params struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLog10 = Operator{
@@ -932,7 +1037,10 @@ var opForeachLog10 = Operator{
 	Params: "x out",
 }
 
-// ForeachLog10 launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) on st.
+// ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
+//
+// It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs/aclnnForeachLog10.md
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	c := NewCall(st, &opForeachLog10)
 	p.Encode(c)
@@ -950,8 +1058,8 @@ func (p *ForeachLog10Params) Encode(c *Call) {
 
 // ForeachLog1pParams are the arguments of aclnnForeachLog1p, in C order.
 type ForeachLog1pParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLog1p = Operator{
@@ -959,7 +1067,11 @@ var opForeachLog1p = Operator{
 	Params: "x out",
 }
 
-// ForeachLog1p launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) on st.
+// ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
+// of a list.
+//
+// It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs/aclnnForeachLog1p.md
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	c := NewCall(st, &opForeachLog1p)
 	p.Encode(c)
@@ -977,8 +1089,8 @@ func (p *ForeachLog1pParams) Encode(c *Call) {
 
 // ForeachLog2Params are the arguments of aclnnForeachLog2, in C order.
 type ForeachLog2Params struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachLog2 = Operator{
@@ -986,7 +1098,10 @@ var opForeachLog2 = Operator{
 	Params: "x out",
 }
 
-// ForeachLog2 launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) on st.
+// ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
+//
+// It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs/aclnnForeachLog2.md
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	c := NewCall(st, &opForeachLog2)
 	p.Encode(c)
@@ -1004,9 +1119,9 @@ func (p *ForeachLog2Params) Encode(c *Call) {
 
 // ForeachMaximumListParams are the arguments of aclnnForeachMaximumList, in C order.
 type ForeachMaximumListParams struct {
-	X1  []*Tensor
-	X2  []*Tensor
-	Out []*Tensor // output
+	X1  []*Tensor // 0 to 8 dimensions
+	X2  []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMaximumList = Operator{
@@ -1014,7 +1129,10 @@ var opForeachMaximumList = Operator{
 	Params: "x1 x2 out",
 }
 
-// ForeachMaximumList launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) on st.
+// ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
+//
+// It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs/aclnnForeachMaximumList.md
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	c := NewCall(st, &opForeachMaximumList)
 	p.Encode(c)
@@ -1033,9 +1151,9 @@ func (p *ForeachMaximumListParams) Encode(c *Call) {
 
 // ForeachMaximumScalarParams are the arguments of aclnnForeachMaximumScalar, in C order.
 type ForeachMaximumScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMaximumScalar = Operator{
@@ -1043,7 +1161,11 @@ var opForeachMaximumScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMaximumScalar launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
+// in a one-element tensor.
+//
+// It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalar.md
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	c := NewCall(st, &opForeachMaximumScalar)
 	p.Encode(c)
@@ -1062,9 +1184,9 @@ func (p *ForeachMaximumScalarParams) Encode(c *Call) {
 
 // ForeachMaximumScalarListParams are the arguments of aclnnForeachMaximumScalarList, in C order.
 type ForeachMaximumScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMaximumScalarList = Operator{
@@ -1072,7 +1194,11 @@ var opForeachMaximumScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachMaximumScalarList launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
+// scalar for each tensor.
+//
+// It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs/aclnnForeachMaximumScalarList.md
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
 	c := NewCall(st, &opForeachMaximumScalarList)
 	p.Encode(c)
@@ -1091,9 +1217,9 @@ func (p *ForeachMaximumScalarListParams) Encode(c *Call) {
 
 // ForeachMaximumScalarV2Params are the arguments of aclnnForeachMaximumScalarV2, in C order.
 type ForeachMaximumScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMaximumScalarV2 = Operator{
@@ -1101,7 +1227,12 @@ var opForeachMaximumScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMaximumScalarV2 launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachMaximumScalarV2 computes the greater of each element of the tensors of a list and a
+// scalar.
+//
+// It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalarV2.md
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
 	c := NewCall(st, &opForeachMaximumScalarV2)
 	p.Encode(c)
@@ -1120,9 +1251,9 @@ func (p *ForeachMaximumScalarV2Params) Encode(c *Call) {
 
 // ForeachMinimumListParams are the arguments of aclnnForeachMinimumList, in C order.
 type ForeachMinimumListParams struct {
-	X1  []*Tensor
-	X2  []*Tensor
-	Out []*Tensor // output
+	X1  []*Tensor // 0 to 8 dimensions
+	X2  []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMinimumList = Operator{
@@ -1130,7 +1261,10 @@ var opForeachMinimumList = Operator{
 	Params: "x1 x2 out",
 }
 
-// ForeachMinimumList launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) on st.
+// ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
+//
+// It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs/aclnnForeachMinimumList.md
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	c := NewCall(st, &opForeachMinimumList)
 	p.Encode(c)
@@ -1149,9 +1283,9 @@ func (p *ForeachMinimumListParams) Encode(c *Call) {
 
 // ForeachMinimumScalarParams are the arguments of aclnnForeachMinimumScalar, in C order.
 type ForeachMinimumScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMinimumScalar = Operator{
@@ -1159,7 +1293,11 @@ var opForeachMinimumScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMinimumScalar launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
+// a one-element tensor.
+//
+// It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalar.md
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	c := NewCall(st, &opForeachMinimumScalar)
 	p.Encode(c)
@@ -1178,9 +1316,9 @@ func (p *ForeachMinimumScalarParams) Encode(c *Call) {
 
 // ForeachMinimumScalarListParams are the arguments of aclnnForeachMinimumScalarList, in C order.
 type ForeachMinimumScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMinimumScalarList = Operator{
@@ -1188,7 +1326,11 @@ var opForeachMinimumScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachMinimumScalarList launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
+// scalar for each tensor.
+//
+// It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs/aclnnForeachMinimumScalarList.md
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
 	c := NewCall(st, &opForeachMinimumScalarList)
 	p.Encode(c)
@@ -1207,9 +1349,9 @@ func (p *ForeachMinimumScalarListParams) Encode(c *Call) {
 
 // ForeachMinimumScalarV2Params are the arguments of aclnnForeachMinimumScalarV2, in C order.
 type ForeachMinimumScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMinimumScalarV2 = Operator{
@@ -1217,7 +1359,11 @@ var opForeachMinimumScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMinimumScalarV2 launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachMinimumScalarV2 computes the lesser of each element of the tensors of a list and a scalar.
+//
+// It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalarV2.md
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
 	c := NewCall(st, &opForeachMinimumScalarV2)
 	p.Encode(c)
@@ -1236,9 +1382,9 @@ func (p *ForeachMinimumScalarV2Params) Encode(c *Call) {
 
 // ForeachMulListParams are the arguments of aclnnForeachMulList, in C order.
 type ForeachMulListParams struct {
-	X1  []*Tensor
-	X2  []*Tensor
-	Out []*Tensor // output
+	X1  []*Tensor // 0 to 8 dimensions
+	X2  []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMulList = Operator{
@@ -1246,7 +1392,10 @@ var opForeachMulList = Operator{
 	Params: "x1 x2 out",
 }
 
-// ForeachMulList launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachMulList computes X1 · X2 for the tensors of two lists.
+//
+// It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs/aclnnForeachMulList.md
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	c := NewCall(st, &opForeachMulList)
 	p.Encode(c)
@@ -1265,9 +1414,9 @@ func (p *ForeachMulListParams) Encode(c *Call) {
 
 // ForeachMulScalarParams are the arguments of aclnnForeachMulScalar, in C order.
 type ForeachMulScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMulScalar = Operator{
@@ -1275,7 +1424,10 @@ var opForeachMulScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMulScalar launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
+//
+// It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalar.md
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	c := NewCall(st, &opForeachMulScalar)
 	p.Encode(c)
@@ -1294,9 +1446,9 @@ func (p *ForeachMulScalarParams) Encode(c *Call) {
 
 // ForeachMulScalarListParams are the arguments of aclnnForeachMulScalarList, in C order.
 type ForeachMulScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMulScalarList = Operator{
@@ -1304,7 +1456,10 @@ var opForeachMulScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachMulScalarList launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
+//
+// It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs/aclnnForeachMulScalarList.md
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	c := NewCall(st, &opForeachMulScalarList)
 	p.Encode(c)
@@ -1323,9 +1478,9 @@ func (p *ForeachMulScalarListParams) Encode(c *Call) {
 
 // ForeachMulScalarV2Params are the arguments of aclnnForeachMulScalarV2, in C order.
 type ForeachMulScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachMulScalarV2 = Operator{
@@ -1333,7 +1488,10 @@ var opForeachMulScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachMulScalarV2 launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
+//
+// It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalarV2.md
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	c := NewCall(st, &opForeachMulScalarV2)
 	p.Encode(c)
@@ -1352,8 +1510,8 @@ func (p *ForeachMulScalarV2Params) Encode(c *Call) {
 
 // ForeachNegParams are the arguments of aclnnForeachNeg, in C order.
 type ForeachNegParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachNeg = Operator{
@@ -1361,7 +1519,10 @@ var opForeachNeg = Operator{
 	Params: "x out",
 }
 
-// ForeachNeg launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) on st.
+// ForeachNeg computes the negative of each element of each tensor of a list.
+//
+// It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs/aclnnForeachNeg.md
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	c := NewCall(st, &opForeachNeg)
 	p.Encode(c)
@@ -1377,42 +1538,11 @@ func (p *ForeachNegParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachNonFiniteCheckAndUnscaleParams are the arguments of aclnnForeachNonFiniteCheckAndUnscale, in C order.
-type ForeachNonFiniteCheckAndUnscaleParams struct {
-	ScaledGrads []*Tensor // read and written
-	FoundInf    *Tensor   // read and written
-	InvScale    *Tensor
-}
-
-var opForeachNonFiniteCheckAndUnscale = Operator{
-	Name: "ForeachNonFiniteCheckAndUnscale", Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
-	Params: "scaledGrads foundInf invScale",
-}
-
-// ForeachNonFiniteCheckAndUnscale launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) on st.
-func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
-	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *ForeachNonFiniteCheckAndUnscaleParams) Operator() *Operator {
-	return &opForeachNonFiniteCheckAndUnscale
-}
-
-// Encode implements Params.
-func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
-	c.Tensors(p.ScaledGrads)
-	c.Tensor(p.FoundInf)
-	c.Tensor(p.InvScale)
-}
-
 // ForeachNormParams are the arguments of aclnnForeachNorm, in C order.
 type ForeachNormParams struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachNorm = Operator{
@@ -1420,7 +1550,10 @@ var opForeachNorm = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachNorm launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) on st.
+// ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
+//
+// It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs/aclnnForeachNorm.md
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	c := NewCall(st, &opForeachNorm)
 	p.Encode(c)
@@ -1439,9 +1572,9 @@ func (p *ForeachNormParams) Encode(c *Call) {
 
 // ForeachPowListParams are the arguments of aclnnForeachPowList, in C order.
 type ForeachPowListParams struct {
-	X1  []*Tensor
-	X2  []*Tensor
-	Out []*Tensor // output
+	X1  []*Tensor // 0 to 8 dimensions
+	X2  []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachPowList = Operator{
@@ -1449,7 +1582,10 @@ var opForeachPowList = Operator{
 	Params: "x1 x2 out",
 }
 
-// ForeachPowList launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) on st.
+// ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
+//
+// It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs/aclnnForeachPowList.md
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	c := NewCall(st, &opForeachPowList)
 	p.Encode(c)
@@ -1468,9 +1604,9 @@ func (p *ForeachPowListParams) Encode(c *Call) {
 
 // ForeachPowScalarParams are the arguments of aclnnForeachPowScalar, in C order.
 type ForeachPowScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachPowScalar = Operator{
@@ -1478,7 +1614,11 @@ var opForeachPowScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachPowScalar launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
+// one-element tensor.
+//
+// It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalar.md
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	c := NewCall(st, &opForeachPowScalar)
 	p.Encode(c)
@@ -1498,8 +1638,8 @@ func (p *ForeachPowScalarParams) Encode(c *Call) {
 // ForeachPowScalarAndTensorParams are the arguments of aclnnForeachPowScalarAndTensor, in C order.
 type ForeachPowScalarAndTensorParams struct {
 	Scalar Scalar
-	X      []*Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachPowScalarAndTensor = Operator{
@@ -1507,7 +1647,10 @@ var opForeachPowScalarAndTensor = Operator{
 	Params: "scalar x out",
 }
 
-// ForeachPowScalarAndTensor launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) on st.
+// ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
+//
+// It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs/aclnnForeachPowScalarAndTensor.md
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
 	c := NewCall(st, &opForeachPowScalarAndTensor)
 	p.Encode(c)
@@ -1526,9 +1669,9 @@ func (p *ForeachPowScalarAndTensorParams) Encode(c *Call) {
 
 // ForeachPowScalarListParams are the arguments of aclnnForeachPowScalarList, in C order.
 type ForeachPowScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachPowScalarList = Operator{
@@ -1536,7 +1679,11 @@ var opForeachPowScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachPowScalarList launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
+// each tensor.
+//
+// It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs/aclnnForeachPowScalarList.md
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	c := NewCall(st, &opForeachPowScalarList)
 	p.Encode(c)
@@ -1555,9 +1702,9 @@ func (p *ForeachPowScalarListParams) Encode(c *Call) {
 
 // ForeachPowScalarV2Params are the arguments of aclnnForeachPowScalarV2, in C order.
 type ForeachPowScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachPowScalarV2 = Operator{
@@ -1565,7 +1712,10 @@ var opForeachPowScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachPowScalarV2 launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
+//
+// It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalarV2.md
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	c := NewCall(st, &opForeachPowScalarV2)
 	p.Encode(c)
@@ -1584,8 +1734,8 @@ func (p *ForeachPowScalarV2Params) Encode(c *Call) {
 
 // ForeachReciprocalParams are the arguments of aclnnForeachReciprocal, in C order.
 type ForeachReciprocalParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachReciprocal = Operator{
@@ -1593,7 +1743,10 @@ var opForeachReciprocal = Operator{
 	Params: "x out",
 }
 
-// ForeachReciprocal launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) on st.
+// ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
+//
+// It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs/aclnnForeachReciprocal.md
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	c := NewCall(st, &opForeachReciprocal)
 	p.Encode(c)
@@ -1611,9 +1764,9 @@ func (p *ForeachReciprocalParams) Encode(c *Call) {
 
 // ForeachRoundOffNumberParams are the arguments of aclnnForeachRoundOffNumber, in C order.
 type ForeachRoundOffNumberParams struct {
-	X         []*Tensor
-	RoundMode *Tensor
-	Out       []*Tensor // output
+	X         []*Tensor // 0 to 8 dimensions
+	RoundMode *Tensor   // 0 to 8 dimensions
+	Out       []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachRoundOffNumber = Operator{
@@ -1621,7 +1774,10 @@ var opForeachRoundOffNumber = Operator{
 	Params: "x roundMode out",
 }
 
-// ForeachRoundOffNumber launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) on st.
+// ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor.
+//
+// It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumber.md
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
 	c := NewCall(st, &opForeachRoundOffNumber)
 	p.Encode(c)
@@ -1640,9 +1796,9 @@ func (p *ForeachRoundOffNumberParams) Encode(c *Call) {
 
 // ForeachRoundOffNumberV2Params are the arguments of aclnnForeachRoundOffNumberV2, in C order.
 type ForeachRoundOffNumberV2Params struct {
-	X         []*Tensor
+	X         []*Tensor // 0 to 8 dimensions
 	RoundMode Scalar
-	Out       []*Tensor // output
+	Out       []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachRoundOffNumberV2 = Operator{
@@ -1650,7 +1806,11 @@ var opForeachRoundOffNumberV2 = Operator{
 	Params: "x roundMode out",
 }
 
-// ForeachRoundOffNumberV2 launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says.
+//
+// It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
+// on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumberV2.md
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
 	c := NewCall(st, &opForeachRoundOffNumberV2)
 	p.Encode(c)
@@ -1669,8 +1829,8 @@ func (p *ForeachRoundOffNumberV2Params) Encode(c *Call) {
 
 // ForeachSigmoidParams are the arguments of aclnnForeachSigmoid, in C order.
 type ForeachSigmoidParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSigmoid = Operator{
@@ -1678,7 +1838,10 @@ var opForeachSigmoid = Operator{
 	Params: "x out",
 }
 
-// ForeachSigmoid launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) on st.
+// ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
+//
+// It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs/aclnnForeachSigmoid.md
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	c := NewCall(st, &opForeachSigmoid)
 	p.Encode(c)
@@ -1696,8 +1859,8 @@ func (p *ForeachSigmoidParams) Encode(c *Call) {
 
 // ForeachSignParams are the arguments of aclnnForeachSign, in C order.
 type ForeachSignParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSign = Operator{
@@ -1705,7 +1868,10 @@ var opForeachSign = Operator{
 	Params: "x out",
 }
 
-// ForeachSign launches aclnnForeachSign (libopapi, CANN 8.1.RC1) on st.
+// ForeachSign computes the sign of each element of each tensor of a list.
+//
+// It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs/aclnnForeachSign.md
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	c := NewCall(st, &opForeachSign)
 	p.Encode(c)
@@ -1723,8 +1889,8 @@ func (p *ForeachSignParams) Encode(c *Call) {
 
 // ForeachSinParams are the arguments of aclnnForeachSin, in C order.
 type ForeachSinParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSin = Operator{
@@ -1732,7 +1898,10 @@ var opForeachSin = Operator{
 	Params: "x out",
 }
 
-// ForeachSin launches aclnnForeachSin (libopapi, CANN 8.1.RC1) on st.
+// ForeachSin computes the sine of each element of each tensor of a list.
+//
+// It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs/aclnnForeachSin.md
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	c := NewCall(st, &opForeachSin)
 	p.Encode(c)
@@ -1750,8 +1919,8 @@ func (p *ForeachSinParams) Encode(c *Call) {
 
 // ForeachSinhParams are the arguments of aclnnForeachSinh, in C order.
 type ForeachSinhParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSinh = Operator{
@@ -1759,7 +1928,10 @@ var opForeachSinh = Operator{
 	Params: "x out",
 }
 
-// ForeachSinh launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) on st.
+// ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
+//
+// It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs/aclnnForeachSinh.md
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	c := NewCall(st, &opForeachSinh)
 	p.Encode(c)
@@ -1777,8 +1949,8 @@ func (p *ForeachSinhParams) Encode(c *Call) {
 
 // ForeachSqrtParams are the arguments of aclnnForeachSqrt, in C order.
 type ForeachSqrtParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSqrt = Operator{
@@ -1786,7 +1958,10 @@ var opForeachSqrt = Operator{
 	Params: "x out",
 }
 
-// ForeachSqrt launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachSqrt computes the square root of each element of each tensor of a list.
+//
+// It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs/aclnnForeachSqrt.md
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	c := NewCall(st, &opForeachSqrt)
 	p.Encode(c)
@@ -1804,10 +1979,10 @@ func (p *ForeachSqrtParams) Encode(c *Call) {
 
 // ForeachSubListParams are the arguments of aclnnForeachSubList, in C order.
 type ForeachSubListParams struct {
-	X1    []*Tensor
-	X2    []*Tensor
-	Alpha *Tensor
-	Out   []*Tensor // output
+	X1    []*Tensor // 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
+	Alpha *Tensor   // 0 to 8 dimensions
+	Out   []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSubList = Operator{
@@ -1815,7 +1990,11 @@ var opForeachSubList = Operator{
 	Params: "x1 x2 alpha out",
 }
 
-// ForeachSubList launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) on st.
+// ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
+// tensor.
+//
+// It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubList.md
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	c := NewCall(st, &opForeachSubList)
 	p.Encode(c)
@@ -1835,10 +2014,10 @@ func (p *ForeachSubListParams) Encode(c *Call) {
 
 // ForeachSubListV2Params are the arguments of aclnnForeachSubListV2, in C order.
 type ForeachSubListV2Params struct {
-	X1    []*Tensor
-	X2    []*Tensor
+	X1    []*Tensor // 0 to 8 dimensions
+	X2    []*Tensor // 0 to 8 dimensions
 	Alpha Scalar
-	Out   []*Tensor // output
+	Out   []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSubListV2 = Operator{
@@ -1846,7 +2025,10 @@ var opForeachSubListV2 = Operator{
 	Params: "x1 x2 alpha out",
 }
 
-// ForeachSubListV2 launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
+//
+// It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubListV2.md
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, &opForeachSubListV2)
 	p.Encode(c)
@@ -1866,9 +2048,9 @@ func (p *ForeachSubListV2Params) Encode(c *Call) {
 
 // ForeachSubScalarParams are the arguments of aclnnForeachSubScalar, in C order.
 type ForeachSubScalarParams struct {
-	X      []*Tensor
-	Scalar *Tensor
-	Out    []*Tensor // output
+	X      []*Tensor // 0 to 8 dimensions
+	Scalar *Tensor   // 0 to 8 dimensions
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSubScalar = Operator{
@@ -1876,7 +2058,10 @@ var opForeachSubScalar = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachSubScalar launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) on st.
+// ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
+//
+// It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalar.md
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	c := NewCall(st, &opForeachSubScalar)
 	p.Encode(c)
@@ -1895,9 +2080,9 @@ func (p *ForeachSubScalarParams) Encode(c *Call) {
 
 // ForeachSubScalarListParams are the arguments of aclnnForeachSubScalarList, in C order.
 type ForeachSubScalarListParams struct {
-	X       []*Tensor
+	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
-	Out     []*Tensor // output
+	Out     []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSubScalarList = Operator{
@@ -1905,7 +2090,10 @@ var opForeachSubScalarList = Operator{
 	Params: "x scalars out",
 }
 
-// ForeachSubScalarList launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) on st.
+// ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
+//
+// It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs/aclnnForeachSubScalarList.md
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	c := NewCall(st, &opForeachSubScalarList)
 	p.Encode(c)
@@ -1924,9 +2112,9 @@ func (p *ForeachSubScalarListParams) Encode(c *Call) {
 
 // ForeachSubScalarV2Params are the arguments of aclnnForeachSubScalarV2, in C order.
 type ForeachSubScalarV2Params struct {
-	X      []*Tensor
+	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
-	Out    []*Tensor // output
+	Out    []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachSubScalarV2 = Operator{
@@ -1934,7 +2122,10 @@ var opForeachSubScalarV2 = Operator{
 	Params: "x scalar out",
 }
 
-// ForeachSubScalarV2 launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
+//
+// It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalarV2.md
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	c := NewCall(st, &opForeachSubScalarV2)
 	p.Encode(c)
@@ -1953,8 +2144,8 @@ func (p *ForeachSubScalarV2Params) Encode(c *Call) {
 
 // ForeachTanParams are the arguments of aclnnForeachTan, in C order.
 type ForeachTanParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachTan = Operator{
@@ -1962,7 +2153,10 @@ var opForeachTan = Operator{
 	Params: "x out",
 }
 
-// ForeachTan launches aclnnForeachTan (libopapi, CANN 8.1.RC1) on st.
+// ForeachTan computes the tangent of each element of each tensor of a list.
+//
+// It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs/aclnnForeachTan.md
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	c := NewCall(st, &opForeachTan)
 	p.Encode(c)
@@ -1980,8 +2174,8 @@ func (p *ForeachTanParams) Encode(c *Call) {
 
 // ForeachTanhParams are the arguments of aclnnForeachTanh, in C order.
 type ForeachTanhParams struct {
-	X   []*Tensor
-	Out []*Tensor // output
+	X   []*Tensor // 0 to 8 dimensions
+	Out []*Tensor // output, 0 to 8 dimensions
 }
 
 var opForeachTanh = Operator{
@@ -1989,7 +2183,10 @@ var opForeachTanh = Operator{
 	Params: "x out",
 }
 
-// ForeachTanh launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) on st.
+// ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
+//
+// It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs/aclnnForeachTanh.md
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	c := NewCall(st, &opForeachTanh)
 	p.Encode(c)
@@ -2007,7 +2204,7 @@ func (p *ForeachTanhParams) Encode(c *Call) {
 
 // ForeachZeroInplaceParams are the arguments of aclnnForeachZeroInplace, in C order.
 type ForeachZeroInplaceParams struct {
-	X []*Tensor // read and written
+	X []*Tensor // read and written, 0 to 8 dimensions
 }
 
 var opForeachZeroInplace = Operator{
@@ -2015,7 +2212,10 @@ var opForeachZeroInplace = Operator{
 	Params: "x",
 }
 
-// ForeachZeroInplace launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) on st.
+// ForeachZeroInplace sets the tensors of a list to zero.
+//
+// It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) of family foreach on st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs/aclnnForeachZeroInplace.md
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	c := NewCall(st, &opForeachZeroInplace)
 	p.Encode(c)

@@ -8,11 +8,11 @@ import (
 
 // BucketizeParams are the arguments of aclnnBucketize, in C order.
 type BucketizeParams struct {
-	Self       *Tensor
-	Boundaries *Tensor
+	Self       *Tensor // 0 to 8 dimensions
+	Boundaries *Tensor // 1 dimension
 	OutInt32   bool
 	Right      bool
-	Out        *Tensor // output
+	Out        *Tensor // output, dimensions as Self
 }
 
 var opBucketize = Operator{
@@ -20,7 +20,10 @@ var opBucketize = Operator{
 	Params: "self boundaries outInt32 right out",
 }
 
-// Bucketize launches aclnnBucketize (libopapi, CANN 2026-08) on st.
+// Bucketize finds for each element the interval between sorted boundaries that it falls in.
+//
+// It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/bucketize_v2/docs/aclnnBucketize.md
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, &opBucketize)
 	p.Encode(c)
@@ -54,7 +57,10 @@ var opCoalesceSparse = Operator{
 	Params: "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
 }
 
-// CoalesceSparse launches aclnnCoalesceSparse (libopapi, CANN 2026-08) on st.
+// CoalesceSparse adds up the values of a sparse tensor that have the same indices.
+//
+// It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, &opCoalesceSparse)
 	p.Encode(c)
@@ -76,7 +82,7 @@ func (p *CoalesceSparseParams) Encode(c *Call) {
 
 // EmbeddingParams are the arguments of aclnnEmbedding, in C order.
 type EmbeddingParams struct {
-	Weight  *Tensor
+	Weight  *Tensor // 2 dimensions
 	Indices *Tensor
 	Out     *Tensor // output
 }
@@ -86,7 +92,10 @@ var opEmbedding = Operator{
 	Params: "weight indices out",
 }
 
-// Embedding launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Embedding takes the rows of Weight that Indices name.
+//
+// It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/embedding/docs/aclnnEmbedding.md
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	c := NewCall(st, &opEmbedding)
 	p.Encode(c)
@@ -105,19 +114,19 @@ func (p *EmbeddingParams) Encode(c *Call) {
 
 // EmbeddingBagParams are the arguments of aclnnEmbeddingBag, in C order.
 type EmbeddingBagParams struct {
-	Weight            *Tensor
-	Indices           *Tensor
-	Offsets           *Tensor
+	Weight            *Tensor // 2 dimensions
+	Indices           *Tensor // 0 to 2 dimensions
+	Offsets           *Tensor // 0 to 1 dimensions
 	ScaleGradByFreq   bool
-	Mode              int64
+	Mode              int64 // BagSum, BagMean or BagMax
 	Sparse            bool
-	PerSampleWeights  *Tensor
+	PerSampleWeights  *Tensor // 0 to 2 dimensions
 	IncludeLastOffset bool
 	PaddingIdx        int64
-	Output            *Tensor // output
-	Offset2bag        *Tensor // output
-	BagSize           *Tensor // output
-	MaxIndices        *Tensor // output
+	Output            *Tensor // output, 2 dimensions
+	Offset2bag        *Tensor // output, 0 to 1 dimensions
+	BagSize           *Tensor // output, 0 to 1 dimensions
+	MaxIndices        *Tensor // output, 1 dimension
 }
 
 var opEmbeddingBag = Operator{
@@ -125,7 +134,10 @@ var opEmbeddingBag = Operator{
 	Params: "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
 }
 
-// EmbeddingBag launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
+//
+// It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/embedding_bag/docs/aclnnEmbeddingBag.md
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	c := NewCall(st, &opEmbeddingBag)
 	p.Encode(c)
@@ -167,7 +179,12 @@ var opEmbeddingDenseBackward = Operator{
 	Params: "grad indices numWeights paddingIdx scaleGradByFreq out",
 }
 
-// EmbeddingDenseBackward launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EmbeddingDenseBackward computes the gradient of Embedding's weight: rows of Grad summed up by
+// index.
+//
+// It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs/aclnnEmbeddingDenseBackward.md
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, &opEmbeddingDenseBackward)
 	p.Encode(c)
@@ -189,8 +206,8 @@ func (p *EmbeddingDenseBackwardParams) Encode(c *Call) {
 
 // EmbeddingRenormParams are the arguments of aclnnEmbeddingRenorm, in C order.
 type EmbeddingRenormParams struct {
-	SelfRef  *Tensor // read and written
-	Indices  *Tensor
+	SelfRef  *Tensor // read and written, 2 dimensions
+	Indices  *Tensor // 0 to 8 dimensions
 	MaxNorm  float64
 	NormType float64
 }
@@ -200,7 +217,11 @@ var opEmbeddingRenorm = Operator{
 	Params: "selfRef indices maxNorm normType",
 }
 
-// EmbeddingRenorm launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// EmbeddingRenorm scales the rows that Indices name, where their norm of order NormType exceeds
+// MaxNorm, down to it.
+//
+// It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnEmbeddingRenorm.md
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	c := NewCall(st, &opEmbeddingRenorm)
 	p.Encode(c)
@@ -218,12 +239,48 @@ func (p *EmbeddingRenormParams) Encode(c *Call) {
 	c.Float64(p.NormType)
 }
 
+// ExpandIntoJaggedPermuteParams are the arguments of aclnnExpandIntoJaggedPermute, in C order.
+type ExpandIntoJaggedPermuteParams struct {
+	Permute          *Tensor
+	InputOffset      *Tensor
+	OutputOffset     *Tensor
+	OutputSize       int64
+	OutputPermuteOut *Tensor // output
+}
+
+var opExpandIntoJaggedPermute = Operator{
+	Name: "ExpandIntoJaggedPermute", Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
+	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
+}
+
+// ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
+//
+// It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs/aclnnExpandIntoJaggedPermute.md
+func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
+	c := NewCall(st, &opExpandIntoJaggedPermute)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ExpandIntoJaggedPermuteParams) Operator() *Operator { return &opExpandIntoJaggedPermute }
+
+// Encode implements Params.
+func (p *ExpandIntoJaggedPermuteParams) Encode(c *Call) {
+	c.Tensor(p.Permute)
+	c.Tensor(p.InputOffset)
+	c.Tensor(p.OutputOffset)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.OutputPermuteOut)
+}
+
 // GatherParams are the arguments of aclnnGather, in C order.
 type GatherParams struct {
-	Self  *Tensor
-	Dim   int64
-	Index *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Index *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, dimensions as Index
 }
 
 var opGather = Operator{
@@ -231,7 +288,10 @@ var opGather = Operator{
 	Params: "self dim index out",
 }
 
-// Gather launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Gather takes the elements whose place along Dim the elements of Index give.
+//
+// It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs/aclnnGather.md
 func Gather(st *acl.Stream, p GatherParams) error {
 	c := NewCall(st, &opGather)
 	p.Encode(c)
@@ -251,7 +311,7 @@ func (p *GatherParams) Encode(c *Call) {
 
 // GatherNdParams are the arguments of aclnnGatherNd, in C order.
 type GatherNdParams struct {
-	Self                 *Tensor
+	Self                 *Tensor // 1 to 8 dimensions
 	Indices              *Tensor
 	NegativeIndexSupport bool
 	Out                  *Tensor // output
@@ -262,7 +322,10 @@ var opGatherNd = Operator{
 	Params: "self indices negativeIndexSupport out",
 }
 
-// GatherNd launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GatherNd takes slices whose leading indices the rows of Indices give.
+//
+// It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_nd/docs/aclnnGatherNd.md
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, &opGatherNd)
 	p.Encode(c)
@@ -282,10 +345,10 @@ func (p *GatherNdParams) Encode(c *Call) {
 
 // GatherV2Params are the arguments of aclnnGatherV2, in C order.
 type GatherV2Params struct {
-	Self  *Tensor
-	Dim   int64
-	Index *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 1 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Index *Tensor // 1 to 8 dimensions
+	Out   *Tensor // output, 1 to 8 dimensions
 }
 
 var opGatherV2 = Operator{
@@ -293,7 +356,10 @@ var opGatherV2 = Operator{
 	Params: "self dim index out",
 }
 
-// GatherV2 launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GatherV2 takes slices along Dim in the order of Index.
+//
+// It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV2.md
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	c := NewCall(st, &opGatherV2)
 	p.Encode(c)
@@ -313,12 +379,12 @@ func (p *GatherV2Params) Encode(c *Call) {
 
 // GatherV3Params are the arguments of aclnnGatherV3, in C order.
 type GatherV3Params struct {
-	Self      *Tensor
-	Dim       int64
-	Index     *Tensor
+	Self      *Tensor // 1 to 8 dimensions
+	Dim       int64   // a dimension; negative ones count from the end
+	Index     *Tensor // 1 to 8 dimensions
 	BatchDims int64
 	Mode      int64
-	Out       *Tensor // output
+	Out       *Tensor // output, 1 to 8 dimensions
 }
 
 var opGatherV3 = Operator{
@@ -326,7 +392,11 @@ var opGatherV3 = Operator{
 	Params: "self dim index batchDims mode out",
 }
 
-// GatherV3 launches aclnnGatherV3 (libopapi, CANN 2026-08) on st.
+// GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
+// dimensions by itself.
+//
+// It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV3.md
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, &opGatherV3)
 	p.Encode(c)
@@ -348,9 +418,9 @@ func (p *GatherV3Params) Encode(c *Call) {
 
 // IndexParams are the arguments of aclnnIndex, in C order.
 type IndexParams struct {
-	Self    *Tensor
-	Indices []*Tensor
-	Out     *Tensor // output
+	Self    *Tensor   // 1 to 8 dimensions
+	Indices []*Tensor // 1 to 8 dimensions
+	Out     *Tensor   // output, 1 to 8 dimensions
 }
 
 var opIndex = Operator{
@@ -358,7 +428,10 @@ var opIndex = Operator{
 	Params: "self indices out",
 }
 
-// Index launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Index takes the elements that index tensors, one for each dimension or absent, name together.
+//
+// It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/index/docs/aclnnIndex.md
 func Index(st *acl.Stream, p IndexParams) error {
 	c := NewCall(st, &opIndex)
 	p.Encode(c)
@@ -377,12 +450,12 @@ func (p *IndexParams) Encode(c *Call) {
 
 // IndexAddParams are the arguments of aclnnIndexAdd, in C order.
 type IndexAddParams struct {
-	Self   *Tensor
-	Dim    int64
-	Index  *Tensor
-	Source *Tensor
+	Self   *Tensor // 0 to 8 dimensions
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor // 0 to 1 dimensions
+	Source *Tensor // dimensions as Self
 	Alpha  Scalar
-	Out    *Tensor // output
+	Out    *Tensor // output, dimensions as Self
 }
 
 var opIndexAdd = Operator{
@@ -390,7 +463,10 @@ var opIndexAdd = Operator{
 	Params: "self dim index source alpha out",
 }
 
-// IndexAdd launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IndexAdd adds Alpha · Source to the slices along Dim that Index names.
+//
+// It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAdd.md
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	c := NewCall(st, &opIndexAdd)
 	p.Encode(c)
@@ -412,13 +488,13 @@ func (p *IndexAddParams) Encode(c *Call) {
 
 // IndexAddV2Params are the arguments of aclnnIndexAddV2, in C order.
 type IndexAddV2Params struct {
-	Self   *Tensor
-	Dim    int64
-	Index  *Tensor
-	Source *Tensor
+	Self   *Tensor // 0 to 8 dimensions
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor // 1 dimension
+	Source *Tensor // dimensions as Self
 	Alpha  Scalar
 	Mode   int64
-	Out    *Tensor // output
+	Out    *Tensor // output, dimensions as Self
 }
 
 var opIndexAddV2 = Operator{
@@ -426,7 +502,10 @@ var opIndexAddV2 = Operator{
 	Params: "self dim index source alpha mode out",
 }
 
-// IndexAddV2 launches aclnnIndexAddV2 (libopapi, CANN 2026-08) on st.
+// IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
+//
+// It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAddV2.md
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, &opIndexAddV2)
 	p.Encode(c)
@@ -450,10 +529,10 @@ func (p *IndexAddV2Params) Encode(c *Call) {
 // IndexCopyParams are the arguments of aclnnIndexCopy, in C order.
 type IndexCopyParams struct {
 	SelfRef *Tensor // read and written
-	Dim     int64
+	Dim     int64   // a dimension; negative ones count from the end
 	Index   *Tensor
-	Source  *Tensor
-	OutRef  *Tensor // read and written
+	Source  *Tensor // dimensions as SelfRef
+	OutRef  *Tensor // read and written, dimensions as SelfRef
 }
 
 var opIndexCopy = Operator{
@@ -461,7 +540,10 @@ var opIndexCopy = Operator{
 	Params: "selfRef dim index source outRef",
 }
 
-// IndexCopy launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IndexCopy replaces the slices along Dim that Index names by those of Source.
+//
+// It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 	c := NewCall(st, &opIndexCopy)
 	p.Encode(c)
@@ -482,11 +564,11 @@ func (p *IndexCopyParams) Encode(c *Call) {
 
 // IndexFillParams are the arguments of aclnnIndexFill, in C order.
 type IndexFillParams struct {
-	Self  *Tensor
-	Dim   int64
+	Self  *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
 	Index *Tensor
 	Value Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opIndexFill = Operator{
@@ -494,7 +576,10 @@ var opIndexFill = Operator{
 	Params: "self dim index value out",
 }
 
-// IndexFill launches aclnnIndexFill (libopapi, CANN 2026-08) on st.
+// IndexFill sets the slices along Dim that the tensor Index names to a value.
+//
+// It launches aclnnIndexFill (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, &opIndexFill)
 	p.Encode(c)
@@ -515,11 +600,11 @@ func (p *IndexFillParams) Encode(c *Call) {
 
 // IndexFillTensorParams are the arguments of aclnnIndexFillTensor, in C order.
 type IndexFillTensorParams struct {
-	Self  *Tensor
-	Dim   int64
+	Self  *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
 	Index []int64
 	Value Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opIndexFillTensor = Operator{
@@ -527,7 +612,10 @@ var opIndexFillTensor = Operator{
 	Params: "self dim index value out",
 }
 
-// IndexFillTensor launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IndexFillTensor sets the slices along Dim that the integers Index name to a value.
+//
+// It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	c := NewCall(st, &opIndexFillTensor)
 	p.Encode(c)
@@ -548,8 +636,8 @@ func (p *IndexFillTensorParams) Encode(c *Call) {
 
 // IndexPutImplParams are the arguments of aclnnIndexPutImpl, in C order.
 type IndexPutImplParams struct {
-	SelfRef    *Tensor // read and written
-	Indices    []*Tensor
+	SelfRef    *Tensor   // read and written, 1 to 8 dimensions
+	Indices    []*Tensor // 1 to 8 dimensions
 	Values     *Tensor
 	Accumulate bool
 	Unsafe     bool
@@ -560,7 +648,10 @@ var opIndexPutImpl = Operator{
 	Params: "selfRef indices values accumulate unsafe",
 }
 
-// IndexPutImpl launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
+//
+// It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/index_put_v2/docs/aclnnIndexPutImpl.md
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	c := NewCall(st, &opIndexPutImpl)
 	p.Encode(c)
@@ -581,10 +672,10 @@ func (p *IndexPutImplParams) Encode(c *Call) {
 
 // IndexSelectParams are the arguments of aclnnIndexSelect, in C order.
 type IndexSelectParams struct {
-	Self  *Tensor
-	Dim   int64
+	Self  *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
 	Index *Tensor
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opIndexSelect = Operator{
@@ -592,7 +683,10 @@ var opIndexSelect = Operator{
 	Params: "self dim index out",
 }
 
-// IndexSelect launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// IndexSelect takes slices along Dim in the order of Index.
+//
+// It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnIndexSelect.md
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	c := NewCall(st, &opIndexSelect)
 	p.Encode(c)
@@ -610,41 +704,12 @@ func (p *IndexSelectParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceFillDiagonalParams are the arguments of aclnnInplaceFillDiagonal, in C order.
-type InplaceFillDiagonalParams struct {
-	SelfRef   *Tensor // read and written
-	FillValue Scalar
-	Wrap      bool
-}
-
-var opInplaceFillDiagonal = Operator{
-	Name: "InplaceFillDiagonal", Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef fillValue wrap",
-}
-
-// InplaceFillDiagonal launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
-	c := NewCall(st, &opInplaceFillDiagonal)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceFillDiagonalParams) Operator() *Operator { return &opInplaceFillDiagonal }
-
-// Encode implements Params.
-func (p *InplaceFillDiagonalParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Scalar(p.FillValue)
-	c.Bool(p.Wrap)
-}
-
 // InplaceIndexCopyParams are the arguments of aclnnInplaceIndexCopy, in C order.
 type InplaceIndexCopyParams struct {
 	SelfRef *Tensor // read and written
-	Dim     int64
+	Dim     int64   // a dimension; negative ones count from the end
 	Index   *Tensor
-	Source  *Tensor
+	Source  *Tensor // dimensions as SelfRef
 }
 
 var opInplaceIndexCopy = Operator{
@@ -652,7 +717,10 @@ var opInplaceIndexCopy = Operator{
 	Params: "selfRef dim index source",
 }
 
-// InplaceIndexCopy launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceIndexCopy is IndexCopy with the result in place of the first argument.
+//
+// It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 	c := NewCall(st, &opInplaceIndexCopy)
 	p.Encode(c)
@@ -672,8 +740,8 @@ func (p *InplaceIndexCopyParams) Encode(c *Call) {
 
 // InplaceIndexFillParams are the arguments of aclnnInplaceIndexFill, in C order.
 type InplaceIndexFillParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
 	Index   *Tensor
 	Value   Scalar
 }
@@ -683,7 +751,10 @@ var opInplaceIndexFill = Operator{
 	Params: "selfRef dim index value",
 }
 
-// InplaceIndexFill launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) on st.
+// InplaceIndexFill is IndexFill with the result in place of the first argument.
+//
+// It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, &opInplaceIndexFill)
 	p.Encode(c)
@@ -703,8 +774,8 @@ func (p *InplaceIndexFillParams) Encode(c *Call) {
 
 // InplaceIndexFillTensorParams are the arguments of aclnnInplaceIndexFillTensor, in C order.
 type InplaceIndexFillTensorParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
 	Index   []int64
 	Value   Scalar
 }
@@ -714,7 +785,11 @@ var opInplaceIndexFillTensor = Operator{
 	Params: "selfRef dim index value",
 }
 
-// InplaceIndexFillTensor launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
 	c := NewCall(st, &opInplaceIndexFillTensor)
 	p.Encode(c)
@@ -744,7 +819,11 @@ var opInplaceMaskedFillScalar = Operator{
 	Params: "selfRef mask value",
 }
 
-// InplaceMaskedFillScalar launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMaskedFillScalar sets the elements where Mask is true to a scalar.
+//
+// It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillScalar.md
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
 	c := NewCall(st, &opInplaceMaskedFillScalar)
 	p.Encode(c)
@@ -765,7 +844,7 @@ func (p *InplaceMaskedFillScalarParams) Encode(c *Call) {
 type InplaceMaskedFillTensorParams struct {
 	SelfRef *Tensor // read and written
 	Mask    *Tensor
-	Value   *Tensor
+	Value   *Tensor // 0 dimensions
 }
 
 var opInplaceMaskedFillTensor = Operator{
@@ -773,7 +852,11 @@ var opInplaceMaskedFillTensor = Operator{
 	Params: "selfRef mask value",
 }
 
-// InplaceMaskedFillTensor launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor.
+//
+// It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillTensor.md
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
 	c := NewCall(st, &opInplaceMaskedFillTensor)
 	p.Encode(c)
@@ -802,7 +885,10 @@ var opInplaceMaskedScatter = Operator{
 	Params: "selfRef mask source",
 }
 
-// InplaceMaskedScatter launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
+//
+// It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/masked_scatter/docs/aclnnInplaceMaskedScatter.md
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	c := NewCall(st, &opInplaceMaskedScatter)
 	p.Encode(c)
@@ -832,7 +918,11 @@ var opInplacePut = Operator{
 	Params: "selfRef index source accumulate",
 }
 
-// InplacePut launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplacePut replaces the elements that Index names in the flattened tensor by Source, or adds to
+// them.
+//
+// It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnInplacePut.md
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	c := NewCall(st, &opInplacePut)
 	p.Encode(c)
@@ -850,13 +940,100 @@ func (p *InplacePutParams) Encode(c *Call) {
 	c.Bool(p.Accumulate)
 }
 
+// InplaceQuantScatterParams are the arguments of aclnnInplaceQuantScatter, in C order.
+type InplaceQuantScatterParams struct {
+	SelfRef         *Tensor // read and written, 3 dimensions
+	Indices         *Tensor // 1 dimension
+	Updates         *Tensor // dimensions as SelfRef
+	QuantScales     *Tensor // 3 dimensions
+	QuantZeroPoints *Tensor // 3 dimensions
+	Axis            int64
+	QuantAxis       int64
+	Reduction       int64 // 1 update
+}
+
+var opInplaceQuantScatter = Operator{
+	Name: "InplaceQuantScatter", Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
+}
+
+// InplaceQuantScatter quantises Updates to int8 and writes them to the places along Axis that
+// Indices give.
+//
+// It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
+func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
+	c := NewCall(st, &opInplaceQuantScatter)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceQuantScatterParams) Operator() *Operator { return &opInplaceQuantScatter }
+
+// Encode implements Params.
+func (p *InplaceQuantScatterParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Tensor(p.QuantScales)
+	c.Tensor(p.QuantZeroPoints)
+	c.Int64(p.Axis)
+	c.Int64(p.QuantAxis)
+	c.Int64(p.Reduction)
+}
+
+// InplaceQuantScatterV2Params are the arguments of aclnnInplaceQuantScatterV2, in C order.
+type InplaceQuantScatterV2Params struct {
+	SelfRef         *Tensor // read and written, 3 to 8 dimensions
+	Indices         *Tensor // 1 or 2 dimensions
+	Updates         *Tensor // 3 to 8 dimensions
+	QuantScales     *Tensor // 1 to 8 dimensions
+	QuantZeroPoints *Tensor // 1 to 8 dimensions
+	Axis            int64
+	QuantAxis       int64
+	Reduction       int64 // 1 update
+	RoundMode       string
+}
+
+var opInplaceQuantScatterV2 = Operator{
+	Name: "InplaceQuantScatterV2", Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
+	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
+}
+
+// InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
+//
+// It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
+func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
+	c := NewCall(st, &opInplaceQuantScatterV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceQuantScatterV2Params) Operator() *Operator { return &opInplaceQuantScatterV2 }
+
+// Encode implements Params.
+func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Tensor(p.Indices)
+	c.Tensor(p.Updates)
+	c.Tensor(p.QuantScales)
+	c.Tensor(p.QuantZeroPoints)
+	c.Int64(p.Axis)
+	c.Int64(p.QuantAxis)
+	c.Int64(p.Reduction)
+	c.Str(p.RoundMode)
+}
+
 // InplaceScatterParams are the arguments of aclnnInplaceScatter, in C order.
 type InplaceScatterParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64
-	Index   *Tensor
-	Src     *Tensor
-	Reduce  int64
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
+	Index   *Tensor // 0 to 8 dimensions
+	Src     *Tensor // 0 to 8 dimensions
+	Reduce  int64   // ScatterReplace, ScatterSum or ScatterMultiply
 }
 
 var opInplaceScatter = Operator{
@@ -864,7 +1041,10 @@ var opInplaceScatter = Operator{
 	Params: "selfRef dim index src reduce",
 }
 
-// InplaceScatter launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceScatter is Scatter with the result in place of the first argument.
+//
+// It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 	c := NewCall(st, &opInplaceScatter)
 	p.Encode(c)
@@ -885,11 +1065,11 @@ func (p *InplaceScatterParams) Encode(c *Call) {
 
 // InplaceScatterReduceParams are the arguments of aclnnInplaceScatterReduce, in C order.
 type InplaceScatterReduceParams struct {
-	SelfRef     *Tensor // read and written
-	Dim         int64
-	Index       *Tensor
-	Src         *Tensor
-	Reduce      int64
+	SelfRef     *Tensor // read and written, 0 to 8 dimensions
+	Dim         int64   // a dimension; negative ones count from the end
+	Index       *Tensor // 0 to 8 dimensions
+	Src         *Tensor // 0 to 8 dimensions
+	Reduce      int64   // ScatterReplace, ScatterSum, ScatterMultiply, ScatterMax, ScatterMin or ScatterMean
 	IncludeSelf bool
 }
 
@@ -898,7 +1078,10 @@ var opInplaceScatterReduce = Operator{
 	Params: "selfRef dim index src reduce includeSelf",
 }
 
-// InplaceScatterReduce launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) on st.
+// InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
+//
+// It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, &opInplaceScatterReduce)
 	p.Encode(c)
@@ -920,9 +1103,9 @@ func (p *InplaceScatterReduceParams) Encode(c *Call) {
 
 // InplaceScatterUpdateParams are the arguments of aclnnInplaceScatterUpdate, in C order.
 type InplaceScatterUpdateParams struct {
-	Data    *Tensor // read and written
-	Indices *Tensor
-	Updates *Tensor
+	Data    *Tensor // read and written, 2 to 8 dimensions
+	Indices *Tensor // 0 to 2 dimensions
+	Updates *Tensor // 2 to 8 dimensions
 	Axis    int64
 }
 
@@ -931,7 +1114,11 @@ var opInplaceScatterUpdate = Operator{
 	Params: "data indices updates axis",
 }
 
-// InplaceScatterUpdate launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceScatterUpdate replaces the slices of Data along Axis, from the place that Indices gives
+// for each batch, by Updates.
+//
+// It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter/docs/aclnnInplaceScatterUpdate.md
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	c := NewCall(st, &opInplaceScatterUpdate)
 	p.Encode(c)
@@ -951,11 +1138,11 @@ func (p *InplaceScatterUpdateParams) Encode(c *Call) {
 
 // InplaceScatterValueParams are the arguments of aclnnInplaceScatterValue, in C order.
 type InplaceScatterValueParams struct {
-	SelfRef *Tensor // read and written
-	Dim     int64
-	Index   *Tensor
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
+	Index   *Tensor // 0 to 8 dimensions
 	Value   Scalar
-	Reduce  int64
+	Reduce  int64 // ScatterReplace, ScatterSum or ScatterMultiply
 }
 
 var opInplaceScatterValue = Operator{
@@ -963,7 +1150,10 @@ var opInplaceScatterValue = Operator{
 	Params: "selfRef dim index value reduce",
 }
 
-// InplaceScatterValue launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceScatterValue is ScatterValue with the result in place of the first argument.
+//
+// It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	c := NewCall(st, &opInplaceScatterValue)
 	p.Encode(c)
@@ -982,42 +1172,11 @@ func (p *InplaceScatterValueParams) Encode(c *Call) {
 	c.Int64(p.Reduce)
 }
 
-// MaskedScaleParams are the arguments of aclnnMaskedScale, in C order.
-type MaskedScaleParams struct {
-	Self  *Tensor
-	Mask  *Tensor
-	Scale float32
-	Out   *Tensor // output
-}
-
-var opMaskedScale = Operator{
-	Name: "MaskedScale", Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
-	Params: "self mask scale out",
-}
-
-// MaskedScale launches aclnnMaskedScale (libopapi, CANN 2026-08) on st.
-func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
-	c := NewCall(st, &opMaskedScale)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *MaskedScaleParams) Operator() *Operator { return &opMaskedScale }
-
-// Encode implements Params.
-func (p *MaskedScaleParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Mask)
-	c.Float32(p.Scale)
-	c.Tensor(p.Out)
-}
-
 // MaskedSelectParams are the arguments of aclnnMaskedSelect, in C order.
 type MaskedSelectParams struct {
-	Self *Tensor
-	Mask *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Mask *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opMaskedSelect = Operator{
@@ -1025,7 +1184,10 @@ var opMaskedSelect = Operator{
 	Params: "self mask out",
 }
 
-// MaskedSelect launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaskedSelect takes the elements where Mask is true, as a vector.
+//
+// It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs/aclnnMaskedSelect.md
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	c := NewCall(st, &opMaskedSelect)
 	p.Encode(c)
@@ -1044,8 +1206,8 @@ func (p *MaskedSelectParams) Encode(c *Call) {
 
 // NonzeroParams are the arguments of aclnnNonzero, in C order.
 type NonzeroParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 0 to 8 dimensions
+	Out  *Tensor // output, 2 dimensions
 }
 
 var opNonzero = Operator{
@@ -1053,7 +1215,10 @@ var opNonzero = Operator{
 	Params: "self out",
 }
 
-// Nonzero launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Nonzero finds the places of elements other than zero, one to a row.
+//
+// It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzero.md
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	c := NewCall(st, &opNonzero)
 	p.Encode(c)
@@ -1080,7 +1245,10 @@ var opNonzeroV2 = Operator{
 	Params: "self out",
 }
 
-// NonzeroV2 launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NonzeroV2 finds the places of elements other than zero, one to a column.
+//
+// It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzeroV2.md
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	c := NewCall(st, &opNonzeroV2)
 	p.Encode(c)
@@ -1098,12 +1266,12 @@ func (p *NonzeroV2Params) Encode(c *Call) {
 
 // OneHotParams are the arguments of aclnnOneHot, in C order.
 type OneHotParams struct {
-	Self       *Tensor
+	Self       *Tensor // 1 to 7 dimensions
 	NumClasses int32
-	OnValue    *Tensor
-	OffValue   *Tensor
+	OnValue    *Tensor // 1 to 8 dimensions
+	OffValue   *Tensor // 1 to 8 dimensions
 	Axis       int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opOneHot = Operator{
@@ -1111,7 +1279,11 @@ var opOneHot = Operator{
 	Params: "self numClasses onValue offValue axis out",
 }
 
-// OneHot launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// OneHot writes OnValue at the place that each element of Self names and OffValue at the others of
+// NumClasses places.
+//
+// It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, math/one_hot/docs/aclnnOneHot.md
 func OneHot(st *acl.Stream, p OneHotParams) error {
 	c := NewCall(st, &opOneHot)
 	p.Encode(c)
@@ -1131,6 +1303,215 @@ func (p *OneHotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// RepeatInterleaveParams are the arguments of aclnnRepeatInterleave, in C order.
+type RepeatInterleaveParams struct {
+	Self       *Tensor // 0 to 8 dimensions
+	Repeats    *Tensor // 0 to 1 dimensions
+	OutputSize int64
+	Out        *Tensor // output, 1 dimension
+}
+
+var opRepeatInterleave = Operator{
+	Name: "RepeatInterleave", Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats outputSize out",
+}
+
+// RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
+//
+// It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleave.md
+func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
+	c := NewCall(st, &opRepeatInterleave)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveParams) Operator() *Operator { return &opRepeatInterleave }
+
+// Encode implements Params.
+func (p *RepeatInterleaveParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveGradParams are the arguments of aclnnRepeatInterleaveGrad, in C order.
+type RepeatInterleaveGradParams struct {
+	YGrad   *Tensor // 0 to 8 dimensions
+	Repeats *Tensor
+	Axis    int64
+	Out     *Tensor // output
+}
+
+var opRepeatInterleaveGrad = Operator{
+	Name: "RepeatInterleaveGrad", Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
+	Params: "yGrad repeats axis out",
+}
+
+// RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
+//
+// It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs/aclnnRepeatInterleaveGrad.md
+func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
+	c := NewCall(st, &opRepeatInterleaveGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveGradParams) Operator() *Operator { return &opRepeatInterleaveGrad }
+
+// Encode implements Params.
+func (p *RepeatInterleaveGradParams) Encode(c *Call) {
+	c.Tensor(p.YGrad)
+	c.Tensor(p.Repeats)
+	c.Int64(p.Axis)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveIntParams are the arguments of aclnnRepeatInterleaveInt, in C order.
+type RepeatInterleaveIntParams struct {
+	Self       *Tensor // 0 to 8 dimensions
+	Repeats    int64
+	OutputSize int64
+	Out        *Tensor // output, 1 dimension
+}
+
+var opRepeatInterleaveInt = Operator{
+	Name: "RepeatInterleaveInt", Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats outputSize out",
+}
+
+// RepeatInterleaveInt repeats each element of the flattened tensor equally often.
+//
+// It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveInt.md
+func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
+	c := NewCall(st, &opRepeatInterleaveInt)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveIntParams) Operator() *Operator { return &opRepeatInterleaveInt }
+
+// Encode implements Params.
+func (p *RepeatInterleaveIntParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveIntWithDimParams are the arguments of aclnnRepeatInterleaveIntWithDim, in C order.
+type RepeatInterleaveIntWithDimParams struct {
+	Self       *Tensor // 1 to 8 dimensions
+	Repeats    int64
+	Dim        int64 // a dimension; negative ones count from the end
+	OutputSize int64
+	Out        *Tensor // output, 1 to 8 dimensions
+}
+
+var opRepeatInterleaveIntWithDim = Operator{
+	Name: "RepeatInterleaveIntWithDim", Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats dim outputSize out",
+}
+
+// RepeatInterleaveIntWithDim repeats each slice along Dim equally often.
+//
+// It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index
+// on st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveIntWithDim.md
+func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
+	c := NewCall(st, &opRepeatInterleaveIntWithDim)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveIntWithDimParams) Operator() *Operator { return &opRepeatInterleaveIntWithDim }
+
+// Encode implements Params.
+func (p *RepeatInterleaveIntWithDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Repeats)
+	c.Int64(p.Dim)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveTensorParams are the arguments of aclnnRepeatInterleaveTensor, in C order.
+type RepeatInterleaveTensorParams struct {
+	Repeats    *Tensor // 1 dimension
+	OutputSize int64
+	Out        *Tensor // output, 1 dimension
+}
+
+var opRepeatInterleaveTensor = Operator{
+	Name: "RepeatInterleaveTensor", Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
+	Params: "repeats outputSize out",
+}
+
+// RepeatInterleaveTensor writes each index of Repeats as often as its element says.
+//
+// It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveTensor.md
+func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
+	c := NewCall(st, &opRepeatInterleaveTensor)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveTensorParams) Operator() *Operator { return &opRepeatInterleaveTensor }
+
+// Encode implements Params.
+func (p *RepeatInterleaveTensorParams) Encode(c *Call) {
+	c.Tensor(p.Repeats)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
+// RepeatInterleaveWithDimParams are the arguments of aclnnRepeatInterleaveWithDim, in C order.
+type RepeatInterleaveWithDimParams struct {
+	Self       *Tensor // 1 to 8 dimensions
+	Repeats    *Tensor // 0 to 1 dimensions
+	Dim        int64   // a dimension; negative ones count from the end
+	OutputSize int64
+	Out        *Tensor // output
+}
+
+var opRepeatInterleaveWithDim = Operator{
+	Name: "RepeatInterleaveWithDim", Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self repeats dim outputSize out",
+}
+
+// RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says.
+//
+// It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
+// st.
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveWithDim.md
+func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
+	c := NewCall(st, &opRepeatInterleaveWithDim)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RepeatInterleaveWithDimParams) Operator() *Operator { return &opRepeatInterleaveWithDim }
+
+// Encode implements Params.
+func (p *RepeatInterleaveWithDimParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Repeats)
+	c.Int64(p.Dim)
+	c.Int64(p.OutputSize)
+	c.Tensor(p.Out)
+}
+
 // SWhereParams are the arguments of aclnnSWhere, in C order.
 type SWhereParams struct {
 	Condition *Tensor
@@ -1144,7 +1525,10 @@ var opSWhere = Operator{
 	Params: "condition self other out",
 }
 
-// SWhere launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
+//
+// It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, math/select/docs/aclnnSWhere.md
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, &opSWhere)
 	p.Encode(c)
@@ -1164,12 +1548,12 @@ func (p *SWhereParams) Encode(c *Call) {
 
 // ScatterParams are the arguments of aclnnScatter, in C order.
 type ScatterParams struct {
-	Self   *Tensor
-	Dim    int64
-	Index  *Tensor
-	Src    *Tensor
-	Reduce int64
-	Out    *Tensor // output
+	Self   *Tensor // 0 to 8 dimensions
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor // 0 to 8 dimensions
+	Src    *Tensor // 0 to 8 dimensions
+	Reduce int64   // ScatterReplace, ScatterSum or ScatterMultiply
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opScatter = Operator{
@@ -1177,7 +1561,11 @@ var opScatter = Operator{
 	Params: "self dim index src reduce out",
 }
 
-// Scatter launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Scatter writes the elements of Src to the places along Dim that Index gives, replacing, adding or
+// multiplying.
+//
+// It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func Scatter(st *acl.Stream, p ScatterParams) error {
 	c := NewCall(st, &opScatter)
 	p.Encode(c)
@@ -1199,8 +1587,8 @@ func (p *ScatterParams) Encode(c *Call) {
 
 // ScatterAddParams are the arguments of aclnnScatterAdd, in C order.
 type ScatterAddParams struct {
-	Self  *Tensor
-	Dim   int64
+	Self  *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
 	Index *Tensor
 	Src   *Tensor
 	Out   *Tensor // output
@@ -1211,7 +1599,10 @@ var opScatterAdd = Operator{
 	Params: "self dim index src out",
 }
 
-// ScatterAdd launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ScatterAdd adds the elements of Src to the places along Dim that Index gives.
+//
+// It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_add/docs/aclnnScatterAdd.md
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, &opScatterAdd)
 	p.Encode(c)
@@ -1232,11 +1623,11 @@ func (p *ScatterAddParams) Encode(c *Call) {
 
 // ScatterListParams are the arguments of aclnnScatterList, in C order.
 type ScatterListParams struct {
-	VarRef         []*Tensor // read and written
-	Indice         *Tensor
-	Updates        *Tensor
-	MaskOptional   *Tensor // optional
-	ReduceOptional string  // optional
+	VarRef         []*Tensor // read and written, 0 to 8 dimensions
+	Indice         *Tensor   // 0 to 8 dimensions
+	Updates        *Tensor   // 0 to 8 dimensions
+	MaskOptional   *Tensor   // optional, 0 to 8 dimensions
+	ReduceOptional string    // optional, "update"
 	Axis           int64
 }
 
@@ -1245,7 +1636,11 @@ var opScatterList = Operator{
 	Params: "varRef indice updates maskOptional reduceOptional axis",
 }
 
-// ScatterList launches aclnnScatterList (libopapi, CANN 2026-08) on st.
+// ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
+// each tensor.
+//
+// It launches aclnnScatterList (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_list/docs/aclnnScatterList.md
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, &opScatterList)
 	p.Encode(c)
@@ -1267,9 +1662,9 @@ func (p *ScatterListParams) Encode(c *Call) {
 
 // ScatterNdParams are the arguments of aclnnScatterNd, in C order.
 type ScatterNdParams struct {
-	Data    *Tensor
-	Indices *Tensor
-	Updates *Tensor
+	Data    *Tensor // 1 to 8 dimensions
+	Indices *Tensor // 1 to 8 dimensions
+	Updates *Tensor // 1 to 8 dimensions
 	Out     *Tensor // output
 }
 
@@ -1278,7 +1673,11 @@ var opScatterNd = Operator{
 	Params: "data indices updates out",
 }
 
-// ScatterNd launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ScatterNd copies Data and replaces the slices whose leading indices the rows of Indices give by
+// Updates.
+//
+// It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_nd/docs/aclnnScatterNd.md
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, &opScatterNd)
 	p.Encode(c)
@@ -1298,7 +1697,7 @@ func (p *ScatterNdParams) Encode(c *Call) {
 
 // ScatterNdUpdateParams are the arguments of aclnnScatterNdUpdate, in C order.
 type ScatterNdUpdateParams struct {
-	VarRef  *Tensor // read and written
+	VarRef  *Tensor // read and written, 1 to 8 dimensions
 	Indices *Tensor
 	Updates *Tensor
 }
@@ -1308,7 +1707,10 @@ var opScatterNdUpdate = Operator{
 	Params: "varRef indices updates",
 }
 
-// ScatterNdUpdate launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
+//
+// It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnScatterNdUpdate.md
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, &opScatterNdUpdate)
 	p.Encode(c)
@@ -1327,13 +1729,13 @@ func (p *ScatterNdUpdateParams) Encode(c *Call) {
 
 // ScatterReduceParams are the arguments of aclnnScatterReduce, in C order.
 type ScatterReduceParams struct {
-	Self        *Tensor
-	Dim         int64
-	Index       *Tensor
-	Src         *Tensor
-	Reduce      int64
+	Self        *Tensor // 0 to 8 dimensions
+	Dim         int64   // a dimension; negative ones count from the end
+	Index       *Tensor // 0 to 8 dimensions
+	Src         *Tensor // 0 to 8 dimensions
+	Reduce      int64   // ScatterReplace, ScatterSum, ScatterMultiply, ScatterMax, ScatterMin or ScatterMean
 	IncludeSelf bool
-	Out         *Tensor // output
+	Out         *Tensor // output, 0 to 8 dimensions
 }
 
 var opScatterReduce = Operator{
@@ -1341,7 +1743,11 @@ var opScatterReduce = Operator{
 	Params: "self dim index src reduce includeSelf out",
 }
 
-// ScatterReduce launches aclnnScatterReduce (libopapi, CANN 2026-08) on st.
+// ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
+// says.
+//
+// It launches aclnnScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, &opScatterReduce)
 	p.Encode(c)
@@ -1364,11 +1770,11 @@ func (p *ScatterReduceParams) Encode(c *Call) {
 
 // ScatterValueParams are the arguments of aclnnScatterValue, in C order.
 type ScatterValueParams struct {
-	Self   *Tensor
-	Dim    int64
-	Index  *Tensor
+	Self   *Tensor // 0 to 8 dimensions
+	Dim    int64   // a dimension; negative ones count from the end
+	Index  *Tensor // 0 to 8 dimensions
 	Value  Scalar
-	Reduce int64
+	Reduce int64   // ScatterReplace, ScatterSum or ScatterMultiply
 	Out    *Tensor // output
 }
 
@@ -1377,7 +1783,11 @@ var opScatterValue = Operator{
 	Params: "self dim index value reduce out",
 }
 
-// ScatterValue launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ScatterValue writes a scalar to the places along Dim that Index gives, replacing, adding or
+// multiplying.
+//
+// It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	c := NewCall(st, &opScatterValue)
 	p.Encode(c)
@@ -1399,12 +1809,12 @@ func (p *ScatterValueParams) Encode(c *Call) {
 
 // SearchSortedParams are the arguments of aclnnSearchSorted, in C order.
 type SearchSortedParams struct {
-	SortedSequence *Tensor
-	Self           *Tensor
+	SortedSequence *Tensor // 0 to 8 dimensions
+	Self           *Tensor // 0 to 8 dimensions
 	OutInt32       bool
 	Right          bool
-	Sorter         *Tensor
-	Out            *Tensor // output
+	Sorter         *Tensor // dimensions as SortedSequence
+	Out            *Tensor // output, dimensions as Self
 }
 
 var opSearchSorted = Operator{
@@ -1412,7 +1822,10 @@ var opSearchSorted = Operator{
 	Params: "sortedSequence self outInt32 right sorter out",
 }
 
-// SearchSorted launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SearchSorted finds where each element would go in sorted sequences.
+//
+// It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorted.md
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	c := NewCall(st, &opSearchSorted)
 	p.Encode(c)
@@ -1434,11 +1847,11 @@ func (p *SearchSortedParams) Encode(c *Call) {
 
 // SearchSortedsParams are the arguments of aclnnSearchSorteds, in C order.
 type SearchSortedsParams struct {
-	SortedSequence *Tensor
+	SortedSequence *Tensor // 1 dimension
 	Self           Scalar
 	OutInt32       bool
 	Right          bool
-	Sorter         *Tensor
+	Sorter         *Tensor // dimensions as SortedSequence
 	Out            *Tensor // output
 }
 
@@ -1447,7 +1860,10 @@ var opSearchSorteds = Operator{
 	Params: "sortedSequence self outInt32 right sorter out",
 }
 
-// SearchSorteds launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SearchSorteds finds where a scalar would go in a sorted sequence.
+//
+// It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorteds.md
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	c := NewCall(st, &opSearchSorteds)
 	p.Encode(c)
@@ -1467,192 +1883,11 @@ func (p *SearchSortedsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SliceParams are the arguments of aclnnSlice, in C order.
-type SliceParams struct {
-	Self  *Tensor
-	Dim   int64
-	Start int64
-	End   int64
-	Step  int64
-	Out   *Tensor // output
-}
-
-var opSlice = Operator{
-	Name: "Slice", Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim start end step out",
-}
-
-// Slice launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Slice(st *acl.Stream, p SliceParams) error {
-	c := NewCall(st, &opSlice)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *SliceParams) Operator() *Operator { return &opSlice }
-
-// Encode implements Params.
-func (p *SliceParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Dim)
-	c.Int64(p.Start)
-	c.Int64(p.End)
-	c.Int64(p.Step)
-	c.Tensor(p.Out)
-}
-
-// SliceNzParams are the arguments of aclnnSliceNz, in C order.
-type SliceNzParams struct {
-	Self  *Tensor
-	Dim   int64
-	Start int64
-	End   int64
-	Out   *Tensor // output
-}
-
-var opSliceNz = Operator{
-	Name: "SliceNz", Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
-	Params: "self dim start end out",
-}
-
-// SliceNz launches aclnnSliceNz (libcust_opapi, custom operator package) on st.
-func SliceNz(st *acl.Stream, p SliceNzParams) error {
-	c := NewCall(st, &opSliceNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *SliceNzParams) Operator() *Operator { return &opSliceNz }
-
-// Encode implements Params.
-func (p *SliceNzParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Dim)
-	c.Int64(p.Start)
-	c.Int64(p.End)
-	c.Tensor(p.Out)
-}
-
-// SliceV2Params are the arguments of aclnnSliceV2, in C order.
-type SliceV2Params struct {
-	Self   *Tensor
-	Starts []int64
-	Ends   []int64
-	Axes   []int64
-	Steps  []int64
-	Out    *Tensor // output
-}
-
-var opSliceV2 = Operator{
-	Name: "SliceV2", Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self starts ends axes steps out",
-}
-
-// SliceV2 launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func SliceV2(st *acl.Stream, p SliceV2Params) error {
-	c := NewCall(st, &opSliceV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *SliceV2Params) Operator() *Operator { return &opSliceV2 }
-
-// Encode implements Params.
-func (p *SliceV2Params) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Ints(p.Starts)
-	c.Ints(p.Ends)
-	c.Ints(p.Axes)
-	c.Ints(p.Steps)
-	c.Tensor(p.Out)
-}
-
-// StridedSliceParams are the arguments of aclnnStridedSlice, in C order.
-type StridedSliceParams struct {
-	Self           *Tensor
-	Begin          []int64
-	End            []int64
-	Strides        []int64
-	BeginMask      int64
-	EndMask        int64
-	EllipsisMask   int64
-	NewAxisMask    int64
-	ShrinkAxisMask int64
-	Out            *Tensor // output
-}
-
-var opStridedSlice = Operator{
-	Name: "StridedSlice", Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
-	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
-}
-
-// StridedSlice launches aclnnStridedSlice (libopapi, CANN 2026-08) on st.
-func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
-	c := NewCall(st, &opStridedSlice)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *StridedSliceParams) Operator() *Operator { return &opStridedSlice }
-
-// Encode implements Params.
-func (p *StridedSliceParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Ints(p.Begin)
-	c.Ints(p.End)
-	c.Ints(p.Strides)
-	c.Int64(p.BeginMask)
-	c.Int64(p.EndMask)
-	c.Int64(p.EllipsisMask)
-	c.Int64(p.NewAxisMask)
-	c.Int64(p.ShrinkAxisMask)
-	c.Tensor(p.Out)
-}
-
-// StridedSliceAssignV2Params are the arguments of aclnnStridedSliceAssignV2, in C order.
-type StridedSliceAssignV2Params struct {
-	VarRef       *Tensor // read and written
-	InputValue   *Tensor
-	Begin        []int64
-	End          []int64
-	Strides      []int64
-	AxesOptional []int64 // optional
-}
-
-var opStridedSliceAssignV2 = Operator{
-	Name: "StridedSliceAssignV2", Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "varRef inputValue begin end strides axesOptional",
-}
-
-// StridedSliceAssignV2 launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) on st.
-func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
-	c := NewCall(st, &opStridedSliceAssignV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *StridedSliceAssignV2Params) Operator() *Operator { return &opStridedSliceAssignV2 }
-
-// Encode implements Params.
-func (p *StridedSliceAssignV2Params) Encode(c *Call) {
-	c.Tensor(p.VarRef)
-	c.Tensor(p.InputValue)
-	c.Ints(p.Begin)
-	c.Ints(p.End)
-	c.Ints(p.Strides)
-	c.Ints(p.AxesOptional)
-}
-
 // TakeParams are the arguments of aclnnTake, in C order.
 type TakeParams struct {
-	Self  *Tensor
-	Index *Tensor
-	Out   *Tensor // output
+	Self  *Tensor // 0 to 8 dimensions
+	Index *Tensor // 0 to 8 dimensions
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opTake = Operator{
@@ -1660,7 +1895,10 @@ var opTake = Operator{
 	Params: "self index out",
 }
 
-// Take launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Take takes the elements that Index names in the flattened tensor.
+//
+// It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnTake.md
 func Take(st *acl.Stream, p TakeParams) error {
 	c := NewCall(st, &opTake)
 	p.Encode(c)
@@ -1679,9 +1917,9 @@ func (p *TakeParams) Encode(c *Call) {
 
 // TfScatterAddParams are the arguments of aclnnTfScatterAdd, in C order.
 type TfScatterAddParams struct {
-	VarRef  *Tensor // read and written
-	Indices *Tensor
-	Updates *Tensor
+	VarRef  *Tensor // read and written, 1 to 8 dimensions
+	Indices *Tensor // 1 to 8 dimensions
+	Updates *Tensor // 1 to 8 dimensions
 }
 
 var opTfScatterAdd = Operator{
@@ -1689,7 +1927,10 @@ var opTfScatterAdd = Operator{
 	Params: "varRef indices updates",
 }
 
-// TfScatterAdd launches aclnnTfScatterAdd (libopapi, CANN 2026-08) on st.
+// TfScatterAdd adds Updates to the slices that Indices name.
+//
+// It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) of family index on st.
+// Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs/aclnnTfScatterAdd.md
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, &opTfScatterAdd)
 	p.Encode(c)

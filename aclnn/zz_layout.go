@@ -19,7 +19,10 @@ var opArange = Operator{
 	Params: "start end step out",
 }
 
-// Arange launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Arange writes the numbers from Start to End, without End, at distances of Step.
+//
+// It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/range/docs/aclnnArange.md
 func Arange(st *acl.Stream, p ArangeParams) error {
 	c := NewCall(st, &opArange)
 	p.Encode(c)
@@ -39,9 +42,9 @@ func (p *ArangeParams) Encode(c *Call) {
 
 // CastParams are the arguments of aclnnCast, in C order.
 type CastParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Dtype DType
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opCast = Operator{
@@ -49,7 +52,10 @@ var opCast = Operator{
 	Params: "self dtype out",
 }
 
-// Cast launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cast converts each element to another dtype.
+//
+// It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/cast/docs/aclnnCast.md
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, &opCast)
 	p.Encode(c)
@@ -68,9 +74,9 @@ func (p *CastParams) Encode(c *Call) {
 
 // CatParams are the arguments of aclnnCat, in C order.
 type CatParams struct {
-	Tensors []*Tensor
-	Dim     int64
-	Out     *Tensor // output
+	Tensors []*Tensor // 1 to 8 dimensions
+	Dim     int64     // a dimension; negative ones count from the end
+	Out     *Tensor   // output
 }
 
 var opCat = Operator{
@@ -78,7 +84,10 @@ var opCat = Operator{
 	Params: "tensors dim out",
 }
 
-// Cat launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cat joins tensors along Dim.
+//
+// It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/concat_d/docs/aclnnCat.md
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, &opCat)
 	p.Encode(c)
@@ -97,9 +106,9 @@ func (p *CatParams) Encode(c *Call) {
 
 // ChannelShuffleParams are the arguments of aclnnChannelShuffle, in C order.
 type ChannelShuffleParams struct {
-	Self   *Tensor
+	Self   *Tensor // 3 to 7 dimensions
 	Groups int64
-	Out    *Tensor // output
+	Out    *Tensor // output, 3 to 7 dimensions
 }
 
 var opChannelShuffle = Operator{
@@ -107,7 +116,10 @@ var opChannelShuffle = Operator{
 	Params: "self groups out",
 }
 
-// ChannelShuffle launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ChannelShuffle deals the channels of each group out in turn, so that groups mix.
+//
+// It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnChannelShuffle.md
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	c := NewCall(st, &opChannelShuffle)
 	p.Encode(c)
@@ -126,8 +138,8 @@ func (p *ChannelShuffleParams) Encode(c *Call) {
 
 // ChunkCatParams are the arguments of aclnnChunkCat, in C order.
 type ChunkCatParams struct {
-	Tensors   []*Tensor
-	Dim       int64
+	Tensors   []*Tensor // 1 to 8 dimensions
+	Dim       int64     // a dimension; negative ones count from the end
 	NumChunks int64
 	Out       *Tensor // output
 }
@@ -137,7 +149,11 @@ var opChunkCat = Operator{
 	Params: "tensors dim numChunks out",
 }
 
-// ChunkCat launches aclnnChunkCat (libopapi, CANN 2026-08) on st.
+// ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
+// all tensors and converts the result.
+//
+// It launches aclnnChunkCat (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/chunk_cat/docs/aclnnChunkCat.md
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, &opChunkCat)
 	p.Encode(c)
@@ -157,9 +173,9 @@ func (p *ChunkCatParams) Encode(c *Call) {
 
 // CircularPad2dParams are the arguments of aclnnCircularPad2d, in C order.
 type CircularPad2dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, dimensions as Self
 }
 
 var opCircularPad2d = Operator{
@@ -167,7 +183,10 @@ var opCircularPad2d = Operator{
 	Params: "self padding out",
 }
 
-// CircularPad2d launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CircularPad2d pads the last two dimensions with the elements of the opposite side.
+//
+// It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad2d.md
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, &opCircularPad2d)
 	p.Encode(c)
@@ -186,10 +205,10 @@ func (p *CircularPad2dParams) Encode(c *Call) {
 
 // CircularPad2dBackwardParams are the arguments of aclnnCircularPad2dBackward, in C order.
 type CircularPad2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 3 to 4 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opCircularPad2dBackward = Operator{
@@ -197,7 +216,11 @@ var opCircularPad2dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// CircularPad2dBackward launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CircularPad2dBackward computes the gradient of CircularPad2d.
+//
+// It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
+// st.
+// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad2dBackward.md
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, &opCircularPad2dBackward)
 	p.Encode(c)
@@ -217,9 +240,9 @@ func (p *CircularPad2dBackwardParams) Encode(c *Call) {
 
 // CircularPad3dParams are the arguments of aclnnCircularPad3d, in C order.
 type CircularPad3dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, dimensions as Self
 }
 
 var opCircularPad3d = Operator{
@@ -227,7 +250,10 @@ var opCircularPad3d = Operator{
 	Params: "self padding out",
 }
 
-// CircularPad3d launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CircularPad3d pads the last three dimensions with the elements of the opposite side.
+//
+// It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad3d.md
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, &opCircularPad3d)
 	p.Encode(c)
@@ -246,10 +272,10 @@ func (p *CircularPad3dParams) Encode(c *Call) {
 
 // CircularPad3dBackwardParams are the arguments of aclnnCircularPad3dBackward, in C order.
 type CircularPad3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 4 to 5 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opCircularPad3dBackward = Operator{
@@ -257,7 +283,11 @@ var opCircularPad3dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// CircularPad3dBackward launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CircularPad3dBackward computes the gradient of CircularPad3d.
+//
+// It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
+// st.
+// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad3dBackward.md
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, &opCircularPad3dBackward)
 	p.Encode(c)
@@ -275,38 +305,9 @@ func (p *CircularPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ComplexParams are the arguments of aclnnComplex, in C order.
-type ComplexParams struct {
-	Real *Tensor
-	Imag *Tensor
-	Out  *Tensor // output
-}
-
-var opComplex = Operator{
-	Name: "Complex", Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
-	Params: "real imag out",
-}
-
-// Complex launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Complex(st *acl.Stream, p ComplexParams) error {
-	c := NewCall(st, &opComplex)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *ComplexParams) Operator() *Operator { return &opComplex }
-
-// Encode implements Params.
-func (p *ComplexParams) Encode(c *Call) {
-	c.Tensor(p.Real)
-	c.Tensor(p.Imag)
-	c.Tensor(p.Out)
-}
-
 // ConfusionTransposeParams are the arguments of aclnnConfusionTranspose, in C order.
 type ConfusionTransposeParams struct {
-	X              *Tensor
+	X              *Tensor // 1 to 8 dimensions
 	Perm           []int64
 	Shape          []int64
 	TransposeFirst bool
@@ -318,7 +319,11 @@ var opConfusionTranspose = Operator{
 	Params: "x perm shape transpose_first out",
 }
 
-// ConfusionTranspose launches aclnnConfusionTranspose (libopapi, CANN 2026-08) on st.
+// ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
+// Transpose_first says.
+//
+// It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs/aclnnConfusionTranspose.md
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, &opConfusionTranspose)
 	p.Encode(c)
@@ -339,10 +344,10 @@ func (p *ConfusionTransposeParams) Encode(c *Call) {
 
 // ConstantPadNdParams are the arguments of aclnnConstantPadNd, in C order.
 type ConstantPadNdParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Pad   []int64
 	Value Scalar
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as Self
 }
 
 var opConstantPadNd = Operator{
@@ -350,7 +355,11 @@ var opConstantPadNd = Operator{
 	Params: "self pad value out",
 }
 
-// ConstantPadNd launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConstantPadNd pads dimensions with a value and cuts them where pads are negative; the pads start
+// with the last dimension.
+//
+// It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnConstantPadNd.md
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, &opConstantPadNd)
 	p.Encode(c)
@@ -381,7 +390,9 @@ var opDataFormatDimMap = Operator{
 	Params: "x srcFormat dstFormat y",
 }
 
-// DataFormatDimMap launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) on st.
+// DataFormatDimMap translates indices of dimensions of one image format to those of another.
+//
+// It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) of family layout on st.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, &opDataFormatDimMap)
 	p.Encode(c)
@@ -399,9 +410,73 @@ func (p *DataFormatDimMapParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
+// DiagParams are the arguments of aclnnDiag, in C order.
+type DiagParams struct {
+	Self     *Tensor // 1 or 2 dimensions
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+	Out      *Tensor // output, 1 or 2 dimensions
+}
+
+var opDiag = Operator{
+	Name: "Diag", Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
+}
+
+// Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
+//
+// It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/diag_v2/docs/aclnnDiag.md
+func Diag(st *acl.Stream, p DiagParams) error {
+	c := NewCall(st, &opDiag)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DiagParams) Operator() *Operator { return &opDiag }
+
+// Encode implements Params.
+func (p *DiagParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
+}
+
+// DiagFlatParams are the arguments of aclnnDiagFlat, in C order.
+type DiagFlatParams struct {
+	Self     *Tensor // 1 to 8 dimensions
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+	Out      *Tensor // output, 1 to 8 dimensions
+}
+
+var opDiagFlat = Operator{
+	Name: "DiagFlat", Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
+}
+
+// DiagFlat makes a matrix with the elements of a tensor on a diagonal.
+//
+// It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/diag_flat/docs/aclnnDiagFlat.md
+func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
+	c := NewCall(st, &opDiagFlat)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DiagFlatParams) Operator() *Operator { return &opDiagFlat }
+
+// Encode implements Params.
+func (p *DiagFlatParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
+}
+
 // ExpandParams are the arguments of aclnnExpand, in C order.
 type ExpandParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Size []int64
 	Out  *Tensor // output
 }
@@ -411,7 +486,10 @@ var opExpand = Operator{
 	Params: "self size out",
 }
 
-// Expand launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Expand repeats dimensions of size one until the tensor has the shape Size.
+//
+// It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/expand/docs/aclnnExpand.md
 func Expand(st *acl.Stream, p ExpandParams) error {
 	c := NewCall(st, &opExpand)
 	p.Encode(c)
@@ -428,44 +506,11 @@ func (p *ExpandParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ExpandIntoJaggedPermuteParams are the arguments of aclnnExpandIntoJaggedPermute, in C order.
-type ExpandIntoJaggedPermuteParams struct {
-	Permute          *Tensor
-	InputOffset      *Tensor
-	OutputOffset     *Tensor
-	OutputSize       int64
-	OutputPermuteOut *Tensor // output
-}
-
-var opExpandIntoJaggedPermute = Operator{
-	Name: "ExpandIntoJaggedPermute", Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
-	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
-}
-
-// ExpandIntoJaggedPermute launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) on st.
-func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
-	c := NewCall(st, &opExpandIntoJaggedPermute)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *ExpandIntoJaggedPermuteParams) Operator() *Operator { return &opExpandIntoJaggedPermute }
-
-// Encode implements Params.
-func (p *ExpandIntoJaggedPermuteParams) Encode(c *Call) {
-	c.Tensor(p.Permute)
-	c.Tensor(p.InputOffset)
-	c.Tensor(p.OutputOffset)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.OutputPermuteOut)
-}
-
 // EyeParams are the arguments of aclnnEye, in C order.
 type EyeParams struct {
 	N   int64
 	M   int64
-	Out *Tensor // output
+	Out *Tensor // output, 2 dimensions
 }
 
 var opEye = Operator{
@@ -473,7 +518,10 @@ var opEye = Operator{
 	Params: "n m out",
 }
 
-// Eye launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Eye writes ones on the diagonal of a matrix and zeros elsewhere.
+//
+// It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/eye/docs/aclnnEye.md
 func Eye(st *acl.Stream, p EyeParams) error {
 	c := NewCall(st, &opEye)
 	p.Encode(c)
@@ -492,9 +540,9 @@ func (p *EyeParams) Encode(c *Call) {
 
 // FlattenParams are the arguments of aclnnFlatten, in C order.
 type FlattenParams struct {
-	Self *Tensor
+	Self *Tensor // 2 to 8 dimensions
 	Axis int64
-	Out  *Tensor // output
+	Out  *Tensor // output, 2 dimensions
 }
 
 var opFlatten = Operator{
@@ -502,7 +550,10 @@ var opFlatten = Operator{
 	Params: "self axis out",
 }
 
-// Flatten launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
+//
+// It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/flatten/docs/aclnnFlatten.md
 func Flatten(st *acl.Stream, p FlattenParams) error {
 	c := NewCall(st, &opFlatten)
 	p.Encode(c)
@@ -521,9 +572,9 @@ func (p *FlattenParams) Encode(c *Call) {
 
 // FlipParams are the arguments of aclnnFlip, in C order.
 type FlipParams struct {
-	Self *Tensor
+	Self *Tensor // 1 to 8 dimensions
 	Dims []int64
-	Out  *Tensor // output
+	Out  *Tensor // output, 1 to 8 dimensions
 }
 
 var opFlip = Operator{
@@ -531,7 +582,10 @@ var opFlip = Operator{
 	Params: "self dims out",
 }
 
-// Flip launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Flip reverses the order of elements along dimensions.
+//
+// It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-nn, index/reverse_v2/docs/aclnnFlip.md
 func Flip(st *acl.Stream, p FlipParams) error {
 	c := NewCall(st, &opFlip)
 	p.Encode(c)
@@ -563,7 +617,11 @@ var opHansDecode = Operator{
 	Params: "mantissa fixed var pdf reshuff out",
 }
 
-// HansDecode launches aclnnHansDecode (libopapi, CANN 2026-08) on st.
+// HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
+// exponents.
+//
+// It launches aclnnHansDecode (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/hans_decode/docs/aclnnHansDecode.md
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, &opHansDecode)
 	p.Encode(c)
@@ -599,7 +657,10 @@ var opHansEncode = Operator{
 	Params: "inputTensor pdfRef statistic reshuff mantissaOut fixedOut varOut",
 }
 
-// HansEncode launches aclnnHansEncode (libopapi, CANN 2026-08) on st.
+// HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
+//
+// It launches aclnnHansEncode (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/hans_encode/docs/aclnnHansEncode.md
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, &opHansEncode)
 	p.Encode(c)
@@ -622,8 +683,8 @@ func (p *HansEncodeParams) Encode(c *Call) {
 
 // InplaceCopyParams are the arguments of aclnnInplaceCopy, in C order.
 type InplaceCopyParams struct {
-	SelfRef *Tensor // read and written
-	Src     *Tensor
+	SelfRef *Tensor // read and written, 1 to 8 dimensions
+	Src     *Tensor // 1 to 8 dimensions
 }
 
 var opInplaceCopy = Operator{
@@ -631,7 +692,10 @@ var opInplaceCopy = Operator{
 	Params: "selfRef src",
 }
 
-// InplaceCopy launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCopy copies Src, which may broadcast and have another dtype.
+//
+// It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/view_copy/docs/aclnnInplaceCopy.md
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	c := NewCall(st, &opInplaceCopy)
 	p.Encode(c)
@@ -647,9 +711,42 @@ func (p *InplaceCopyParams) Encode(c *Call) {
 	c.Tensor(p.Src)
 }
 
+// InplaceFillDiagonalParams are the arguments of aclnnInplaceFillDiagonal, in C order.
+type InplaceFillDiagonalParams struct {
+	SelfRef   *Tensor // read and written, 1 or 2 dimensions
+	FillValue Scalar
+	Wrap      bool
+}
+
+var opInplaceFillDiagonal = Operator{
+	Name: "InplaceFillDiagonal", Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef fillValue wrap",
+}
+
+// InplaceFillDiagonal sets the diagonal of a tensor to a value; with Wrap it goes on below, in tall
+// matrices.
+//
+// It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs/aclnnInplaceFillDiagonal.md
+func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
+	c := NewCall(st, &opInplaceFillDiagonal)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceFillDiagonalParams) Operator() *Operator { return &opInplaceFillDiagonal }
+
+// Encode implements Params.
+func (p *InplaceFillDiagonalParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Scalar(p.FillValue)
+	c.Bool(p.Wrap)
+}
+
 // InplaceFillScalarParams are the arguments of aclnnInplaceFillScalar, in C order.
 type InplaceFillScalarParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Value   Scalar
 }
 
@@ -658,7 +755,10 @@ var opInplaceFillScalar = Operator{
 	Params: "selfRef value",
 }
 
-// InplaceFillScalar launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFillScalar sets each element to a scalar.
+//
+// It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillScalar.md
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, &opInplaceFillScalar)
 	p.Encode(c)
@@ -676,7 +776,7 @@ func (p *InplaceFillScalarParams) Encode(c *Call) {
 
 // InplaceFillTensorParams are the arguments of aclnnInplaceFillTensor, in C order.
 type InplaceFillTensorParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Value   *Tensor
 }
 
@@ -685,7 +785,10 @@ var opInplaceFillTensor = Operator{
 	Params: "selfRef value",
 }
 
-// InplaceFillTensor launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceFillTensor sets each element to that of a one-element tensor.
+//
+// It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillTensor.md
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, &opInplaceFillTensor)
 	p.Encode(c)
@@ -703,7 +806,7 @@ func (p *InplaceFillTensorParams) Encode(c *Call) {
 
 // InplaceOneParams are the arguments of aclnnInplaceOne, in C order.
 type InplaceOneParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
 
 var opInplaceOne = Operator{
@@ -711,7 +814,10 @@ var opInplaceOne = Operator{
 	Params: "selfRef",
 }
 
-// InplaceOne launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceOne sets each element to one.
+//
+// It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/ones_like/docs/aclnnInplaceOne.md
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	c := NewCall(st, &opInplaceOne)
 	p.Encode(c)
@@ -726,6 +832,66 @@ func (p *InplaceOneParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
+// InplaceTrilParams are the arguments of aclnnInplaceTril, in C order.
+type InplaceTrilParams struct {
+	SelfRef  *Tensor // read and written, 2 to 8 dimensions
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+}
+
+var opInplaceTril = Operator{
+	Name: "InplaceTril", Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef diagonal",
+}
+
+// InplaceTril is Tril with the result in place of the first argument.
+//
+// It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
+func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
+	c := NewCall(st, &opInplaceTril)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceTrilParams) Operator() *Operator { return &opInplaceTril }
+
+// Encode implements Params.
+func (p *InplaceTrilParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Diagonal)
+}
+
+// InplaceTriuParams are the arguments of aclnnInplaceTriu, in C order.
+type InplaceTriuParams struct {
+	SelfRef  *Tensor // read and written, 2 to 8 dimensions
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+}
+
+var opInplaceTriu = Operator{
+	Name: "InplaceTriu", Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "selfRef diagonal",
+}
+
+// InplaceTriu is Triu with the result in place of the first argument.
+//
+// It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
+func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
+	c := NewCall(st, &opInplaceTriu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *InplaceTriuParams) Operator() *Operator { return &opInplaceTriu }
+
+// Encode implements Params.
+func (p *InplaceTriuParams) Encode(c *Call) {
+	c.Tensor(p.SelfRef)
+	c.Int64(p.Diagonal)
+}
+
 // InplaceZeroParams are the arguments of aclnnInplaceZero, in C order.
 type InplaceZeroParams struct {
 	SelfRef *Tensor // read and written
@@ -736,7 +902,10 @@ var opInplaceZero = Operator{
 	Params: "selfRef",
 }
 
-// InplaceZero launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceZero sets each element to zero.
+//
+// It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/zero_op/docs/aclnnInplaceZero.md
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	c := NewCall(st, &opInplaceZero)
 	p.Encode(c)
@@ -756,7 +925,7 @@ type LinspaceParams struct {
 	Start Scalar
 	End   Scalar
 	Steps int64
-	Out   *Tensor // output
+	Out   *Tensor // output, 0 to 8 dimensions
 }
 
 var opLinspace = Operator{
@@ -764,7 +933,10 @@ var opLinspace = Operator{
 	Params: "start end steps out",
 }
 
-// Linspace launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Linspace writes Steps numbers from Start to End at equal distances.
+//
+// It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/lin_space/docs/aclnnLinspace.md
 func Linspace(st *acl.Stream, p LinspaceParams) error {
 	c := NewCall(st, &opLinspace)
 	p.Encode(c)
@@ -788,7 +960,7 @@ type LogSpaceParams struct {
 	End    Scalar
 	Steps  int64
 	Base   float64
-	Result *Tensor // output
+	Result *Tensor // output, 2 to 8 dimensions
 }
 
 var opLogSpace = Operator{
@@ -796,7 +968,10 @@ var opLogSpace = Operator{
 	Params: "start end steps base result",
 }
 
-// LogSpace launches aclnnLogSpace (libopapi, CANN 2026-08) on st.
+// LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
+//
+// It launches aclnnLogSpace (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/logspace/docs/aclnnLogSpace.md
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, &opLogSpace)
 	p.Encode(c)
@@ -817,8 +992,8 @@ func (p *LogSpaceParams) Encode(c *Call) {
 
 // NpuFormatCastParams are the arguments of aclnnNpuFormatCast, in C order.
 type NpuFormatCastParams struct {
-	SrcTensor *Tensor
-	DstTensor *Tensor // output
+	SrcTensor *Tensor // 2 to 6 dimensions
+	DstTensor *Tensor // output, 4 to 8 dimensions
 }
 
 var opNpuFormatCast = Operator{
@@ -826,7 +1001,10 @@ var opNpuFormatCast = Operator{
 	Params: "srcTensor dstTensor",
 }
 
-// NpuFormatCast launches aclnnNpuFormatCast (libopapi, CANN 2026-08) on st.
+// NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
+//
+// It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs/aclnnNpuFormatCast.md
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, &opNpuFormatCast)
 	p.Encode(c)
@@ -844,9 +1022,9 @@ func (p *NpuFormatCastParams) Encode(c *Call) {
 
 // PermuteParams are the arguments of aclnnPermute, in C order.
 type PermuteParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Dims []int64
-	Out  *Tensor // output
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opPermute = Operator{
@@ -854,7 +1032,10 @@ var opPermute = Operator{
 	Params: "self dims out",
 }
 
-// Permute launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Permute reorders the dimensions.
+//
+// It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnPermute.md
 func Permute(st *acl.Stream, p PermuteParams) error {
 	c := NewCall(st, &opPermute)
 	p.Encode(c)
@@ -884,7 +1065,10 @@ var opRange = Operator{
 	Params: "start end step out",
 }
 
-// Range launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Range writes the numbers from Start to End, which is included when a step meets it.
+//
+// It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/range/docs/aclnnRange.md
 func Range(st *acl.Stream, p RangeParams) error {
 	c := NewCall(st, &opRange)
 	p.Encode(c)
@@ -902,38 +1086,11 @@ func (p *RangeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RealParams are the arguments of aclnnReal, in C order.
-type RealParams struct {
-	Self *Tensor
-	Out  *Tensor // output
-}
-
-var opReal = Operator{
-	Name: "Real", Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-}
-
-// Real launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Real(st *acl.Stream, p RealParams) error {
-	c := NewCall(st, &opReal)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RealParams) Operator() *Operator { return &opReal }
-
-// Encode implements Params.
-func (p *RealParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Out)
-}
-
 // ReflectionPad1dParams are the arguments of aclnnReflectionPad1d, in C order.
 type ReflectionPad1dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 2 to 3 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, 2 to 3 dimensions
 }
 
 var opReflectionPad1d = Operator{
@@ -941,7 +1098,10 @@ var opReflectionPad1d = Operator{
 	Params: "self padding out",
 }
 
-// ReflectionPad1d launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad1d pads the last dimension with its mirror image, without the border element.
+//
+// It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad1d.md
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	c := NewCall(st, &opReflectionPad1d)
 	p.Encode(c)
@@ -960,10 +1120,10 @@ func (p *ReflectionPad1dParams) Encode(c *Call) {
 
 // ReflectionPad1dBackwardParams are the arguments of aclnnReflectionPad1dBackward, in C order.
 type ReflectionPad1dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 2 to 3 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReflectionPad1dBackward = Operator{
@@ -971,7 +1131,11 @@ var opReflectionPad1dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReflectionPad1dBackward launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad1dBackward computes the gradient of ReflectionPad1d.
+//
+// It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
+// st.
+// Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs/aclnnReflectionPad1dBackward.md
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad1dBackward)
 	p.Encode(c)
@@ -991,9 +1155,9 @@ func (p *ReflectionPad1dBackwardParams) Encode(c *Call) {
 
 // ReflectionPad2dParams are the arguments of aclnnReflectionPad2d, in C order.
 type ReflectionPad2dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, 3 to 4 dimensions
 }
 
 var opReflectionPad2d = Operator{
@@ -1001,7 +1165,11 @@ var opReflectionPad2d = Operator{
 	Params: "self padding out",
 }
 
-// ReflectionPad2d launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad2d pads the last two dimensions with their mirror images, without the border
+// elements.
+//
+// It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad2d.md
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	c := NewCall(st, &opReflectionPad2d)
 	p.Encode(c)
@@ -1020,10 +1188,10 @@ func (p *ReflectionPad2dParams) Encode(c *Call) {
 
 // ReflectionPad2dBackwardParams are the arguments of aclnnReflectionPad2dBackward, in C order.
 type ReflectionPad2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 3 to 4 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReflectionPad2dBackward = Operator{
@@ -1031,7 +1199,11 @@ var opReflectionPad2dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReflectionPad2dBackward launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad2dBackward computes the gradient of ReflectionPad2d.
+//
+// It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
+// st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReflectionPad2dBackward.md
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad2dBackward)
 	p.Encode(c)
@@ -1051,9 +1223,9 @@ func (p *ReflectionPad2dBackwardParams) Encode(c *Call) {
 
 // ReflectionPad3dParams are the arguments of aclnnReflectionPad3d, in C order.
 type ReflectionPad3dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, 4 to 5 dimensions
 }
 
 var opReflectionPad3d = Operator{
@@ -1061,7 +1233,11 @@ var opReflectionPad3d = Operator{
 	Params: "self padding out",
 }
 
-// ReflectionPad3d launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad3d pads the last three dimensions with their mirror images, without the border
+// elements.
+//
+// It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad3d.md
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	c := NewCall(st, &opReflectionPad3d)
 	p.Encode(c)
@@ -1080,10 +1256,10 @@ func (p *ReflectionPad3dParams) Encode(c *Call) {
 
 // ReflectionPad3dBackwardParams are the arguments of aclnnReflectionPad3dBackward, in C order.
 type ReflectionPad3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 4 or 5 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReflectionPad3dBackward = Operator{
@@ -1091,7 +1267,11 @@ var opReflectionPad3dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReflectionPad3dBackward launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReflectionPad3dBackward computes the gradient of ReflectionPad3d.
+//
+// It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
+// st.
+// Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs/aclnnReflectionPad3dBackward.md
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad3dBackward)
 	p.Encode(c)
@@ -1111,9 +1291,9 @@ func (p *ReflectionPad3dBackwardParams) Encode(c *Call) {
 
 // RepeatParams are the arguments of aclnnRepeat, in C order.
 type RepeatParams struct {
-	Self    *Tensor
+	Self    *Tensor // 0 to 8 dimensions
 	Repeats []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opRepeat = Operator{
@@ -1121,7 +1301,10 @@ var opRepeat = Operator{
 	Params: "self repeats out",
 }
 
-// Repeat launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Repeat tiles a tensor so many times along each dimension.
+//
+// It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/tile/docs/aclnnRepeat.md
 func Repeat(st *acl.Stream, p RepeatParams) error {
 	c := NewCall(st, &opRepeat)
 	p.Encode(c)
@@ -1138,199 +1321,11 @@ func (p *RepeatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveParams are the arguments of aclnnRepeatInterleave, in C order.
-type RepeatInterleaveParams struct {
-	Self       *Tensor
-	Repeats    *Tensor
-	OutputSize int64
-	Out        *Tensor // output
-}
-
-var opRepeatInterleave = Operator{
-	Name: "RepeatInterleave", Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats outputSize out",
-}
-
-// RepeatInterleave launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
-	c := NewCall(st, &opRepeatInterleave)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveParams) Operator() *Operator { return &opRepeatInterleave }
-
-// Encode implements Params.
-func (p *RepeatInterleaveParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Repeats)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.Out)
-}
-
-// RepeatInterleaveGradParams are the arguments of aclnnRepeatInterleaveGrad, in C order.
-type RepeatInterleaveGradParams struct {
-	YGrad   *Tensor
-	Repeats *Tensor
-	Axis    int64
-	Out     *Tensor // output
-}
-
-var opRepeatInterleaveGrad = Operator{
-	Name: "RepeatInterleaveGrad", Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
-	Params: "yGrad repeats axis out",
-}
-
-// RepeatInterleaveGrad launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) on st.
-func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
-	c := NewCall(st, &opRepeatInterleaveGrad)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveGradParams) Operator() *Operator { return &opRepeatInterleaveGrad }
-
-// Encode implements Params.
-func (p *RepeatInterleaveGradParams) Encode(c *Call) {
-	c.Tensor(p.YGrad)
-	c.Tensor(p.Repeats)
-	c.Int64(p.Axis)
-	c.Tensor(p.Out)
-}
-
-// RepeatInterleaveIntParams are the arguments of aclnnRepeatInterleaveInt, in C order.
-type RepeatInterleaveIntParams struct {
-	Self       *Tensor
-	Repeats    int64
-	OutputSize int64
-	Out        *Tensor // output
-}
-
-var opRepeatInterleaveInt = Operator{
-	Name: "RepeatInterleaveInt", Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats outputSize out",
-}
-
-// RepeatInterleaveInt launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
-	c := NewCall(st, &opRepeatInterleaveInt)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveIntParams) Operator() *Operator { return &opRepeatInterleaveInt }
-
-// Encode implements Params.
-func (p *RepeatInterleaveIntParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Repeats)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.Out)
-}
-
-// RepeatInterleaveIntWithDimParams are the arguments of aclnnRepeatInterleaveIntWithDim, in C order.
-type RepeatInterleaveIntWithDimParams struct {
-	Self       *Tensor
-	Repeats    int64
-	Dim        int64
-	OutputSize int64
-	Out        *Tensor // output
-}
-
-var opRepeatInterleaveIntWithDim = Operator{
-	Name: "RepeatInterleaveIntWithDim", Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats dim outputSize out",
-}
-
-// RepeatInterleaveIntWithDim launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
-	c := NewCall(st, &opRepeatInterleaveIntWithDim)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveIntWithDimParams) Operator() *Operator { return &opRepeatInterleaveIntWithDim }
-
-// Encode implements Params.
-func (p *RepeatInterleaveIntWithDimParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Repeats)
-	c.Int64(p.Dim)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.Out)
-}
-
-// RepeatInterleaveTensorParams are the arguments of aclnnRepeatInterleaveTensor, in C order.
-type RepeatInterleaveTensorParams struct {
-	Repeats    *Tensor
-	OutputSize int64
-	Out        *Tensor // output
-}
-
-var opRepeatInterleaveTensor = Operator{
-	Name: "RepeatInterleaveTensor", Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "repeats outputSize out",
-}
-
-// RepeatInterleaveTensor launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
-	c := NewCall(st, &opRepeatInterleaveTensor)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveTensorParams) Operator() *Operator { return &opRepeatInterleaveTensor }
-
-// Encode implements Params.
-func (p *RepeatInterleaveTensorParams) Encode(c *Call) {
-	c.Tensor(p.Repeats)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.Out)
-}
-
-// RepeatInterleaveWithDimParams are the arguments of aclnnRepeatInterleaveWithDim, in C order.
-type RepeatInterleaveWithDimParams struct {
-	Self       *Tensor
-	Repeats    *Tensor
-	Dim        int64
-	OutputSize int64
-	Out        *Tensor // output
-}
-
-var opRepeatInterleaveWithDim = Operator{
-	Name: "RepeatInterleaveWithDim", Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats dim outputSize out",
-}
-
-// RepeatInterleaveWithDim launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
-	c := NewCall(st, &opRepeatInterleaveWithDim)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RepeatInterleaveWithDimParams) Operator() *Operator { return &opRepeatInterleaveWithDim }
-
-// Encode implements Params.
-func (p *RepeatInterleaveWithDimParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Repeats)
-	c.Int64(p.Dim)
-	c.Int64(p.OutputSize)
-	c.Tensor(p.Out)
-}
-
 // ReplicationPad1dParams are the arguments of aclnnReplicationPad1d, in C order.
 type ReplicationPad1dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 2 to 3 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad1d = Operator{
@@ -1338,7 +1333,10 @@ var opReplicationPad1d = Operator{
 	Params: "self padding out",
 }
 
-// ReplicationPad1d launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad1d pads the last dimension with its border elements.
+//
+// It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad1d.md
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	c := NewCall(st, &opReplicationPad1d)
 	p.Encode(c)
@@ -1357,10 +1355,10 @@ func (p *ReplicationPad1dParams) Encode(c *Call) {
 
 // ReplicationPad1dBackwardParams are the arguments of aclnnReplicationPad1dBackward, in C order.
 type ReplicationPad1dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 2 to 3 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad1dBackward = Operator{
@@ -1368,7 +1366,11 @@ var opReplicationPad1dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReplicationPad1dBackward launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad1dBackward computes the gradient of ReplicationPad1d.
+//
+// It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
+// on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad1dBackward.md
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad1dBackward)
 	p.Encode(c)
@@ -1388,9 +1390,9 @@ func (p *ReplicationPad1dBackwardParams) Encode(c *Call) {
 
 // ReplicationPad2dParams are the arguments of aclnnReplicationPad2d, in C order.
 type ReplicationPad2dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad2d = Operator{
@@ -1398,7 +1400,10 @@ var opReplicationPad2d = Operator{
 	Params: "self padding out",
 }
 
-// ReplicationPad2d launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad2d pads the last two dimensions with their border elements.
+//
+// It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad2d.md
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	c := NewCall(st, &opReplicationPad2d)
 	p.Encode(c)
@@ -1417,10 +1422,10 @@ func (p *ReplicationPad2dParams) Encode(c *Call) {
 
 // ReplicationPad2dBackwardParams are the arguments of aclnnReplicationPad2dBackward, in C order.
 type ReplicationPad2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 3 to 4 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad2dBackward = Operator{
@@ -1428,7 +1433,11 @@ var opReplicationPad2dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReplicationPad2dBackward launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad2dBackward computes the gradient of ReplicationPad2d.
+//
+// It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
+// on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad2dBackward.md
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad2dBackward)
 	p.Encode(c)
@@ -1448,9 +1457,9 @@ func (p *ReplicationPad2dBackwardParams) Encode(c *Call) {
 
 // ReplicationPad3dParams are the arguments of aclnnReplicationPad3d, in C order.
 type ReplicationPad3dParams struct {
-	Self    *Tensor
+	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
-	Out     *Tensor // output
+	Out     *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad3d = Operator{
@@ -1458,7 +1467,10 @@ var opReplicationPad3d = Operator{
 	Params: "self padding out",
 }
 
-// ReplicationPad3d launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad3d pads the last three dimensions with their border elements.
+//
+// It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad3d.md
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	c := NewCall(st, &opReplicationPad3d)
 	p.Encode(c)
@@ -1477,10 +1489,10 @@ func (p *ReplicationPad3dParams) Encode(c *Call) {
 
 // ReplicationPad3dBackwardParams are the arguments of aclnnReplicationPad3dBackward, in C order.
 type ReplicationPad3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
+	GradOutput *Tensor // dimensions as Self
+	Self       *Tensor // 4 to 5 dimensions
 	Padding    []int64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, dimensions as Self
 }
 
 var opReplicationPad3dBackward = Operator{
@@ -1488,7 +1500,11 @@ var opReplicationPad3dBackward = Operator{
 	Params: "gradOutput self padding gradInput",
 }
 
-// ReplicationPad3dBackward launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReplicationPad3dBackward computes the gradient of ReplicationPad3d.
+//
+// It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
+// on st.
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs/aclnnReplicationPad3dBackward.md
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad3dBackward)
 	p.Encode(c)
@@ -1508,10 +1524,10 @@ func (p *ReplicationPad3dBackwardParams) Encode(c *Call) {
 
 // RollParams are the arguments of aclnnRoll, in C order.
 type RollParams struct {
-	X      *Tensor
+	X      *Tensor // 0 to 8 dimensions
 	Shifts []int64
 	Dims   []int64
-	Out    *Tensor // output
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opRoll = Operator{
@@ -1519,7 +1535,10 @@ var opRoll = Operator{
 	Params: "x shifts dims out",
 }
 
-// Roll launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Roll moves elements along dimensions; those that leave at one end come in at the other.
+//
+// It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/roll/docs/aclnnRoll.md
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, &opRoll)
 	p.Encode(c)
@@ -1549,7 +1568,10 @@ var opSignBitsPack = Operator{
 	Params: "self size out",
 }
 
-// SignBitsPack launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SignBitsPack packs the signs of floats into bits, eight to a byte.
+//
+// It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/sign_bits_pack/docs/aclnnSignBitsPack.md
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	c := NewCall(st, &opSignBitsPack)
 	p.Encode(c)
@@ -1568,10 +1590,10 @@ func (p *SignBitsPackParams) Encode(c *Call) {
 
 // SignBitsUnpackParams are the arguments of aclnnSignBitsUnpack, in C order.
 type SignBitsUnpackParams struct {
-	Self  *Tensor
+	Self  *Tensor // 1 dimension
 	Size  int64
 	Dtype DType
-	Out   *Tensor // output
+	Out   *Tensor // output, 2 dimensions
 }
 
 var opSignBitsUnpack = Operator{
@@ -1579,7 +1601,10 @@ var opSignBitsUnpack = Operator{
 	Params: "self size dtype out",
 }
 
-// SignBitsUnpack launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SignBitsUnpack turns the bits of bytes into floats 1 and −1.
+//
+// It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs/aclnnSignBitsUnpack.md
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	c := NewCall(st, &opSignBitsUnpack)
 	p.Encode(c)
@@ -1597,11 +1622,122 @@ func (p *SignBitsUnpackParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// SliceParams are the arguments of aclnnSlice, in C order.
+type SliceParams struct {
+	Self  *Tensor // 1 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
+	Start int64
+	End   int64
+	Step  int64
+	Out   *Tensor // output, 1 to 8 dimensions
+}
+
+var opSlice = Operator{
+	Name: "Slice", Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self dim start end step out",
+}
+
+// Slice takes every Step-th slice from Start to End along Dim.
+//
+// It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/slice/docs/aclnnSlice.md
+func Slice(st *acl.Stream, p SliceParams) error {
+	c := NewCall(st, &opSlice)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SliceParams) Operator() *Operator { return &opSlice }
+
+// Encode implements Params.
+func (p *SliceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Start)
+	c.Int64(p.End)
+	c.Int64(p.Step)
+	c.Tensor(p.Out)
+}
+
+// SliceNzParams are the arguments of aclnnSliceNz, in C order.
+type SliceNzParams struct {
+	Self  *Tensor
+	Dim   int64 // a dimension; negative ones count from the end
+	Start int64
+	End   int64
+	Out   *Tensor // output
+}
+
+var opSliceNz = Operator{
+	Name: "SliceNz", Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
+	Params: "self dim start end out",
+}
+
+// SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
+//
+// It launches aclnnSliceNz (libcust_opapi, custom operator package) of family layout on st.
+func SliceNz(st *acl.Stream, p SliceNzParams) error {
+	c := NewCall(st, &opSliceNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SliceNzParams) Operator() *Operator { return &opSliceNz }
+
+// Encode implements Params.
+func (p *SliceNzParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Dim)
+	c.Int64(p.Start)
+	c.Int64(p.End)
+	c.Tensor(p.Out)
+}
+
+// SliceV2Params are the arguments of aclnnSliceV2, in C order.
+type SliceV2Params struct {
+	Self   *Tensor // 1 to 8 dimensions
+	Starts []int64
+	Ends   []int64
+	Axes   []int64
+	Steps  []int64
+	Out    *Tensor // output, 0 to 8 dimensions
+}
+
+var opSliceV2 = Operator{
+	Name: "SliceV2", Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self starts ends axes steps out",
+}
+
+// SliceV2 takes slices along several axes, each with start, end and step.
+//
+// It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs/aclnnSliceV2.md
+func SliceV2(st *acl.Stream, p SliceV2Params) error {
+	c := NewCall(st, &opSliceV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *SliceV2Params) Operator() *Operator { return &opSliceV2 }
+
+// Encode implements Params.
+func (p *SliceV2Params) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Starts)
+	c.Ints(p.Ends)
+	c.Ints(p.Axes)
+	c.Ints(p.Steps)
+	c.Tensor(p.Out)
+}
+
 // SplitTensorParams are the arguments of aclnnSplitTensor, in C order.
 type SplitTensorParams struct {
-	Self          *Tensor
+	Self          *Tensor // 1 to 8 dimensions
 	SplitSections uint64
-	Dim           int64
+	Dim           int64     // a dimension; negative ones count from the end
 	Out           []*Tensor // output
 }
 
@@ -1610,7 +1746,10 @@ var opSplitTensor = Operator{
 	Params: "self splitSections dim out",
 }
 
-// SplitTensor launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
+//
+// It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitTensor.md
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	c := NewCall(st, &opSplitTensor)
 	p.Encode(c)
@@ -1632,7 +1771,7 @@ func (p *SplitTensorParams) Encode(c *Call) {
 type SplitWithSizeParams struct {
 	Self      *Tensor
 	SplitSize []int64
-	Dim       int64
+	Dim       int64     // a dimension; negative ones count from the end
 	Out       []*Tensor // output
 }
 
@@ -1641,7 +1780,10 @@ var opSplitWithSize = Operator{
 	Params: "self splitSize dim out",
 }
 
-// SplitWithSize launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
+//
+// It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitWithSize.md
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	c := NewCall(st, &opSplitWithSize)
 	p.Encode(c)
@@ -1661,9 +1803,9 @@ func (p *SplitWithSizeParams) Encode(c *Call) {
 
 // StackParams are the arguments of aclnnStack, in C order.
 type StackParams struct {
-	Tensors []*Tensor
-	Dim     int64
-	Out     *Tensor // output
+	Tensors []*Tensor // 1 to 7 dimensions
+	Dim     int64     // a dimension; negative ones count from the end
+	Out     *Tensor   // output, 1 to 8 dimensions
 }
 
 var opStack = Operator{
@@ -1671,7 +1813,10 @@ var opStack = Operator{
 	Params: "tensors dim out",
 }
 
-// Stack launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Stack joins tensors of one shape along a new dimension.
+//
+// It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/pack/docs/aclnnStack.md
 func Stack(st *acl.Stream, p StackParams) error {
 	c := NewCall(st, &opStack)
 	p.Encode(c)
@@ -1686,6 +1831,221 @@ func (p *StackParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Int64(p.Dim)
 	c.Tensor(p.Out)
+}
+
+// StridedSliceParams are the arguments of aclnnStridedSlice, in C order.
+type StridedSliceParams struct {
+	Self           *Tensor // 0 to 8 dimensions
+	Begin          []int64
+	End            []int64
+	Strides        []int64
+	BeginMask      int64
+	EndMask        int64
+	EllipsisMask   int64
+	NewAxisMask    int64
+	ShrinkAxisMask int64
+	Out            *Tensor // output
+}
+
+var opStridedSlice = Operator{
+	Name: "StridedSlice", Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
+	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
+}
+
+// StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
+// ends, new dimensions or dropped ones.
+//
+// It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/strided_slice/docs/aclnnStridedSlice.md
+func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
+	c := NewCall(st, &opStridedSlice)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *StridedSliceParams) Operator() *Operator { return &opStridedSlice }
+
+// Encode implements Params.
+func (p *StridedSliceParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.Begin)
+	c.Ints(p.End)
+	c.Ints(p.Strides)
+	c.Int64(p.BeginMask)
+	c.Int64(p.EndMask)
+	c.Int64(p.EllipsisMask)
+	c.Int64(p.NewAxisMask)
+	c.Int64(p.ShrinkAxisMask)
+	c.Tensor(p.Out)
+}
+
+// StridedSliceAssignV2Params are the arguments of aclnnStridedSliceAssignV2, in C order.
+type StridedSliceAssignV2Params struct {
+	VarRef       *Tensor // read and written, 1 to 8 dimensions
+	InputValue   *Tensor
+	Begin        []int64
+	End          []int64
+	Strides      []int64
+	AxesOptional []int64 // optional
+}
+
+var opStridedSliceAssignV2 = Operator{
+	Name: "StridedSliceAssignV2", Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "varRef inputValue begin end strides axesOptional",
+}
+
+// StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
+//
+// It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs/aclnnStridedSliceAssignV2.md
+func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
+	c := NewCall(st, &opStridedSliceAssignV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *StridedSliceAssignV2Params) Operator() *Operator { return &opStridedSliceAssignV2 }
+
+// Encode implements Params.
+func (p *StridedSliceAssignV2Params) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.InputValue)
+	c.Ints(p.Begin)
+	c.Ints(p.End)
+	c.Ints(p.Strides)
+	c.Ints(p.AxesOptional)
+}
+
+// TransMatmulWeightParams are the arguments of aclnnTransMatmulWeight, in C order.
+type TransMatmulWeightParams struct {
+	MmWeightRef *Tensor // read and written, 2 to 6 dimensions
+}
+
+var opTransMatmulWeight = Operator{
+	Name: "TransMatmulWeight", Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
+	Params: "mmWeightRef",
+}
+
+// TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
+//
+// It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransMatmulWeight.md
+func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
+	c := NewCall(st, &opTransMatmulWeight)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TransMatmulWeightParams) Operator() *Operator { return &opTransMatmulWeight }
+
+// Encode implements Params.
+func (p *TransMatmulWeightParams) Encode(c *Call) {
+	c.Tensor(p.MmWeightRef)
+}
+
+// TrilParams are the arguments of aclnnTril, in C order.
+type TrilParams struct {
+	Self     *Tensor // 2 to 8 dimensions
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+	Out      *Tensor // output, 2 to 8 dimensions
+}
+
+var opTril = Operator{
+	Name: "Tril", Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
+}
+
+// Tril sets the elements above a diagonal of matrices to zero.
+//
+// It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
+func Tril(st *acl.Stream, p TrilParams) error {
+	c := NewCall(st, &opTril)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TrilParams) Operator() *Operator { return &opTril }
+
+// Encode implements Params.
+func (p *TrilParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
+}
+
+// TriuParams are the arguments of aclnnTriu, in C order.
+type TriuParams struct {
+	Self     *Tensor
+	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
+	Out      *Tensor // output
+}
+
+var opTriu = Operator{
+	Name: "Triu", Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self diagonal out",
+}
+
+// Triu sets the elements below a diagonal of matrices to zero.
+//
+// It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
+func Triu(st *acl.Stream, p TriuParams) error {
+	c := NewCall(st, &opTriu)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TriuParams) Operator() *Operator { return &opTriu }
+
+// Encode implements Params.
+func (p *TriuParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Int64(p.Diagonal)
+	c.Tensor(p.Out)
+}
+
+// UnfoldGradParams are the arguments of aclnnUnfoldGrad, in C order.
+type UnfoldGradParams struct {
+	GradOut    *Tensor // 1 to 8 dimensions
+	InputSizes []int64
+	Dim        int64 // a dimension; negative ones count from the end
+	Size       int64
+	Step       int64
+	GradIn     *Tensor // output, 1 to 8 dimensions
+}
+
+var opUnfoldGrad = Operator{
+	Name: "UnfoldGrad", Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
+	Params: "gradOut inputSizes dim size step gradIn",
+}
+
+// UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
+//
+// It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, conversion/unfold_grad/docs/aclnnUnfoldGrad.md
+func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
+	c := NewCall(st, &opUnfoldGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *UnfoldGradParams) Operator() *Operator { return &opUnfoldGrad }
+
+// Encode implements Params.
+func (p *UnfoldGradParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.InputSizes)
+	c.Int64(p.Dim)
+	c.Int64(p.Size)
+	c.Int64(p.Step)
+	c.Tensor(p.GradIn)
 }
 
 // ViewCopyParams are the arguments of aclnnViewCopy, in C order.
@@ -1706,7 +2066,11 @@ var opViewCopy = Operator{
 	Params: "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
 }
 
-// ViewCopy launches aclnnViewCopy (libopapi, CANN 2026-08) on st.
+// ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an
+// offset.
+//
+// It launches aclnnViewCopy (libopapi, CANN 2026-08) of family layout on st.
+// Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs/aclnnViewCopy.md
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, &opViewCopy)
 	p.Encode(c)

@@ -8,11 +8,11 @@ import (
 
 // CdistParams are the arguments of aclnnCdist, in C order.
 type CdistParams struct {
-	X1          *Tensor
-	X2          *Tensor
+	X1          *Tensor // 2 to 8 dimensions
+	X2          *Tensor // 2 to 8 dimensions
 	P           float32
 	ComputeMode int64
-	Out         *Tensor // output
+	Out         *Tensor // output, 2 to 8 dimensions
 }
 
 var opCdist = Operator{
@@ -20,7 +20,10 @@ var opCdist = Operator{
 	Params: "x1 x2 p compute_mode out",
 }
 
-// Cdist launches aclnnCdist (libopapi, CANN 2026-08) on st.
+// Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
+//
+// It launches aclnnCdist (libopapi, CANN 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/cdist/docs/aclnnCdist.md
 func Cdist(st *acl.Stream, p CdistParams) error {
 	c := NewCall(st, &opCdist)
 	p.Encode(c)
@@ -41,12 +44,12 @@ func (p *CdistParams) Encode(c *Call) {
 
 // CdistBackwardParams are the arguments of aclnnCdistBackward, in C order.
 type CdistBackwardParams struct {
-	Grad  *Tensor
+	Grad  *Tensor // 2 to 7 dimensions
 	X1    *Tensor
 	X2    *Tensor
-	Cdist *Tensor
+	Cdist *Tensor // dimensions as Grad
 	P     float32
-	Out   *Tensor // output
+	Out   *Tensor // output, dimensions as X1
 }
 
 var opCdistBackward = Operator{
@@ -54,7 +57,10 @@ var opCdistBackward = Operator{
 	Params: "grad x1 x2 cdist p out",
 }
 
-// CdistBackward launches aclnnCdistBackward (libopapi, CANN 2026-08) on st.
+// CdistBackward computes the gradient of Cdist for X1.
+//
+// It launches aclnnCdistBackward (libopapi, CANN 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/cdist_grad/docs/aclnnCdistBackward.md
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	c := NewCall(st, &opCdistBackward)
 	p.Encode(c)
@@ -76,14 +82,14 @@ func (p *CdistBackwardParams) Encode(c *Call) {
 
 // ChamferDistanceBackwardParams are the arguments of aclnnChamferDistanceBackward, in C order.
 type ChamferDistanceBackwardParams struct {
-	Xyz1      *Tensor
-	Xyz2      *Tensor
-	Idx1      *Tensor
-	Idx2      *Tensor
-	GradDist1 *Tensor
-	GradDist2 *Tensor
-	GradXyz1  *Tensor // output
-	GradXyz2  *Tensor // output
+	Xyz1      *Tensor // 3 dimensions
+	Xyz2      *Tensor // 3 dimensions
+	Idx1      *Tensor // 2 dimensions
+	Idx2      *Tensor // 2 dimensions
+	GradDist1 *Tensor // 2 dimensions
+	GradDist2 *Tensor // 2 dimensions
+	GradXyz1  *Tensor // output, 3 dimensions
+	GradXyz2  *Tensor // output, 3 dimensions
 }
 
 var opChamferDistanceBackward = Operator{
@@ -91,7 +97,12 @@ var opChamferDistanceBackward = Operator{
 	Params: "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
 }
 
-// ChamferDistanceBackward launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ChamferDistanceBackward computes the gradients of the squared distances between points and their
+// nearest points of another set.
+//
+// It launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on
+// st.
+// Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs/aclnnChamferDistanceBackward.md
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
 	c := NewCall(st, &opChamferDistanceBackward)
 	p.Encode(c)
@@ -113,122 +124,10 @@ func (p *ChamferDistanceBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradXyz2)
 }
 
-// DiagParams are the arguments of aclnnDiag, in C order.
-type DiagParams struct {
-	Self     *Tensor
-	Diagonal int64
-	Out      *Tensor // output
-}
-
-var opDiag = Operator{
-	Name: "Diag", Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-}
-
-// Diag launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Diag(st *acl.Stream, p DiagParams) error {
-	c := NewCall(st, &opDiag)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *DiagParams) Operator() *Operator { return &opDiag }
-
-// Encode implements Params.
-func (p *DiagParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Diagonal)
-	c.Tensor(p.Out)
-}
-
-// DiagFlatParams are the arguments of aclnnDiagFlat, in C order.
-type DiagFlatParams struct {
-	Self     *Tensor
-	Diagonal int64
-	Out      *Tensor // output
-}
-
-var opDiagFlat = Operator{
-	Name: "DiagFlat", Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-}
-
-// DiagFlat launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
-	c := NewCall(st, &opDiagFlat)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *DiagFlatParams) Operator() *Operator { return &opDiagFlat }
-
-// Encode implements Params.
-func (p *DiagFlatParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Diagonal)
-	c.Tensor(p.Out)
-}
-
-// InplaceTrilParams are the arguments of aclnnInplaceTril, in C order.
-type InplaceTrilParams struct {
-	SelfRef  *Tensor // read and written
-	Diagonal int64
-}
-
-var opInplaceTril = Operator{
-	Name: "InplaceTril", Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef diagonal",
-}
-
-// InplaceTril launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
-	c := NewCall(st, &opInplaceTril)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceTrilParams) Operator() *Operator { return &opInplaceTril }
-
-// Encode implements Params.
-func (p *InplaceTrilParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Int64(p.Diagonal)
-}
-
-// InplaceTriuParams are the arguments of aclnnInplaceTriu, in C order.
-type InplaceTriuParams struct {
-	SelfRef  *Tensor // read and written
-	Diagonal int64
-}
-
-var opInplaceTriu = Operator{
-	Name: "InplaceTriu", Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef diagonal",
-}
-
-// InplaceTriu launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
-	c := NewCall(st, &opInplaceTriu)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceTriuParams) Operator() *Operator { return &opInplaceTriu }
-
-// Encode implements Params.
-func (p *InplaceTriuParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Int64(p.Diagonal)
-}
-
 // InverseParams are the arguments of aclnnInverse, in C order.
 type InverseParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 2 to 8 dimensions
+	Out  *Tensor // output, 2 to 8 dimensions
 }
 
 var opInverse = Operator{
@@ -236,7 +135,10 @@ var opInverse = Operator{
 	Params: "self out",
 }
 
-// Inverse launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Inverse computes the inverse of square matrices.
+//
+// It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-nn, index/matrix_inverse/docs/aclnnInverse.md
 func Inverse(st *acl.Stream, p InverseParams) error {
 	c := NewCall(st, &opInverse)
 	p.Encode(c)
@@ -254,9 +156,9 @@ func (p *InverseParams) Encode(c *Call) {
 
 // LinalgCholeskyParams are the arguments of aclnnLinalgCholesky, in C order.
 type LinalgCholeskyParams struct {
-	Self  *Tensor
+	Self  *Tensor // 2 to 8 dimensions
 	Upper bool
-	Out   *Tensor // output
+	Out   *Tensor // output, 2 to 8 dimensions
 }
 
 var opLinalgCholesky = Operator{
@@ -264,7 +166,10 @@ var opLinalgCholesky = Operator{
 	Params: "self upper out",
 }
 
-// LinalgCholesky launches aclnnLinalgCholesky (libopapi, CANN 2026-08) on st.
+// LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
+//
+// It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/cholesky/docs/aclnnLinalgCholesky.md
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, &opLinalgCholesky)
 	p.Encode(c)
@@ -283,9 +188,9 @@ func (p *LinalgCholeskyParams) Encode(c *Call) {
 
 // LinalgCrossParams are the arguments of aclnnLinalgCross, in C order.
 type LinalgCrossParams struct {
-	Self  *Tensor
-	Other *Tensor
-	Dim   int64
+	Self  *Tensor // 0 to 8 dimensions
+	Other *Tensor // 0 to 8 dimensions
+	Dim   int64   // a dimension; negative ones count from the end
 	Out   *Tensor // output
 }
 
@@ -294,7 +199,10 @@ var opLinalgCross = Operator{
 	Params: "self other dim out",
 }
 
-// LinalgCross launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LinalgCross computes the cross products of vectors of three elements along Dim.
+//
+// It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/cross/docs/aclnnLinalgCross.md
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	c := NewCall(st, &opLinalgCross)
 	p.Encode(c)
@@ -314,8 +222,8 @@ func (p *LinalgCrossParams) Encode(c *Call) {
 
 // LinalgQrParams are the arguments of aclnnLinalgQr, in C order.
 type LinalgQrParams struct {
-	Self *Tensor
-	Mode int64
+	Self *Tensor // 2 to 8 dimensions
+	Mode int64   // QrReduced, QrComplete or QrOnlyR
 	Q    *Tensor // output
 	R    *Tensor // output
 }
@@ -325,7 +233,10 @@ var opLinalgQr = Operator{
 	Params: "self mode Q R",
 }
 
-// LinalgQr launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LinalgQr computes the QR decomposition of matrices.
+//
+// It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/qr/docs/aclnnLinalgQr.md
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	c := NewCall(st, &opLinalgQr)
 	p.Encode(c)
@@ -343,44 +254,9 @@ func (p *LinalgQrParams) Encode(c *Call) {
 	c.Tensor(p.R)
 }
 
-// LinalgVectorNormParams are the arguments of aclnnLinalgVectorNorm, in C order.
-type LinalgVectorNormParams struct {
-	Self     *Tensor
-	Ord      Scalar
-	Dims     []int64
-	KeepDims bool
-	Dtype    DType
-	Out      *Tensor // output
-}
-
-var opLinalgVectorNorm = Operator{
-	Name: "LinalgVectorNorm", Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self ord dims keepDims dtype out",
-}
-
-// LinalgVectorNorm launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
-	c := NewCall(st, &opLinalgVectorNorm)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *LinalgVectorNormParams) Operator() *Operator { return &opLinalgVectorNorm }
-
-// Encode implements Params.
-func (p *LinalgVectorNormParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Scalar(p.Ord)
-	c.Ints(p.Dims)
-	c.Bool(p.KeepDims)
-	c.Int64(int64(p.Dtype))
-	c.Tensor(p.Out)
-}
-
 // LogdetParams are the arguments of aclnnLogdet, in C order.
 type LogdetParams struct {
-	Self *Tensor
+	Self *Tensor // 2 to 8 dimensions
 	Out  *Tensor // output
 }
 
@@ -389,7 +265,10 @@ var opLogdet = Operator{
 	Params: "self out",
 }
 
-// Logdet launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Logdet computes the natural logarithm of the determinant of square matrices.
+//
+// It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/logdet/docs/aclnnLogdet.md
 func Logdet(st *acl.Stream, p LogdetParams) error {
 	c := NewCall(st, &opLogdet)
 	p.Encode(c)
@@ -407,9 +286,9 @@ func (p *LogdetParams) Encode(c *Call) {
 
 // PdistParams are the arguments of aclnnPdist, in C order.
 type PdistParams struct {
-	Self *Tensor
+	Self *Tensor // 2 dimensions
 	P    float32
-	Out  *Tensor // output
+	Out  *Tensor // output, 1 dimension
 }
 
 var opPdist = Operator{
@@ -417,7 +296,10 @@ var opPdist = Operator{
 	Params: "self p out",
 }
 
-// Pdist launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Pdist computes the distances, in the norm of order P, between each two rows.
+//
+// It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdist.md
 func Pdist(st *acl.Stream, p PdistParams) error {
 	c := NewCall(st, &opPdist)
 	p.Encode(c)
@@ -436,9 +318,9 @@ func (p *PdistParams) Encode(c *Call) {
 
 // PdistForwardParams are the arguments of aclnnPdistForward, in C order.
 type PdistForwardParams struct {
-	Self    *Tensor
+	Self    *Tensor // 2 dimensions
 	PScalar Scalar
-	Out     *Tensor // output
+	Out     *Tensor // output, 1 dimension
 }
 
 var opPdistForward = Operator{
@@ -446,7 +328,10 @@ var opPdistForward = Operator{
 	Params: "self pScalar out",
 }
 
-// PdistForward launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// PdistForward computes the distances, in the norm of order PScalar, between each two rows.
+//
+// It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdistForward.md
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	c := NewCall(st, &opPdistForward)
 	p.Encode(c)
@@ -465,7 +350,7 @@ func (p *PdistForwardParams) Encode(c *Call) {
 
 // QrParams are the arguments of aclnnQr, in C order.
 type QrParams struct {
-	Self *Tensor
+	Self *Tensor // 2 to 8 dimensions
 	Some bool
 	Q    *Tensor // output
 	R    *Tensor // output
@@ -476,7 +361,10 @@ var opQr = Operator{
 	Params: "self some Q R",
 }
 
-// Qr launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Qr computes the QR decomposition of matrices, reduced when Some is true.
+//
+// It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/qr/docs/aclnnQr.md
 func Qr(st *acl.Stream, p QrParams) error {
 	c := NewCall(st, &opQr)
 	p.Encode(c)
@@ -498,7 +386,7 @@ func (p *QrParams) Encode(c *Call) {
 type Rfft1DParams struct {
 	Self *Tensor
 	N    int64
-	Dim  int64
+	Dim  int64 // a dimension; negative ones count from the end
 	Norm int64
 	Out  *Tensor // output
 }
@@ -508,7 +396,11 @@ var opRfft1D = Operator{
 	Params: "self n dim norm out",
 }
 
-// Rfft1D launches aclRfft1D (libopapi, CANN 8.1.RC1) on st.
+// Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
+// that are not negative.
+//
+// It launches aclRfft1D (libopapi, CANN 8.1.RC1) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/rfft1_d/docs/aclRfft1D.md
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	c := NewCall(st, &opRfft1D)
 	p.Encode(c)
@@ -539,7 +431,11 @@ var opSlogdet = Operator{
 	Params: "self signOut logOut",
 }
 
-// Slogdet launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Slogdet computes the sign of the determinant of square matrices, and the logarithm of its
+// absolute value.
+//
+// It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/slogdet/docs/aclnnSlogdet.md
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	c := NewCall(st, &opSlogdet)
 	p.Encode(c)
@@ -558,9 +454,9 @@ func (p *SlogdetParams) Encode(c *Call) {
 
 // StftParams are the arguments of aclStft, in C order.
 type StftParams struct {
-	Self           *Tensor
-	WindowOptional *Tensor // optional
-	Out            *Tensor // output
+	Self           *Tensor // 1 to 2 dimensions
+	WindowOptional *Tensor // optional, 1 dimension
+	Out            *Tensor // output, 3 to 4 dimensions
 	NFft           int64
 	HopLength      int64
 	WinLength      int64
@@ -574,7 +470,10 @@ var opStft = Operator{
 	Params: "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
 }
 
-// Stft launches aclStft (libopapi, CANN 8.1.RC1) on st.
+// Stft computes the Fourier transforms of a signal within a sliding window.
+//
+// It launches aclStft (libopapi, CANN 8.1.RC1) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/stft/docs/aclStft.md
 func Stft(st *acl.Stream, p StftParams) error {
 	c := NewCall(st, &opStft)
 	p.Encode(c)
@@ -599,12 +498,12 @@ func (p *StftParams) Encode(c *Call) {
 
 // SvdParams are the arguments of aclnnSvd, in C order.
 type SvdParams struct {
-	Input        *Tensor
+	Input        *Tensor // 2 to 8 dimensions
 	FullMatrices bool
 	ComputeUV    bool
-	Sigma        *Tensor // output
-	U            *Tensor // output
-	V            *Tensor // output
+	Sigma        *Tensor // output, 2 to 7 dimensions
+	U            *Tensor // output, 2 to 8 dimensions
+	V            *Tensor // output, 2 to 8 dimensions
 }
 
 var opSvd = Operator{
@@ -612,7 +511,10 @@ var opSvd = Operator{
 	Params: "input fullMatrices computeUV sigma u v",
 }
 
-// Svd launches aclnnSvd (libopapi, CANN 2026-08) on st.
+// Svd computes the singular value decomposition of matrices.
+//
+// It launches aclnnSvd (libopapi, CANN 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/svd/docs/aclnnSvd.md
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, &opSvd)
 	p.Encode(c)
@@ -634,7 +536,7 @@ func (p *SvdParams) Encode(c *Call) {
 
 // TraceParams are the arguments of aclnnTrace, in C order.
 type TraceParams struct {
-	Self *Tensor
+	Self *Tensor // 2 dimensions
 	Out  *Tensor // output
 }
 
@@ -643,7 +545,10 @@ var opTrace = Operator{
 	Params: "self out",
 }
 
-// Trace launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Trace sums up the diagonal of a matrix.
+//
+// It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/trace/docs/aclnnTrace.md
 func Trace(st *acl.Stream, p TraceParams) error {
 	c := NewCall(st, &opTrace)
 	p.Encode(c)
@@ -661,8 +566,8 @@ func (p *TraceParams) Encode(c *Call) {
 
 // TriangularSolveParams are the arguments of aclnnTriangularSolve, in C order.
 type TriangularSolveParams struct {
-	Self          *Tensor
-	A             *Tensor
+	Self          *Tensor // 2 to 8 dimensions
+	A             *Tensor // 2 to 8 dimensions
 	Upper         bool
 	Transpose     bool
 	Unitriangular bool
@@ -675,7 +580,10 @@ var opTriangularSolve = Operator{
 	Params: "self A upper transpose unitriangular xOut mOut",
 }
 
-// TriangularSolve launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// TriangularSolve solves A · x = Self for a triangular A.
+//
+// It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// Vendor's page: hicann/ops-math, math/triangular_solve/docs/aclnnTriangularSolve.md
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	c := NewCall(st, &opTriangularSolve)
 	p.Encode(c)
@@ -694,140 +602,4 @@ func (p *TriangularSolveParams) Encode(c *Call) {
 	c.Bool(p.Unitriangular)
 	c.Tensor(p.XOut)
 	c.Tensor(p.MOut)
-}
-
-// TrilParams are the arguments of aclnnTril, in C order.
-type TrilParams struct {
-	Self     *Tensor
-	Diagonal int64
-	Out      *Tensor // output
-}
-
-var opTril = Operator{
-	Name: "Tril", Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-}
-
-// Tril launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Tril(st *acl.Stream, p TrilParams) error {
-	c := NewCall(st, &opTril)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *TrilParams) Operator() *Operator { return &opTril }
-
-// Encode implements Params.
-func (p *TrilParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Diagonal)
-	c.Tensor(p.Out)
-}
-
-// TriuParams are the arguments of aclnnTriu, in C order.
-type TriuParams struct {
-	Self     *Tensor
-	Diagonal int64
-	Out      *Tensor // output
-}
-
-var opTriu = Operator{
-	Name: "Triu", Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-}
-
-// Triu launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Triu(st *acl.Stream, p TriuParams) error {
-	c := NewCall(st, &opTriu)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *TriuParams) Operator() *Operator { return &opTriu }
-
-// Encode implements Params.
-func (p *TriuParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Int64(p.Diagonal)
-	c.Tensor(p.Out)
-}
-
-// UpsampleTrilinear3dParams are the arguments of aclnnUpsampleTrilinear3d, in C order.
-type UpsampleTrilinear3dParams struct {
-	Self         *Tensor
-	OutputSize   []int64
-	AlignCorners bool
-	ScalesD      float64
-	ScalesH      float64
-	ScalesW      float64
-	Out          *Tensor // output
-}
-
-var opUpsampleTrilinear3d = Operator{
-	Name: "UpsampleTrilinear3d", Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
-}
-
-// UpsampleTrilinear3d launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) on st.
-func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
-	c := NewCall(st, &opUpsampleTrilinear3d)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *UpsampleTrilinear3dParams) Operator() *Operator { return &opUpsampleTrilinear3d }
-
-// Encode implements Params.
-func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Ints(p.OutputSize)
-	c.Bool(p.AlignCorners)
-	c.Float64(p.ScalesD)
-	c.Float64(p.ScalesH)
-	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
-}
-
-// UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
-type UpsampleTrilinear3dBackwardParams struct {
-	GradOut      *Tensor
-	OutputSize   []int64
-	InputSize    []int64
-	AlignCorners bool
-	ScalesD      float64
-	ScalesH      float64
-	ScalesW      float64
-	GradInput    *Tensor // output
-}
-
-var opUpsampleTrilinear3dBackward = Operator{
-	Name: "UpsampleTrilinear3dBackward", Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
-}
-
-// UpsampleTrilinear3dBackward launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) on st.
-func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
-	c := NewCall(st, &opUpsampleTrilinear3dBackward)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *UpsampleTrilinear3dBackwardParams) Operator() *Operator {
-	return &opUpsampleTrilinear3dBackward
-}
-
-// Encode implements Params.
-func (p *UpsampleTrilinear3dBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
-	c.Ints(p.OutputSize)
-	c.Ints(p.InputSize)
-	c.Bool(p.AlignCorners)
-	c.Float64(p.ScalesD)
-	c.Float64(p.ScalesH)
-	c.Float64(p.ScalesW)
-	c.Tensor(p.GradInput)
 }

@@ -11,7 +11,7 @@ type BinaryCrossEntropyParams struct {
 	Self      *Tensor
 	Target    *Tensor
 	Weight    *Tensor
-	Reduction int64
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
 	Out       *Tensor // output
 }
 
@@ -20,7 +20,10 @@ var opBinaryCrossEntropy = Operator{
 	Params: "self target weight reduction out",
 }
 
-// BinaryCrossEntropy launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
+//
+// It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs/aclnnBinaryCrossEntropy.md
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
 	c := NewCall(st, &opBinaryCrossEntropy)
 	p.Encode(c)
@@ -41,12 +44,12 @@ func (p *BinaryCrossEntropyParams) Encode(c *Call) {
 
 // BinaryCrossEntropyBackwardParams are the arguments of aclnnBinaryCrossEntropyBackward, in C order.
 type BinaryCrossEntropyBackwardParams struct {
-	GradOutput     *Tensor
-	Self           *Tensor
-	Target         *Tensor
-	WeightOptional *Tensor // optional
-	Reduction      int64
-	Out            *Tensor // output
+	GradOutput     *Tensor // 0 to 8 dimensions
+	Self           *Tensor // 0 to 8 dimensions
+	Target         *Tensor // 0 to 8 dimensions
+	WeightOptional *Tensor // optional, 0 to 8 dimensions
+	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
+	Out            *Tensor // output, 0 to 8 dimensions
 }
 
 var opBinaryCrossEntropyBackward = Operator{
@@ -54,7 +57,11 @@ var opBinaryCrossEntropyBackward = Operator{
 	Params: "gradOutput self target weightOptional reduction out",
 }
 
-// BinaryCrossEntropyBackward launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy.
+//
+// It launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
+// on st.
+// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs/aclnnBinaryCrossEntropyBackward.md
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyBackward)
 	p.Encode(c)
@@ -76,12 +83,12 @@ func (p *BinaryCrossEntropyBackwardParams) Encode(c *Call) {
 
 // BinaryCrossEntropyWithLogitsParams are the arguments of aclnnBinaryCrossEntropyWithLogits, in C order.
 type BinaryCrossEntropyWithLogitsParams struct {
-	Self              *Tensor
-	Target            *Tensor
-	WeightOptional    *Tensor // optional
-	PosWeightOptional *Tensor // optional
-	Reduction         int64
-	Out               *Tensor // output
+	Self              *Tensor // 1 to 8 dimensions
+	Target            *Tensor // dimensions as Self
+	WeightOptional    *Tensor // optional, 1 to 8 dimensions
+	PosWeightOptional *Tensor // optional, 1 to 8 dimensions
+	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
+	Out               *Tensor // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogits = Operator{
@@ -89,7 +96,11 @@ var opBinaryCrossEntropyWithLogits = Operator{
 	Params: "self target weightOptional posWeightOptional reduction out",
 }
 
-// BinaryCrossEntropyWithLogits launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes.
+//
+// It launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
+// on st.
+// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs/aclnnBinaryCrossEntropyWithLogits.md
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogits)
 	p.Encode(c)
@@ -114,12 +125,12 @@ func (p *BinaryCrossEntropyWithLogitsParams) Encode(c *Call) {
 // BinaryCrossEntropyWithLogitsBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsBackward, in C order.
 type BinaryCrossEntropyWithLogitsBackwardParams struct {
 	GradOutput        *Tensor
-	Self              *Tensor
-	Target            *Tensor
+	Self              *Tensor // 1 to 8 dimensions
+	Target            *Tensor // dimensions as Self
 	WeightOptional    *Tensor // optional
 	PosWeightOptional *Tensor // optional
-	Reduction         int64
-	Out               *Tensor // output
+	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
+	Out               *Tensor // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogitsBackward = Operator{
@@ -127,7 +138,11 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 	Params: "gradOutput self target weightOptional posWeightOptional reduction out",
 }
 
-// BinaryCrossEntropyWithLogitsBackward launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits.
+//
+// It launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) of
+// family loss on st.
+// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs/aclnnBinaryCrossEntropyWithLogitsBackward.md
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsBackward)
 	p.Encode(c)
@@ -152,13 +167,13 @@ func (p *BinaryCrossEntropyWithLogitsBackwardParams) Encode(c *Call) {
 
 // BinaryCrossEntropyWithLogitsTargetBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsTargetBackward, in C order.
 type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
-	GradOutput        *Tensor
-	Self              *Tensor
-	Target            *Tensor
-	WeightOptional    *Tensor // optional
-	PosWeightOptional *Tensor // optional
-	Reduction         int64
-	GradTarget        *Tensor // output
+	GradOutput        *Tensor // 1 to 8 dimensions
+	Self              *Tensor // 1 to 8 dimensions
+	Target            *Tensor // dimensions as Self
+	WeightOptional    *Tensor // optional, 1 to 8 dimensions
+	PosWeightOptional *Tensor // optional, 1 to 8 dimensions
+	Reduction         int64   // ReductionNone, ReductionMean or ReductionSum
+	GradTarget        *Tensor // output, dimensions as Self
 }
 
 var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
@@ -166,7 +181,12 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 	Params: "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
 }
 
-// BinaryCrossEntropyWithLogitsTargetBackward launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BinaryCrossEntropyWithLogitsTargetBackward computes the gradient of BinaryCrossEntropyWithLogits
+// for its target.
+//
+// It launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08)
+// of family loss on st.
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnBinaryCrossEntropyWithLogitsTargetBackward.md
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
 	p.Encode(c)
@@ -193,16 +213,16 @@ func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
 type CrossEntropyLossParams struct {
 	Input                  *Tensor
 	Target                 *Tensor
-	WeightOptional         *Tensor // optional
-	ReductionOptional      string  // optional
-	IgnoreIndex            int64
+	WeightOptional         *Tensor // optional, (C)
+	ReductionOptional      string  // optional, "none", "mean" or "sum"
+	IgnoreIndex            int64   // the label that counts for nothing
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
 	ReturnZloss            bool
 	LossOut                *Tensor // output
-	LogProbOut             *Tensor // output
-	ZlossOut               *Tensor // output
-	LseForZlossOut         *Tensor // output
+	LogProbOut             *Tensor // output, (N,C)
+	ZlossOut               *Tensor // output, dimensions as LossOut
+	LseForZlossOut         *Tensor // output, (N)
 }
 
 var opCrossEntropyLoss = Operator{
@@ -210,7 +230,11 @@ var opCrossEntropyLoss = Operator{
 	Params: "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
 }
 
-// CrossEntropyLoss launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) on st.
+// CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
+// probabilities.
+//
+// It launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs/aclnnCrossEntropyLoss.md
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
 	c := NewCall(st, &opCrossEntropyLoss)
 	p.Encode(c)
@@ -240,15 +264,15 @@ func (p *CrossEntropyLossParams) Encode(c *Call) {
 type CrossEntropyLossGradParams struct {
 	GradLoss               *Tensor
 	LogProb                *Tensor
-	Target                 *Tensor
-	WeightOptional         *Tensor // optional
-	GradZlossOptional      *Tensor // optional
-	LseForZlossOptional    *Tensor // optional
-	ReductionOptional      string  // optional
-	IgnoreIndex            int64
+	Target                 *Tensor // (N)
+	WeightOptional         *Tensor // optional, (C)
+	GradZlossOptional      *Tensor // optional, (N)
+	LseForZlossOptional    *Tensor // optional, (N)
+	ReductionOptional      string  // optional, "none", "mean" or "sum"
+	IgnoreIndex            int64   // the label that counts for nothing
 	LabelSmoothing         float64
 	LseSquareScaleForZloss float64
-	Out                    *Tensor // output
+	Out                    *Tensor // output, (N,C)
 }
 
 var opCrossEntropyLossGrad = Operator{
@@ -256,7 +280,10 @@ var opCrossEntropyLossGrad = Operator{
 	Params: "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
 }
 
-// CrossEntropyLossGrad launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) on st.
+// CrossEntropyLossGrad computes the gradient of CrossEntropyLoss.
+//
+// It launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs/aclnnCrossEntropyLossGrad.md
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
 	c := NewCall(st, &opCrossEntropyLossGrad)
 	p.Encode(c)
@@ -287,7 +314,7 @@ type CtcLossParams struct {
 	Targets             *Tensor
 	InputLengths        []int64
 	Targetlengths       []int64
-	Blank               int64
+	Blank               int64 // the class that stands for blank
 	ZeroInfinity        bool
 	NegLogLikelihoodOut *Tensor // output
 	LogAlphaOut         *Tensor // output
@@ -298,7 +325,11 @@ var opCtcLoss = Operator{
 	Params: "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
 }
 
-// CtcLoss launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CtcLoss computes the loss of connectionist temporal classification: the negative log likelihood
+// of all alignments.
+//
+// It launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs/aclnnCtcLoss.md
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
 	c := NewCall(st, &opCtcLoss)
 	p.Encode(c)
@@ -322,16 +353,16 @@ func (p *CtcLossParams) Encode(c *Call) {
 
 // CtcLossBackwardParams are the arguments of aclnnCtcLossBackward, in C order.
 type CtcLossBackwardParams struct {
-	GradOut          *Tensor
+	GradOut          *Tensor // (N)
 	LogProbs         *Tensor
 	Targets          *Tensor
 	InputLengths     []int64
 	TargetLengths    []int64
 	NegLogLikelihood *Tensor
 	LogAlpha         *Tensor
-	Blank            int64
+	Blank            int64 // the class that stands for blank
 	ZeroInfinity     bool
-	Out              *Tensor // output
+	Out              *Tensor // output, (T,N,C)
 }
 
 var opCtcLossBackward = Operator{
@@ -339,7 +370,10 @@ var opCtcLossBackward = Operator{
 	Params: "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
 }
 
-// CtcLossBackward launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CtcLossBackward computes the gradient of CtcLoss.
+//
+// It launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs/aclnnCtcLossBackward.md
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
 	c := NewCall(st, &opCtcLossBackward)
 	p.Encode(c)
@@ -365,15 +399,15 @@ func (p *CtcLossBackwardParams) Encode(c *Call) {
 
 // FusedCrossEntropyLossWithMaxSumParams are the arguments of aclnnFusedCrossEntropyLossWithMaxSum, in C order.
 type FusedCrossEntropyLossWithMaxSumParams struct {
-	LogitsMax                   *Tensor
-	SumExpLogits                *Tensor
-	PredictedLogits             *Tensor
+	LogitsMax                   *Tensor // 1 dimension
+	SumExpLogits                *Tensor // 1 dimension
+	PredictedLogits             *Tensor // 1 dimension
 	LabelSmoothing              float32
 	InputOptional               *Tensor // optional
 	WeightOptional              *Tensor // optional
-	VocabParallelLogitsOptional *Tensor // optional
-	LossOut                     *Tensor // output
-	SoftMaxOutOptional          *Tensor // optional output
+	VocabParallelLogitsOptional *Tensor // optional, 2 dimensions
+	LossOut                     *Tensor // output, 1 dimension
+	SoftMaxOutOptional          *Tensor // optional output, 2 dimensions
 }
 
 var opFusedCrossEntropyLossWithMaxSum = Operator{
@@ -381,7 +415,11 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 	Params: "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
 }
 
-// FusedCrossEntropyLossWithMaxSum launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) on st.
+// FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
+// of a vocabulary gave.
+//
+// It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs/aclnnFusedCrossEntropyLossWithMaxSum.md
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
 	c := NewCall(st, &opFusedCrossEntropyLossWithMaxSum)
 	p.Encode(c)
@@ -408,17 +446,17 @@ func (p *FusedCrossEntropyLossWithMaxSumParams) Encode(c *Call) {
 
 // FusedLinearCrossEntropyLossGradParams are the arguments of aclnnFusedLinearCrossEntropyLossGrad, in C order.
 type FusedLinearCrossEntropyLossGradParams struct {
-	Grad                 *Tensor
-	Input                *Tensor
-	Weight               *Tensor
-	TargetMask           *Tensor
-	MaskedTarget         *Tensor
+	Grad                 *Tensor // 1 dimension
+	Input                *Tensor // 2 dimensions
+	Weight               *Tensor // 2 dimensions
+	TargetMask           *Tensor // 1 dimension
+	MaskedTarget         *Tensor // 1 dimension
 	LabelSmoothing       float32
-	LogitsMaxOptional    *Tensor // optional
-	SumExpLogitsOptional *Tensor // optional
-	SoftmaxOptional      *Tensor // optional
-	InputGradOut         *Tensor // output
-	WeightGradOut        *Tensor // output
+	LogitsMaxOptional    *Tensor // optional, 1 dimension
+	SumExpLogitsOptional *Tensor // optional, 1 dimension
+	SoftmaxOptional      *Tensor // optional, 2 dimensions
+	InputGradOut         *Tensor // output, 2 dimensions
+	WeightGradOut        *Tensor // output, 2 dimensions
 }
 
 var opFusedLinearCrossEntropyLossGrad = Operator{
@@ -426,7 +464,11 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 	Params: "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
 }
 
-// FusedLinearCrossEntropyLossGrad launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) on st.
+// FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
+// cross-entropy of a sharded vocabulary.
+//
+// It launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs/aclnnFusedLinearCrossEntropyLossGrad.md
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
 	c := NewCall(st, &opFusedLinearCrossEntropyLossGrad)
 	p.Encode(c)
@@ -455,17 +497,17 @@ func (p *FusedLinearCrossEntropyLossGradParams) Encode(c *Call) {
 
 // FusedLinearOnlineMaxSumParams are the arguments of aclnnFusedLinearOnlineMaxSum, in C order.
 type FusedLinearOnlineMaxSumParams struct {
-	Input                          *Tensor
-	Weight                         *Tensor
-	Target                         *Tensor
+	Input                          *Tensor // 2 dimensions
+	Weight                         *Tensor // 2 dimensions
+	Target                         *Tensor // 1 dimension
 	VocabStartIndex                int64
 	VocabEndIndex                  int64
-	LogitsMaxLocalOut              *Tensor // output
-	SumExpLogitsLocalOut           *Tensor // output
-	PredictedLogitsLocalOut        *Tensor // output
-	TargetMaskOut                  *Tensor // output
-	MaskedTargetOut                *Tensor // output
-	VocabParallelLogitsOutOptional *Tensor // optional output
+	LogitsMaxLocalOut              *Tensor // output, 1 dimension
+	SumExpLogitsLocalOut           *Tensor // output, 1 dimension
+	PredictedLogitsLocalOut        *Tensor // output, 1 dimension
+	TargetMaskOut                  *Tensor // output, 1 dimension
+	MaskedTargetOut                *Tensor // output, 1 dimension
+	VocabParallelLogitsOutOptional *Tensor // optional output, 2 dimensions
 }
 
 var opFusedLinearOnlineMaxSum = Operator{
@@ -473,7 +515,11 @@ var opFusedLinearOnlineMaxSum = Operator{
 	Params: "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
 }
 
-// FusedLinearOnlineMaxSum launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) on st.
+// FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
+// of exponentials, and the logit of the target.
+//
+// It launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs/aclnnFusedLinearOnlineMaxSum.md
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
 	c := NewCall(st, &opFusedLinearOnlineMaxSum)
 	p.Encode(c)
@@ -500,11 +546,11 @@ func (p *FusedLinearOnlineMaxSumParams) Encode(c *Call) {
 
 // KlDivParams are the arguments of aclnnKlDiv, in C order.
 type KlDivParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
+	Self      *Tensor // 0 to 8 dimensions
+	Target    *Tensor // 0 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
 	LogTarget bool
-	Out       *Tensor // output
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opKlDiv = Operator{
@@ -512,7 +558,10 @@ var opKlDiv = Operator{
 	Params: "self target reduction logTarget out",
 }
 
-// KlDiv launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
+//
+// It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-math, math/kl_div_v2/docs/aclnnKlDiv.md
 func KlDiv(st *acl.Stream, p KlDivParams) error {
 	c := NewCall(st, &opKlDiv)
 	p.Encode(c)
@@ -533,12 +582,12 @@ func (p *KlDivParams) Encode(c *Call) {
 
 // KlDivBackwardParams are the arguments of aclnnKlDivBackward, in C order.
 type KlDivBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Target     *Tensor
-	Reduction  int64
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Target     *Tensor // 1 to 8 dimensions
+	Reduction  int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
 	LogTarget  bool
-	Out        *Tensor // output
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opKlDivBackward = Operator{
@@ -546,7 +595,10 @@ var opKlDivBackward = Operator{
 	Params: "gradOutput self target reduction logTarget out",
 }
 
-// KlDivBackward launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// KlDivBackward computes the gradient of KlDiv.
+//
+// It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs/aclnnKlDivBackward.md
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
 	c := NewCall(st, &opKlDivBackward)
 	p.Encode(c)
@@ -568,12 +620,12 @@ func (p *KlDivBackwardParams) Encode(c *Call) {
 
 // KlDivTargetBackwardParams are the arguments of aclnnKlDivTargetBackward, in C order.
 type KlDivTargetBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Target     *Tensor
-	Reduction  int64
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Target     *Tensor // 1 to 8 dimensions
+	Reduction  int64   // ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size
 	LogTarget  bool
-	GradTarget *Tensor // output
+	GradTarget *Tensor // output, 1 to 8 dimensions
 }
 
 var opKlDivTargetBackward = Operator{
@@ -581,7 +633,10 @@ var opKlDivTargetBackward = Operator{
 	Params: "gradOutput self target reduction logTarget gradTarget",
 }
 
-// KlDivTargetBackward launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) on st.
+// KlDivTargetBackward computes the gradient of KlDiv for its target.
+//
+// It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs/aclnnKlDivTargetBackward.md
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	c := NewCall(st, &opKlDivTargetBackward)
 	p.Encode(c)
@@ -603,10 +658,10 @@ func (p *KlDivTargetBackwardParams) Encode(c *Call) {
 
 // L1LossParams are the arguments of aclnnL1Loss, in C order.
 type L1LossParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
-	Out       *Tensor // output
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor // output, 0 to 8 dimensions
 }
 
 var opL1Loss = Operator{
@@ -614,7 +669,10 @@ var opL1Loss = Operator{
 	Params: "self target reduction out",
 }
 
-// L1Loss launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// L1Loss computes the absolute difference of input and target.
+//
+// It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/lp_loss/docs/aclnnL1Loss.md
 func L1Loss(st *acl.Stream, p L1LossParams) error {
 	c := NewCall(st, &opL1Loss)
 	p.Encode(c)
@@ -634,11 +692,11 @@ func (p *L1LossParams) Encode(c *Call) {
 
 // L1LossBackwardParams are the arguments of aclnnL1LossBackward, in C order.
 type L1LossBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Target     *Tensor
-	Reduction  int64
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Target     *Tensor // 1 to 8 dimensions
+	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
+	GradInput  *Tensor // output, 1 to 8 dimensions
 }
 
 var opL1LossBackward = Operator{
@@ -646,7 +704,10 @@ var opL1LossBackward = Operator{
 	Params: "gradOutput self target reduction gradInput",
 }
 
-// L1LossBackward launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// L1LossBackward computes the gradient of L1Loss.
+//
+// It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs/aclnnL1LossBackward.md
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
 	c := NewCall(st, &opL1LossBackward)
 	p.Encode(c)
@@ -667,10 +728,10 @@ func (p *L1LossBackwardParams) Encode(c *Call) {
 
 // MseLossParams are the arguments of aclnnMseLoss, in C order.
 type MseLossParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
-	Out       *Tensor // output
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor // output, 1 to 8 dimensions
 }
 
 var opMseLoss = Operator{
@@ -678,7 +739,10 @@ var opMseLoss = Operator{
 	Params: "self target reduction out",
 }
 
-// MseLoss launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MseLoss computes the squared difference of input and target.
+//
+// It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLoss.md
 func MseLoss(st *acl.Stream, p MseLossParams) error {
 	c := NewCall(st, &opMseLoss)
 	p.Encode(c)
@@ -698,11 +762,11 @@ func (p *MseLossParams) Encode(c *Call) {
 
 // MseLossBackwardParams are the arguments of aclnnMseLossBackward, in C order.
 type MseLossBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Target     *Tensor
-	Reduction  int64
-	Out        *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Target     *Tensor // 1 to 8 dimensions
+	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opMseLossBackward = Operator{
@@ -710,7 +774,10 @@ var opMseLossBackward = Operator{
 	Params: "gradOutput self target reduction out",
 }
 
-// MseLossBackward launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MseLossBackward computes the gradient of MseLoss.
+//
+// It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs/aclnnMseLossBackward.md
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
 	c := NewCall(st, &opMseLossBackward)
 	p.Encode(c)
@@ -731,10 +798,10 @@ func (p *MseLossBackwardParams) Encode(c *Call) {
 
 // MseLossOutParams are the arguments of aclnnMseLossOut, in C order.
 type MseLossOutParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
-	Out       *Tensor // output
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor // output, 1 to 8 dimensions
 }
 
 var opMseLossOut = Operator{
@@ -742,7 +809,10 @@ var opMseLossOut = Operator{
 	Params: "self target reduction out",
 }
 
-// MseLossOut launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MseLossOut computes the squared difference of input and target.
+//
+// It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLossOut.md
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
 	c := NewCall(st, &opMseLossOut)
 	p.Encode(c)
@@ -762,11 +832,11 @@ func (p *MseLossOutParams) Encode(c *Call) {
 
 // MultilabelMarginLossParams are the arguments of aclnnMultilabelMarginLoss, in C order.
 type MultilabelMarginLossParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
-	Out       *Tensor // output
-	IsTarget  *Tensor // output
+	Self      *Tensor // 1 or 2 dimensions
+	Target    *Tensor // 1 or 2 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor // output, 0 or 1 dimensions
+	IsTarget  *Tensor // output, 1 or 2 dimensions
 }
 
 var opMultilabelMarginLoss = Operator{
@@ -774,7 +844,11 @@ var opMultilabelMarginLoss = Operator{
 	Params: "self target reduction out isTarget",
 }
 
-// MultilabelMarginLoss launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MultilabelMarginLoss computes the hinge loss between the labels of each sample, which end with
+// −1, and the other classes.
+//
+// It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs/aclnnMultilabelMarginLoss.md
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
 	c := NewCall(st, &opMultilabelMarginLoss)
 	p.Encode(c)
@@ -797,9 +871,9 @@ func (p *MultilabelMarginLossParams) Encode(c *Call) {
 type NLLLossParams struct {
 	Self           *Tensor
 	Target         *Tensor
-	Weight         *Tensor
-	Reduction      int64
-	IgnoreIndex    int64
+	Weight         *Tensor // (C)
+	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex    int64   // the label that counts for nothing
 	Out            *Tensor // output
 	TotalWeightOut *Tensor // output
 }
@@ -809,7 +883,10 @@ var opNLLLoss = Operator{
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 }
 
-// NLLLoss launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NLLLoss computes the negative log likelihood: minus the weighted log-probability of each target.
+//
+// It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss.md
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
 	c := NewCall(st, &opNLLLoss)
 	p.Encode(c)
@@ -832,11 +909,11 @@ func (p *NLLLossParams) Encode(c *Call) {
 
 // NLLLoss2dParams are the arguments of aclnnNLLLoss2d, in C order.
 type NLLLoss2dParams struct {
-	Self           *Tensor
-	Target         *Tensor
-	Weight         *Tensor
-	Reduction      int64
-	IgnoreIndex    int64
+	Self           *Tensor // 4 dimensions
+	Target         *Tensor // 3 dimensions
+	Weight         *Tensor // (C)
+	Reduction      int64   // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex    int64   // the label that counts for nothing
 	Out            *Tensor // output
 	TotalWeightOut *Tensor // output
 }
@@ -846,7 +923,10 @@ var opNLLLoss2d = Operator{
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 }
 
-// NLLLoss2d launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NLLLoss2d computes the negative log likelihood of each pixel's target.
+//
+// It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss2d.md
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
 	c := NewCall(st, &opNLLLoss2d)
 	p.Encode(c)
@@ -872,10 +952,10 @@ type NLLLoss2dBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
 	Target      *Tensor
-	Weight      *Tensor
-	Reduction   int64
-	IgnoreIndex int64
-	TotalWeight *Tensor
+	Weight      *Tensor // (C)
+	Reduction   int64   // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex int64   // the label that counts for nothing
+	TotalWeight *Tensor // (1)
 	Out         *Tensor // output
 }
 
@@ -884,7 +964,10 @@ var opNLLLoss2dBackward = Operator{
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 }
 
-// NLLLoss2dBackward launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NLLLoss2dBackward computes the gradient of NLLLoss2d.
+//
+// It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLoss2dBackward.md
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
 	c := NewCall(st, &opNLLLoss2dBackward)
 	p.Encode(c)
@@ -911,10 +994,10 @@ type NLLLossBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
 	Target      *Tensor
-	Weight      *Tensor
-	Reduction   int64
-	IgnoreIndex int64
-	TotalWeight *Tensor
+	Weight      *Tensor // (C)
+	Reduction   int64   // ReductionNone, ReductionMean or ReductionSum
+	IgnoreIndex int64   // the label that counts for nothing
+	TotalWeight *Tensor // (1)
 	Out         *Tensor // output
 }
 
@@ -923,7 +1006,10 @@ var opNLLLossBackward = Operator{
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 }
 
-// NLLLossBackward launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NLLLossBackward computes the gradient of NLLLoss.
+//
+// It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLossBackward.md
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
 	c := NewCall(st, &opNLLLossBackward)
 	p.Encode(c)
@@ -947,11 +1033,11 @@ func (p *NLLLossBackwardParams) Encode(c *Call) {
 
 // SmoothL1LossParams are the arguments of aclnnSmoothL1Loss, in C order.
 type SmoothL1LossParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
 	Beta      float32
-	Result    *Tensor // output
+	Result    *Tensor // output, 1 to 8 dimensions
 }
 
 var opSmoothL1Loss = Operator{
@@ -959,7 +1045,11 @@ var opSmoothL1Loss = Operator{
 	Params: "self target reduction beta result",
 }
 
-// SmoothL1Loss launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SmoothL1Loss computes half the squared difference over Beta where the difference is below Beta,
+// the absolute one less Beta / 2 elsewhere.
+//
+// It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs/aclnnSmoothL1Loss.md
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
 	c := NewCall(st, &opSmoothL1Loss)
 	p.Encode(c)
@@ -980,12 +1070,12 @@ func (p *SmoothL1LossParams) Encode(c *Call) {
 
 // SmoothL1LossBackwardParams are the arguments of aclnnSmoothL1LossBackward, in C order.
 type SmoothL1LossBackwardParams struct {
-	GradOut   *Tensor
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
+	GradOut   *Tensor // 1 to 8 dimensions
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
 	Beta      float32
-	GradInput *Tensor // output
+	GradInput *Tensor // output, 1 to 8 dimensions
 }
 
 var opSmoothL1LossBackward = Operator{
@@ -993,7 +1083,10 @@ var opSmoothL1LossBackward = Operator{
 	Params: "gradOut self target reduction beta gradInput",
 }
 
-// SmoothL1LossBackward launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SmoothL1LossBackward computes the gradient of SmoothL1Loss.
+//
+// It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs/aclnnSmoothL1LossBackward.md
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
 	c := NewCall(st, &opSmoothL1LossBackward)
 	p.Encode(c)
@@ -1015,10 +1108,10 @@ func (p *SmoothL1LossBackwardParams) Encode(c *Call) {
 
 // SoftMarginLossParams are the arguments of aclnnSoftMarginLoss, in C order.
 type SoftMarginLossParams struct {
-	Self      *Tensor
-	Target    *Tensor
-	Reduction int64
-	Out       *Tensor // output
+	Self      *Tensor // 1 to 8 dimensions
+	Target    *Tensor // 1 to 8 dimensions
+	Reduction int64   // ReductionNone, ReductionMean or ReductionSum
+	Out       *Tensor // output, 1 to 8 dimensions
 }
 
 var opSoftMarginLoss = Operator{
@@ -1026,7 +1119,10 @@ var opSoftMarginLoss = Operator{
 	Params: "self target reduction out",
 }
 
-// SoftMarginLoss launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
+//
+// It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs/aclnnSoftMarginLoss.md
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
 	c := NewCall(st, &opSoftMarginLoss)
 	p.Encode(c)
@@ -1046,11 +1142,11 @@ func (p *SoftMarginLossParams) Encode(c *Call) {
 
 // SoftMarginLossBackwardParams are the arguments of aclnnSoftMarginLossBackward, in C order.
 type SoftMarginLossBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Target     *Tensor
-	Reduction  int64
-	Out        *Tensor // output
+	GradOutput *Tensor // 1 to 8 dimensions
+	Self       *Tensor // 1 to 8 dimensions
+	Target     *Tensor // 1 to 8 dimensions
+	Reduction  int64   // ReductionNone, ReductionMean or ReductionSum
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opSoftMarginLossBackward = Operator{
@@ -1058,7 +1154,11 @@ var opSoftMarginLossBackward = Operator{
 	Params: "gradOutput self target reduction out",
 }
 
-// SoftMarginLossBackward launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SoftMarginLossBackward computes the gradient of SoftMarginLoss.
+//
+// It launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on
+// st.
+// Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs/aclnnSoftMarginLossBackward.md
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
 	c := NewCall(st, &opSoftMarginLossBackward)
 	p.Encode(c)
@@ -1079,10 +1179,10 @@ func (p *SoftMarginLossBackwardParams) Encode(c *Call) {
 
 // SoftmaxCrossEntropyWithLogitsParams are the arguments of aclnnSoftmaxCrossEntropyWithLogits, in C order.
 type SoftmaxCrossEntropyWithLogitsParams struct {
-	Features *Tensor
-	Labels   *Tensor
-	Loss     *Tensor // output
-	Backprop *Tensor // output
+	Features *Tensor // 2 dimensions
+	Labels   *Tensor // 2 dimensions
+	Loss     *Tensor // output, 1 dimension
+	Backprop *Tensor // output, 2 dimensions
 }
 
 var opSoftmaxCrossEntropyWithLogits = Operator{
@@ -1090,7 +1190,11 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 	Params: "features labels loss backprop",
 }
 
-// SoftmaxCrossEntropyWithLogits launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) on st.
+// SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,
+// and its gradient.
+//
+// It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) of family loss on st.
+// Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs/aclnnSoftmaxCrossEntropyWithLogits.md
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opSoftmaxCrossEntropyWithLogits)
 	p.Encode(c)

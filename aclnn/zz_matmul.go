@@ -8,16 +8,16 @@ import (
 
 // AddLoraParams are the arguments of aclnnAddLora, in C order.
 type AddLoraParams struct {
-	Y               *Tensor
-	X               *Tensor
-	WeightB         *Tensor
-	Indices         *Tensor
+	Y               *Tensor // 2 dimensions
+	X               *Tensor // 2 dimensions
+	WeightB         *Tensor // 4 dimensions
+	Indices         *Tensor // 1 dimension
 	WeightAOptional *Tensor // optional
 	LayerIdx        int64
 	Scale           float64
 	YOffset         int64
 	YSliceSize      int64
-	Out             *Tensor // output
+	Out             *Tensor // output, 2 dimensions
 }
 
 var opAddLora = Operator{
@@ -25,7 +25,11 @@ var opAddLora = Operator{
 	Params: "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
 }
 
-// AddLora launches aclnnAddLora (libopapi, CANN 8.1.RC1) on st.
+// AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
+// names.
+//
+// It launches aclnnAddLora (libopapi, CANN 8.1.RC1) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/add_lora/docs/aclnnAddLora.md
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, &opAddLora)
 	p.Encode(c)
@@ -64,7 +68,10 @@ var opAddMatMatElements = Operator{
 	Params: "a b c alpha beta cOut",
 }
 
-// AddMatMatElements launches aclnnAddMatMatElements (libopapi, CANN 2026-08) on st.
+// AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
+//
+// It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	c := NewCall(st, &opAddMatMatElements)
 	p.Encode(c)
@@ -99,7 +106,9 @@ var opAddMatMatElementsPlus = Operator{
 	Params: "c a b beta alpha cOut",
 }
 
-// AddMatMatElementsPlus launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) on st.
+// AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
+//
+// It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) of family matmul on st.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, &opAddMatMatElementsPlus)
 	p.Encode(c)
@@ -121,13 +130,13 @@ func (p *AddMatMatElementsPlusParams) Encode(c *Call) {
 
 // AddbmmParams are the arguments of aclnnAddbmm, in C order.
 type AddbmmParams struct {
-	Self         *Tensor
-	Batch1       *Tensor
-	Batch2       *Tensor
+	Self         *Tensor // 1 to 2 dimensions
+	Batch1       *Tensor // 3 dimensions
+	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output
-	CubeMathType int8
+	Out          *Tensor // output, 2 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opAddbmm = Operator{
@@ -135,7 +144,11 @@ var opAddbmm = Operator{
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
 }
 
-// Addbmm launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addbmm computes Beta · Self + Alpha · the sum of the products of Batch1 and Batch2 over the
+// batch.
+//
+// It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
 	c := NewCall(st, &opAddbmm)
 	p.Encode(c)
@@ -158,13 +171,13 @@ func (p *AddbmmParams) Encode(c *Call) {
 
 // AddmmParams are the arguments of aclnnAddmm, in C order.
 type AddmmParams struct {
-	Self         *Tensor
-	Mat1         *Tensor
-	Mat2         *Tensor
+	Self         *Tensor // 1 to 2 dimensions
+	Mat1         *Tensor // 2 dimensions
+	Mat2         *Tensor // 2 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output
-	CubeMathType int8
+	Out          *Tensor // output, 2 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opAddmm = Operator{
@@ -172,7 +185,10 @@ var opAddmm = Operator{
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
 }
 
-// Addmm launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
+//
+// It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func Addmm(st *acl.Stream, p AddmmParams) error {
 	c := NewCall(st, &opAddmm)
 	p.Encode(c)
@@ -195,13 +211,13 @@ func (p *AddmmParams) Encode(c *Call) {
 
 // AddmmWeightNzParams are the arguments of aclnnAddmmWeightNz, in C order.
 type AddmmWeightNzParams struct {
-	Self         *Tensor
-	Mat1         *Tensor
-	Mat2         *Tensor
+	Self         *Tensor // 1 to 2 dimensions
+	Mat1         *Tensor // 2 dimensions
+	Mat2         *Tensor // 4 dimensions
 	Beta         Scalar
 	Alpha        Scalar
 	Out          *Tensor // output
-	CubeMathType int8
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opAddmmWeightNz = Operator{
@@ -209,7 +225,10 @@ var opAddmmWeightNz = Operator{
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
 }
 
-// AddmmWeightNz launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) on st.
+// AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
+//
+// It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
 	p.Encode(c)
@@ -232,13 +251,13 @@ func (p *AddmmWeightNzParams) Encode(c *Call) {
 
 // AddmvParams are the arguments of aclnnAddmv, in C order.
 type AddmvParams struct {
-	Self         *Tensor
-	Mat          *Tensor
-	Vec          *Tensor
+	Self         *Tensor // 1 dimension
+	Mat          *Tensor // 2 dimensions
+	Vec          *Tensor // 1 dimension
 	Alpha        Scalar
 	Beta         Scalar
-	Out          *Tensor // output
-	CubeMathType int8
+	Out          *Tensor // output, 1 dimension
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opAddmv = Operator{
@@ -246,7 +265,10 @@ var opAddmv = Operator{
 	Params: "self mat vec alpha beta out cubeMathType",
 }
 
-// Addmv launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addmv computes Beta · Self + Alpha · Mat · Vec.
+//
+// It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/addmv/docs/aclnnAddmv.md
 func Addmv(st *acl.Stream, p AddmvParams) error {
 	c := NewCall(st, &opAddmv)
 	p.Encode(c)
@@ -282,7 +304,10 @@ var opAddr = Operator{
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
 }
 
-// Addr launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
+//
+// It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func Addr(st *acl.Stream, p AddrParams) error {
 	c := NewCall(st, &opAddr)
 	p.Encode(c)
@@ -317,7 +342,10 @@ var opAddrV2 = Operator{
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
 }
 
-// AddrV2 launches aclnnAddrV2 (libopapi, CANN 2026-08) on st.
+// AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
+//
+// It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, &opAddrV2)
 	p.Encode(c)
@@ -339,13 +367,13 @@ func (p *AddrV2Params) Encode(c *Call) {
 
 // BaddbmmParams are the arguments of aclnnBaddbmm, in C order.
 type BaddbmmParams struct {
-	Self         *Tensor
-	Batch1       *Tensor
-	Batch2       *Tensor
+	Self         *Tensor // 1 to 3 dimensions
+	Batch1       *Tensor // 3 dimensions
+	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	Out          *Tensor // output
-	CubeMathType int8
+	Out          *Tensor // output, 3 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opBaddbmm = Operator{
@@ -353,7 +381,10 @@ var opBaddbmm = Operator{
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
 }
 
-// Baddbmm launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
+//
+// It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
 	c := NewCall(st, &opBaddbmm)
 	p.Encode(c)
@@ -376,10 +407,10 @@ func (p *BaddbmmParams) Encode(c *Call) {
 
 // BatchMatMulParams are the arguments of aclnnBatchMatMul, in C order.
 type BatchMatMulParams struct {
-	Self         *Tensor
-	Mat2         *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 3 dimensions
+	Mat2         *Tensor // 3 dimensions
+	Out          *Tensor // output, 3 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opBatchMatMul = Operator{
@@ -387,7 +418,10 @@ var opBatchMatMul = Operator{
 	Params: "self mat2 out cubeMathType",
 }
 
-// BatchMatMul launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchMatMul multiplies the matrices of two batches.
+//
+// It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMul.md
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	c := NewCall(st, &opBatchMatMul)
 	p.Encode(c)
@@ -407,10 +441,10 @@ func (p *BatchMatMulParams) Encode(c *Call) {
 
 // BatchMatMulWeightNzParams are the arguments of aclnnBatchMatMulWeightNz, in C order.
 type BatchMatMulWeightNzParams struct {
-	Self         *Tensor
-	Mat2         *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 3 dimensions
+	Mat2         *Tensor // 5 dimensions
+	Out          *Tensor // output, 3 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opBatchMatMulWeightNz = Operator{
@@ -418,7 +452,10 @@ var opBatchMatMulWeightNz = Operator{
 	Params: "self mat2 out cubeMathType",
 }
 
-// BatchMatMulWeightNz launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
+// BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
+//
+// It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
 	p.Encode(c)
@@ -436,11 +473,51 @@ func (p *BatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
+// BatchMatmulQuantParams are the arguments of aclnnBatchMatmulQuant, in C order.
+type BatchMatmulQuantParams struct {
+	X1          *Tensor // 2 dimensions
+	X2          *Tensor // 2 dimensions
+	QuantParam  *Tensor // 1 dimension
+	Bias        *Tensor // 1 dimension
+	TransposeX1 bool
+	TransposeX2 bool
+	Out         *Tensor // output
+}
+
+var opBatchMatmulQuant = Operator{
+	Name: "BatchMatmulQuant", Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
+}
+
+// BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
+//
+// It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs/aclnnBatchMatmulQuant.md
+func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
+	c := NewCall(st, &opBatchMatmulQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *BatchMatmulQuantParams) Operator() *Operator { return &opBatchMatmulQuant }
+
+// Encode implements Params.
+func (p *BatchMatmulQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.QuantParam)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
+}
+
 // DotParams are the arguments of aclnnDot, in C order.
 type DotParams struct {
-	Self   *Tensor
-	Tensor *Tensor
-	Out    *Tensor // output
+	Self   *Tensor // 1 dimension
+	Tensor *Tensor // 1 dimension
+	Out    *Tensor // output, 0 dimensions
 }
 
 var opDot = Operator{
@@ -448,7 +525,10 @@ var opDot = Operator{
 	Params: "self tensor out",
 }
 
-// Dot launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Dot computes the scalar product of two vectors.
+//
+// It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/dot/docs/aclnnDot.md
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, &opDot)
 	p.Encode(c)
@@ -465,10 +545,63 @@ func (p *DotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// DualLevelQuantMatmulWeightNzParams are the arguments of aclnnDualLevelQuantMatmulWeightNz, in C order.
+type DualLevelQuantMatmulWeightNzParams struct {
+	X1              *Tensor // 2 dimensions
+	X2              *Tensor // 4 dimensions
+	X1Level0Scale   *Tensor // 2 dimensions
+	X2Level0Scale   *Tensor // 2 dimensions
+	X1Level1Scale   *Tensor // 3 dimensions
+	X2Level1Scale   *Tensor // 3 dimensions
+	OptionalBias    *Tensor // optional, 1 dimension
+	TransposeX1     bool
+	TransposeX2     bool
+	Level0GroupSize int64
+	Level1GroupSize int64
+	Out             *Tensor // output, 2 dimensions
+}
+
+var opDualLevelQuantMatmulWeightNz = Operator{
+	Name: "DualLevelQuantMatmulWeightNz", Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
+}
+
+// DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
+// as FRACTAL_NZ.
+//
+// It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs/aclnnDualLevelQuantMatmulWeightNz.md
+func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
+	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DualLevelQuantMatmulWeightNzParams) Operator() *Operator {
+	return &opDualLevelQuantMatmulWeightNz
+}
+
+// Encode implements Params.
+func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Level0Scale)
+	c.Tensor(p.X2Level0Scale)
+	c.Tensor(p.X1Level1Scale)
+	c.Tensor(p.X2Level1Scale)
+	c.Tensor(p.OptionalBias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.Level0GroupSize)
+	c.Int64(p.Level1GroupSize)
+	c.Tensor(p.Out)
+}
+
 // EinsumParams are the arguments of aclnnEinsum, in C order.
 type EinsumParams struct {
 	Tensors  []*Tensor
-	Equation string
+	Equation string  // "abcd,abced->abce" or "a,b->ab"
 	Output   *Tensor // output
 }
 
@@ -477,7 +610,10 @@ var opEinsum = Operator{
 	Params: "tensors equation output",
 }
 
-// Einsum launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Einsum computes the sum of products that an equation in Einstein's notation names.
+//
+// It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnEinsum.md
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, &opEinsum)
 	p.Encode(c)
@@ -510,8 +646,8 @@ type FFNParams struct {
 	AntiquantScale2  *Tensor
 	AntiquantOffset1 *Tensor
 	AntiquantOffset2 *Tensor
-	Activation       string
-	InnerPrecise     int64
+	Activation       string  // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
+	InnerPrecise     int64   // InnerHighPrecision or InnerHighPerformance
 	Y                *Tensor // output
 }
 
@@ -520,7 +656,11 @@ var opFFN = Operator{
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
 }
 
-// FFN launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FFN computes a feed-forward network of two products with an activation between, for tokens
+// grouped by expert or not.
+//
+// It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFN.md
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, &opFFN)
 	p.Encode(c)
@@ -567,10 +707,10 @@ type FFNV2Params struct {
 	AntiquantScale2  *Tensor
 	AntiquantOffset1 *Tensor
 	AntiquantOffset2 *Tensor
-	Activation       string
-	InnerPrecise     int64
+	Activation       string // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
+	InnerPrecise     int64  // InnerHighPrecision or InnerHighPerformance
 	TokensIndexFlag  bool
-	Y                *Tensor // output
+	Y                *Tensor // output, dimensions as X
 }
 
 var opFFNV2 = Operator{
@@ -578,7 +718,10 @@ var opFFNV2 = Operator{
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
 }
 
-// FFNV2 launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FFNV2 is FFN that can take the groups as indices as well as counts.
+//
+// It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV2.md
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, &opFFNV2)
 	p.Encode(c)
@@ -626,10 +769,10 @@ type FFNV3Params struct {
 	AntiquantScale2Optional  *Tensor // optional
 	AntiquantOffset1Optional *Tensor // optional
 	AntiquantOffset2Optional *Tensor // optional
-	Activation               string
-	InnerPrecise             int64
+	Activation               string  // "fastgelu", "gelu", "relu", "silu", "geglu", "swiglu" or "reglu"
+	InnerPrecise             int64   // InnerHighPrecision or InnerHighPerformance
 	TokensIndexFlag          bool
-	Y                        *Tensor // output
+	Y                        *Tensor // output, dimensions as X
 }
 
 var opFFNV3 = Operator{
@@ -637,7 +780,10 @@ var opFFNV3 = Operator{
 	Params: "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
 }
 
-// FFNV3 launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
+//
+// It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV3.md
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, &opFFNV3)
 	p.Encode(c)
@@ -673,10 +819,10 @@ func (p *FFNV3Params) Encode(c *Call) {
 type FusedMatmulParams struct {
 	X1           *Tensor
 	X2           *Tensor
-	Bias         *Tensor
-	X3           *Tensor
-	FusedOpType  string
-	CubeMathType int8
+	Bias         *Tensor // 1 to 2 dimensions
+	X3           *Tensor // 2 to 3 dimensions
+	FusedOpType  string  // "", "16cast32", "add", "mul", "gelu_erf", "gelu_tanh" or "relu"
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 	Y            *Tensor // output
 }
 
@@ -685,7 +831,10 @@ var opFusedMatmul = Operator{
 	Params: "x1 x2 bias x3 fusedOpType cubeMathType y",
 }
 
-// FusedMatmul launches aclnnFusedMatmul (libopapi, CANN 2026-08) on st.
+// FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
+//
+// It launches aclnnFusedMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs/aclnnFusedMatmul.md
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, &opFusedMatmul)
 	p.Encode(c)
@@ -720,7 +869,10 @@ var opFusedMatmulGelu = Operator{
 	Params: "x weight bias approximate y",
 }
 
-// FusedMatmulGelu launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) on st.
+// FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
+//
+// It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs/aclnnFusedMatmulGelu.md
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, &opFusedMatmulGelu)
 	p.Encode(c)
@@ -739,17 +891,121 @@ func (p *FusedMatmulGeluParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
+// FusedQuantMatmulParams are the arguments of aclnnFusedQuantMatmul, in C order.
+type FusedQuantMatmulParams struct {
+	X1                *Tensor // 2 to 6 dimensions
+	X2                *Tensor // 2 to 6 dimensions
+	X1Scale           *Tensor // 1 dimension
+	X2Scale           *Tensor // 1 dimension
+	YScaleOptional    *Tensor // optional
+	X1OffsetOptional  *Tensor // optional
+	X2OffsetOptional  *Tensor // optional
+	YOffsetOptional   *Tensor // optional
+	BiasOptional      *Tensor // optional, 1 or 3 dimensions
+	X3Optional        *Tensor // optional
+	FusedOpType       string  // "gelu_erf" or "gelu_tanh"
+	GroupSizeOptional int64   // optional
+	Out               *Tensor // output, 2 to 6 dimensions
+}
+
+var opFusedQuantMatmul = Operator{
+	Name: "FusedQuantMatmul", Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+}
+
+// FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
+//
+// It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmul.md
+func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
+	c := NewCall(st, &opFusedQuantMatmul)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *FusedQuantMatmulParams) Operator() *Operator { return &opFusedQuantMatmul }
+
+// Encode implements Params.
+func (p *FusedQuantMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScaleOptional)
+	c.Tensor(p.X1OffsetOptional)
+	c.Tensor(p.X2OffsetOptional)
+	c.Tensor(p.YOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Str(p.FusedOpType)
+	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.Out)
+}
+
+// FusedQuantMatmulWeightNzParams are the arguments of aclnnFusedQuantMatmulWeightNz, in C order.
+type FusedQuantMatmulWeightNzParams struct {
+	X1                *Tensor // 2 to 6 dimensions
+	X2                *Tensor // 2 to 6 dimensions
+	X1Scale           *Tensor // 1 dimension
+	X2Scale           *Tensor // 1 dimension
+	YScaleOptional    *Tensor // optional
+	X1OffsetOptional  *Tensor // optional
+	X2OffsetOptional  *Tensor // optional
+	YOffsetOptional   *Tensor // optional
+	BiasOptional      *Tensor // optional, 1 or 3 dimensions
+	X3Optional        *Tensor // optional
+	FusedOpType       string  // "gelu_erf" or "gelu_tanh"
+	GroupSizeOptional int64   // optional
+	Out               *Tensor // output, 2 to 6 dimensions
+}
+
+var opFusedQuantMatmulWeightNz = Operator{
+	Name: "FusedQuantMatmulWeightNz", Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+}
+
+// FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
+//
+// It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmulWeightNz.md
+func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
+	c := NewCall(st, &opFusedQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *FusedQuantMatmulWeightNzParams) Operator() *Operator { return &opFusedQuantMatmulWeightNz }
+
+// Encode implements Params.
+func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScaleOptional)
+	c.Tensor(p.X1OffsetOptional)
+	c.Tensor(p.X2OffsetOptional)
+	c.Tensor(p.YOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.X3Optional)
+	c.Str(p.FusedOpType)
+	c.Int64(p.GroupSizeOptional)
+	c.Tensor(p.Out)
+}
+
 // GemmParams are the arguments of aclnnGemm, in C order.
 type GemmParams struct {
-	A            *Tensor
-	B            *Tensor
-	C            *Tensor
+	A            *Tensor // 2 dimensions
+	B            *Tensor // 2 dimensions
+	C            *Tensor // 2 dimensions
 	Alpha        float32
 	Beta         float32
-	TransA       int64
-	TransB       int64
-	Out          *Tensor // output
-	CubeMathType int8
+	TransA       int64   // 0 as it is, other values transposed
+	TransB       int64   // 0 as it is, other values transposed
+	Out          *Tensor // output, 2 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opGemm = Operator{
@@ -757,7 +1013,10 @@ var opGemm = Operator{
 	Params: "A B C alpha beta transA transB out cubeMathType",
 }
 
-// Gemm launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
+//
+// It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/gemm/docs/aclnnGemm.md
 func Gemm(st *acl.Stream, p GemmParams) error {
 	c := NewCall(st, &opGemm)
 	p.Encode(c)
@@ -782,9 +1041,9 @@ func (p *GemmParams) Encode(c *Call) {
 
 // GerParams are the arguments of aclnnGer, in C order.
 type GerParams struct {
-	Self *Tensor
-	Vec2 *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 1 dimension
+	Vec2 *Tensor // 1 dimension
+	Out  *Tensor // output, 2 dimensions
 }
 
 var opGer = Operator{
@@ -792,7 +1051,10 @@ var opGer = Operator{
 	Params: "self vec2 out",
 }
 
-// Ger launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Ger computes the outer product of two vectors.
+//
+// It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/ger/docs/aclnnGer.md
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, &opGer)
 	p.Encode(c)
@@ -809,6 +1071,75 @@ func (p *GerParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// GroupedBiasAddGradParams are the arguments of aclnnGroupedBiasAddGrad, in C order.
+type GroupedBiasAddGradParams struct {
+	GradY            *Tensor // 2 to 3 dimensions
+	GroupIdxOptional *Tensor // optional, 1 dimension
+	Out              *Tensor // output, 2 dimensions
+}
+
+var opGroupedBiasAddGrad = Operator{
+	Name: "GroupedBiasAddGrad", Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradY groupIdxOptional out",
+}
+
+// GroupedBiasAddGrad sums the rows of GradY by group: the gradient of a bias that each group of
+// rows shares.
+//
+// It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGrad.md
+func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
+	c := NewCall(st, &opGroupedBiasAddGrad)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupedBiasAddGradParams) Operator() *Operator { return &opGroupedBiasAddGrad }
+
+// Encode implements Params.
+func (p *GroupedBiasAddGradParams) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.GroupIdxOptional)
+	c.Tensor(p.Out)
+}
+
+// GroupedBiasAddGradV2Params are the arguments of aclnnGroupedBiasAddGradV2, in C order.
+type GroupedBiasAddGradV2Params struct {
+	GradY            *Tensor // 2 to 3 dimensions
+	GroupIdxOptional *Tensor // optional, 1 dimension
+	GroupIdxType     int64
+	Out              *Tensor // output, 2 dimensions
+}
+
+var opGroupedBiasAddGradV2 = Operator{
+	Name: "GroupedBiasAddGradV2", Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradY groupIdxOptional groupIdxType out",
+}
+
+// GroupedBiasAddGradV2 sums the rows of GradY by group: the gradient of a bias that each group of
+// rows shares, with group ends or sizes as GroupIdxType says.
+//
+// It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
+// st.
+// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGradV2.md
+func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
+	c := NewCall(st, &opGroupedBiasAddGradV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupedBiasAddGradV2Params) Operator() *Operator { return &opGroupedBiasAddGradV2 }
+
+// Encode implements Params.
+func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
+	c.Tensor(p.GradY)
+	c.Tensor(p.GroupIdxOptional)
+	c.Int64(p.GroupIdxType)
+	c.Tensor(p.Out)
+}
+
 // GroupedMatmulParams are the arguments of aclnnGroupedMatmul, in C order.
 type GroupedMatmulParams struct {
 	X                       []*Tensor
@@ -819,7 +1150,7 @@ type GroupedMatmulParams struct {
 	AntiquantScaleOptional  []*Tensor // optional
 	AntiquantOffsetOptional []*Tensor // optional
 	GroupListOptional       []int64   // optional
-	SplitItem               int64
+	SplitItem               int64     // SplitOutputs or OneOutput
 	Y                       []*Tensor // output
 }
 
@@ -828,7 +1159,10 @@ var opGroupedMatmul = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
 }
 
-// GroupedMatmul launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupedMatmul multiplies the matrices of each group by its weight.
+//
+// It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmul.md
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, &opGroupedMatmul)
 	p.Encode(c)
@@ -854,13 +1188,13 @@ func (p *GroupedMatmulParams) Encode(c *Call) {
 
 // GroupedMatmulAddParams are the arguments of aclnnGroupedMatmulAdd, in C order.
 type GroupedMatmulAddParams struct {
-	X               *Tensor
-	Weight          *Tensor
+	X               *Tensor // 2 dimensions
+	Weight          *Tensor // 2 dimensions
 	GroupList       *Tensor
-	YRef            *Tensor // read and written
+	YRef            *Tensor // read and written, 2 or 3 dimensions
 	TransposeX      bool
 	TransposeWeight bool
-	GroupType       int64
+	GroupType       int64 // GroupK
 }
 
 var opGroupedMatmulAdd = Operator{
@@ -868,7 +1202,11 @@ var opGroupedMatmulAdd = Operator{
 	Params: "x weight groupList yRef transposeX transposeWeight groupType",
 }
 
-// GroupedMatmulAdd launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) on st.
+// GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
+// Weight: a gradient of weights.
+//
+// It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAdd.md
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, &opGroupedMatmulAdd)
 	p.Encode(c)
@@ -891,14 +1229,14 @@ func (p *GroupedMatmulAddParams) Encode(c *Call) {
 
 // GroupedMatmulAddV2Params are the arguments of aclnnGroupedMatmulAddV2, in C order.
 type GroupedMatmulAddV2Params struct {
-	X               *Tensor
-	Weight          *Tensor
+	X               *Tensor // 2 dimensions
+	Weight          *Tensor // 2 dimensions
 	GroupList       *Tensor
-	YRef            *Tensor // read and written
+	YRef            *Tensor // read and written, 3 dimensions
 	TransposeX      bool
 	TransposeWeight bool
-	GroupType       int64
-	GroupListType   int64
+	GroupType       int64 // GroupK
+	GroupListType   int64 // GroupListCumsum or GroupListCount
 }
 
 var opGroupedMatmulAddV2 = Operator{
@@ -906,7 +1244,10 @@ var opGroupedMatmulAddV2 = Operator{
 	Params: "x weight groupList yRef transposeX transposeWeight groupType groupListType",
 }
 
-// GroupedMatmulAddV2 launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) on st.
+// GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
+//
+// It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAddV2.md
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, &opGroupedMatmulAddV2)
 	p.Encode(c)
@@ -939,13 +1280,13 @@ type GroupedMatmulFinalizeRoutingParams struct {
 	SharedInputOptional   *Tensor // optional
 	LogitOptional         *Tensor // optional
 	RowIndexOptional      *Tensor // optional
-	Dtype                 int64
+	Dtype                 int64   // 0 float32
 	SharedInputWeight     float32
 	SharedInputOffset     int64
 	TransposeX            bool
 	TransposeW            bool
-	GroupListType         int64
-	Y                     *Tensor // output
+	GroupListType         int64   // GroupListCumsum or GroupListCount
+	Y                     *Tensor // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRouting = Operator{
@@ -953,7 +1294,11 @@ var opGroupedMatmulFinalizeRouting = Operator{
 	Params: "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
 }
 
-// GroupedMatmulFinalizeRouting launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) on st.
+// GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
+// adds them up, weighted, at the places of their tokens.
+//
+// It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
 	p.Encode(c)
@@ -999,13 +1344,13 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 	SharedInputOptional     *Tensor // optional
 	LogitOptional           *Tensor // optional
 	RowIndexOptional        *Tensor // optional
-	Dtype                   int64
+	Dtype                   int64   // 0 float32
 	SharedInputWeight       float32
 	SharedInputOffset       int64
 	TransposeX1             bool
 	TransposeX2             bool
-	GroupListType           int64
-	Out                     *Tensor // output
+	GroupListType           int64   // GroupListCumsum or GroupListCount
+	Out                     *Tensor // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
@@ -1013,7 +1358,11 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 }
 
-// GroupedMatmulFinalizeRoutingV2 launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) on st.
+// GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
+// quantisation.
+//
+// It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV2.md
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
 	p.Encode(c)
@@ -1050,7 +1399,7 @@ func (p *GroupedMatmulFinalizeRoutingV2Params) Encode(c *Call) {
 
 // GroupedMatmulFinalizeRoutingV3Params are the arguments of aclnnGroupedMatmulFinalizeRoutingV3, in C order.
 type GroupedMatmulFinalizeRoutingV3Params struct {
-	X1                      *Tensor
+	X1                      *Tensor // (m,k)
 	X2                      *Tensor
 	ScaleOptional           *Tensor // optional
 	BiasOptional            *Tensor // optional
@@ -1062,14 +1411,14 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 	SharedInputOptional     *Tensor // optional
 	LogitOptional           *Tensor // optional
 	RowIndexOptional        *Tensor // optional
-	Dtype                   int64
+	Dtype                   int64   // 0 float32
 	SharedInputWeight       float32
 	SharedInputOffset       int64
 	TransposeX1             bool
 	TransposeX2             bool
-	GroupListType           int64
+	GroupListType           int64   // GroupListCumsum or GroupListCount
 	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor // output
+	Out                     *Tensor // output, (batch,n)
 }
 
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
@@ -1077,7 +1426,10 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 }
 
-// GroupedMatmulFinalizeRoutingV3 launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) on st.
+// GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
+//
+// It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV3.md
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
 	p.Encode(c)
@@ -1124,13 +1476,13 @@ type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 	SharedInput           *Tensor
 	Logit                 *Tensor
 	RowIndex              *Tensor
-	Dtype                 int64
+	Dtype                 int64 // 0 float32
 	SharedInputWeight     float32
 	SharedInputOffset     int64
 	TransposeX1           bool
 	TransposeX2           bool
-	GroupListType         int64
-	Out                   *Tensor // output
+	GroupListType         int64   // GroupListCumsum or GroupListCount
+	Out                   *Tensor // output, 0 to 8 dimensions
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
@@ -1138,7 +1490,12 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 	Params: "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 }
 
-// GroupedMatmulFinalizeRoutingWeightNz launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
+// FRACTAL_NZ.
+//
+// It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
+// family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
 	p.Encode(c)
@@ -1172,7 +1529,7 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Encode(c *Call) {
 
 // GroupedMatmulFinalizeRoutingWeightNzV2Params are the arguments of aclnnGroupedMatmulFinalizeRoutingWeightNzV2, in C order.
 type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
-	X1                      *Tensor
+	X1                      *Tensor // (m,k)
 	X2                      *Tensor
 	Scale                   *Tensor
 	Bias                    *Tensor
@@ -1184,14 +1541,14 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 	SharedInput             *Tensor
 	Logit                   *Tensor
 	RowIndex                *Tensor
-	Dtype                   int64
+	Dtype                   int64 // 0 float32
 	SharedInputWeight       float32
 	SharedInputOffset       int64
 	TransposeX1             bool
 	TransposeX2             bool
-	GroupListType           int64
+	GroupListType           int64   // GroupListCumsum or GroupListCount
 	TuningConfigOptional    []int64 // optional
-	Out                     *Tensor // output
+	Out                     *Tensor // output, (batch,n)
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
@@ -1199,7 +1556,12 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 	Params: "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 }
 
-// GroupedMatmulFinalizeRoutingWeightNzV2 launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) on st.
+// GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
+// FRACTAL_NZ.
+//
+// It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
 	p.Encode(c)
@@ -1235,6 +1597,103 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
+// GroupedMatmulSwigluQuantParams are the arguments of aclnnGroupedMatmulSwigluQuant, in C order.
+type GroupedMatmulSwigluQuantParams struct {
+	X            *Tensor
+	Weight       *Tensor // 3 or 5 dimensions
+	Bias         *Tensor // 2 dimensions
+	Offset       *Tensor // 2 dimensions
+	WeightScale  *Tensor // 2 or 3 dimensions
+	XScale       *Tensor // 1 dimension
+	GroupList    *Tensor // 1 dimension
+	Output       *Tensor // output, 2 dimensions
+	OutputScale  *Tensor // output, 1 dimension
+	OutputOffset *Tensor // output, 1 dimension
+}
+
+var opGroupedMatmulSwigluQuant = Operator{
+	Name: "GroupedMatmulSwigluQuant", Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+}
+
+// GroupedMatmulSwigluQuant multiplies int8 rows of each group by its weight, dequantises, computes
+// SwiGlu, and quantises each row.
+//
+// It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
+// on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
+func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
+	c := NewCall(st, &opGroupedMatmulSwigluQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupedMatmulSwigluQuantParams) Operator() *Operator { return &opGroupedMatmulSwigluQuant }
+
+// Encode implements Params.
+func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.XScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
+	c.Tensor(p.OutputOffset)
+}
+
+// GroupedMatmulSwigluQuantWeightNZParams are the arguments of aclnnGroupedMatmulSwigluQuantWeightNZ, in C order.
+type GroupedMatmulSwigluQuantWeightNZParams struct {
+	X            *Tensor // 2 dimensions
+	Weight       *Tensor // 5 dimensions
+	Bias         *Tensor // 2 dimensions
+	Offset       *Tensor
+	WeightScale  *Tensor
+	XScale       *Tensor // 1 dimension
+	GroupList    *Tensor // 1 dimension
+	Output       *Tensor // output, 2 dimensions
+	OutputScale  *Tensor // output, 1 dimension
+	OutputOffset *Tensor // output
+}
+
+var opGroupedMatmulSwigluQuantWeightNZ = Operator{
+	Name: "GroupedMatmulSwigluQuantWeightNZ", Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
+	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+}
+
+// GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
+//
+// It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
+func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
+	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupedMatmulSwigluQuantWeightNZParams) Operator() *Operator {
+	return &opGroupedMatmulSwigluQuantWeightNZ
+}
+
+// Encode implements Params.
+func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Tensor(p.Offset)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.XScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.Output)
+	c.Tensor(p.OutputScale)
+	c.Tensor(p.OutputOffset)
+}
+
 // GroupedMatmulV2Params are the arguments of aclnnGroupedMatmulV2, in C order.
 type GroupedMatmulV2Params struct {
 	X                       []*Tensor
@@ -1245,8 +1704,8 @@ type GroupedMatmulV2Params struct {
 	AntiquantScaleOptional  []*Tensor // optional
 	AntiquantOffsetOptional []*Tensor // optional
 	GroupListOptional       []int64   // optional
-	SplitItem               int64
-	GroupType               int64
+	SplitItem               int64     // SplitOutputs or OneOutput
+	GroupType               int64     // GroupNone, GroupM or GroupK
 	Y                       []*Tensor // output
 }
 
@@ -1255,7 +1714,10 @@ var opGroupedMatmulV2 = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 }
 
-// GroupedMatmulV2 launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
+//
+// It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
 	p.Encode(c)
@@ -1290,8 +1752,8 @@ type GroupedMatmulV3Params struct {
 	AntiquantScaleOptional  []*Tensor // optional
 	AntiquantOffsetOptional []*Tensor // optional
 	GroupListOptional       *Tensor   // optional
-	SplitItem               int64
-	GroupType               int64
+	SplitItem               int64     // SplitOutputs or OneOutput
+	GroupType               int64     // GroupNone, GroupM or GroupK
 	Y                       []*Tensor // output
 }
 
@@ -1300,7 +1762,10 @@ var opGroupedMatmulV3 = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 }
 
-// GroupedMatmulV3 launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
+//
+// It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV3.md
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, &opGroupedMatmulV3)
 	p.Encode(c)
@@ -1339,10 +1804,10 @@ type GroupedMatmulV4Params struct {
 	ActivationInputOptional       []*Tensor // optional
 	ActivationQuantScaleOptional  []*Tensor // optional
 	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64
-	GroupType                     int64
-	GroupListType                 int64
-	ActType                       int64
+	SplitItem                     int64     // SplitOutputs or OneOutput
+	GroupType                     int64     // GroupNone, GroupM or GroupK
+	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
 	Out                           []*Tensor // output
 	ActivationFeatureOutOptional  []*Tensor // optional output
 	DynQuantScaleOutOptional      []*Tensor // optional output
@@ -1353,7 +1818,11 @@ var opGroupedMatmulV4 = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
-// GroupedMatmulV4 launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
+// or sizes.
+//
+// It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)
 	p.Encode(c)
@@ -1388,24 +1857,24 @@ func (p *GroupedMatmulV4Params) Encode(c *Call) {
 
 // GroupedMatmulV5Params are the arguments of aclnnGroupedMatmulV5, in C order.
 type GroupedMatmulV5Params struct {
-	X                             []*Tensor
-	Weight                        []*Tensor
-	BiasOptional                  []*Tensor // optional
-	ScaleOptional                 []*Tensor // optional
-	OffsetOptional                []*Tensor // optional
-	AntiquantScaleOptional        []*Tensor // optional
-	AntiquantOffsetOptional       []*Tensor // optional
-	PerTokenScaleOptional         []*Tensor // optional
-	GroupListOptional             *Tensor   // optional
+	X                             []*Tensor // 2 to 6 dimensions
+	Weight                        []*Tensor // 2 to 3 dimensions
+	BiasOptional                  []*Tensor // optional, 1 to 2 dimensions
+	ScaleOptional                 []*Tensor // optional, 1 to 4 dimensions
+	OffsetOptional                []*Tensor // optional, 3 dimensions
+	AntiquantScaleOptional        []*Tensor // optional, 1 to 3 dimensions
+	AntiquantOffsetOptional       []*Tensor // optional, 1 to 3 dimensions
+	PerTokenScaleOptional         []*Tensor // optional, 1 to 3 dimensions
+	GroupListOptional             *Tensor   // optional, 1 to 2 dimensions
 	ActivationInputOptional       []*Tensor // optional
 	ActivationQuantScaleOptional  []*Tensor // optional
 	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64
-	GroupType                     int64
-	GroupListType                 int64
-	ActType                       int64
+	SplitItem                     int64     // SplitOutputs or OneOutput
+	GroupType                     int64     // GroupNone, GroupM or GroupK
+	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
 	TuningConfigOptional          []int64   // optional
-	Out                           []*Tensor // output
+	Out                           []*Tensor // output, 2 to 3 dimensions
 	ActivationFeatureOutOptional  []*Tensor // optional output
 	DynQuantScaleOutOptional      []*Tensor // optional output
 }
@@ -1415,7 +1884,10 @@ var opGroupedMatmulV5 = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
-// GroupedMatmulV5 launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) on st.
+// GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
+//
+// It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
 	p.Encode(c)
@@ -1463,11 +1935,11 @@ type GroupedMatmulWeightNzParams struct {
 	ActivationInputOptional       []*Tensor // optional
 	ActivationQuantScaleOptional  []*Tensor // optional
 	ActivationQuantOffsetOptional []*Tensor // optional
-	SplitItem                     int64
-	GroupType                     int64
-	GroupListType                 int64
-	ActType                       int64
-	TuningConfigOptional          []int64 // optional
+	SplitItem                     int64     // SplitOutputs or OneOutput
+	GroupType                     int64     // GroupNone, GroupM or GroupK
+	GroupListType                 int64     // GroupListCumsum, GroupListCount or GroupListSparse
+	ActType                       int64     // ActNone to ActSilu, but not ActGeluErrFunc
+	TuningConfigOptional          []int64   // optional
 	QuantGroupSize                int64
 	Out                           []*Tensor // output
 	ActivationFeatureOutOptional  []*Tensor // optional output
@@ -1479,7 +1951,10 @@ var opGroupedMatmulWeightNz = Operator{
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
 }
 
-// GroupedMatmulWeightNz launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) on st.
+// GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
+//
+// It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)
 	p.Encode(c)
@@ -1516,12 +1991,12 @@ func (p *GroupedMatmulWeightNzParams) Encode(c *Call) {
 
 // InplaceAddbmmParams are the arguments of aclnnInplaceAddbmm, in C order.
 type InplaceAddbmmParams struct {
-	SelfRef      *Tensor // read and written
-	Batch1       *Tensor
-	Batch2       *Tensor
+	SelfRef      *Tensor // read and written, 2 dimensions
+	Batch1       *Tensor // 3 dimensions
+	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8
+	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opInplaceAddbmm = Operator{
@@ -1529,7 +2004,10 @@ var opInplaceAddbmm = Operator{
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 }
 
-// InplaceAddbmm launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAddbmm is Addbmm with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 	c := NewCall(st, &opInplaceAddbmm)
 	p.Encode(c)
@@ -1551,12 +2029,12 @@ func (p *InplaceAddbmmParams) Encode(c *Call) {
 
 // InplaceAddmmParams are the arguments of aclnnInplaceAddmm, in C order.
 type InplaceAddmmParams struct {
-	SelfRef      *Tensor // read and written
-	Mat1         *Tensor
-	Mat2         *Tensor
+	SelfRef      *Tensor // read and written, 2 dimensions
+	Mat1         *Tensor // 2 dimensions
+	Mat2         *Tensor // 2 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8
+	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opInplaceAddmm = Operator{
@@ -1564,7 +2042,10 @@ var opInplaceAddmm = Operator{
 	Params: "selfRef mat1 mat2 beta alpha cubeMathType",
 }
 
-// InplaceAddmm launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAddmm is Addmm with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 	c := NewCall(st, &opInplaceAddmm)
 	p.Encode(c)
@@ -1598,7 +2079,10 @@ var opInplaceAddr = Operator{
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 }
 
-// InplaceAddr launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceAddr is Addr with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	c := NewCall(st, &opInplaceAddr)
 	p.Encode(c)
@@ -1631,7 +2115,10 @@ var opInplaceAddrV2 = Operator{
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 }
 
-// InplaceAddrV2 launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) on st.
+// InplaceAddrV2 is AddrV2 with the result in place of the first argument.
+//
+// It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, &opInplaceAddrV2)
 	p.Encode(c)
@@ -1652,12 +2139,12 @@ func (p *InplaceAddrV2Params) Encode(c *Call) {
 
 // InplaceBaddbmmParams are the arguments of aclnnInplaceBaddbmm, in C order.
 type InplaceBaddbmmParams struct {
-	SelfRef      *Tensor // read and written
-	Batch1       *Tensor
-	Batch2       *Tensor
+	SelfRef      *Tensor // read and written, 2 to 3 dimensions
+	Batch1       *Tensor // 3 dimensions
+	Batch2       *Tensor // 3 dimensions
 	Beta         Scalar
 	Alpha        Scalar
-	CubeMathType int8
+	CubeMathType int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opInplaceBaddbmm = Operator{
@@ -1665,7 +2152,10 @@ var opInplaceBaddbmm = Operator{
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 }
 
-// InplaceBaddbmm launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBaddbmm is Baddbmm with the result in place of the first argument.
+//
+// It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 	c := NewCall(st, &opInplaceBaddbmm)
 	p.Encode(c)
@@ -1687,10 +2177,10 @@ func (p *InplaceBaddbmmParams) Encode(c *Call) {
 
 // MatmulParams are the arguments of aclnnMatmul, in C order.
 type MatmulParams struct {
-	Self         *Tensor
-	Mat2         *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 1 to 6 dimensions
+	Mat2         *Tensor // 1 to 6 dimensions
+	Out          *Tensor // output, 1 to 6 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMatmul = Operator{
@@ -1698,7 +2188,11 @@ var opMatmul = Operator{
 	Params: "self mat2 out cubeMathType",
 }
 
-// Matmul launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Matmul multiplies matrices, with broadcasting of batches; vectors count as matrices of one row or
+// column.
+//
+// It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmul.md
 func Matmul(st *acl.Stream, p MatmulParams) error {
 	c := NewCall(st, &opMatmul)
 	p.Encode(c)
@@ -1718,11 +2212,11 @@ func (p *MatmulParams) Encode(c *Call) {
 
 // MatmulCompressParams are the arguments of aclnnMatmulCompress, in C order.
 type MatmulCompressParams struct {
-	X             *Tensor
-	Weight        *Tensor
-	Bias          *Tensor
-	CompressIndex *Tensor
-	Out           *Tensor // output
+	X             *Tensor // 2 dimensions
+	Weight        *Tensor // 1 dimension
+	Bias          *Tensor // 2 dimensions
+	CompressIndex *Tensor // 1 dimension
+	Out           *Tensor // output, 2 dimensions
 }
 
 var opMatmulCompress = Operator{
@@ -1730,7 +2224,10 @@ var opMatmulCompress = Operator{
 	Params: "x weight bias compressIndex out",
 }
 
-// MatmulCompress launches aclnnMatmulCompress (libopapi, CANN 2026-08) on st.
+// MatmulCompress multiplies by a weight that was compressed without loss.
+//
+// It launches aclnnMatmulCompress (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs/aclnnMatmulCompress.md
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, &opMatmulCompress)
 	p.Encode(c)
@@ -1751,15 +2248,15 @@ func (p *MatmulCompressParams) Encode(c *Call) {
 
 // MatmulCompressDequantParams are the arguments of aclnnMatmulCompressDequant, in C order.
 type MatmulCompressDequantParams struct {
-	X1            *Tensor
-	X2            *Tensor
-	CompressIndex *Tensor
+	X1            *Tensor // 2 dimensions
+	X2            *Tensor // 1 dimension
+	CompressIndex *Tensor // 1 dimension
 	Bias          *Tensor
 	DeqScale      *Tensor
 	OffsetW       *Tensor
 	OffsetX       int32
 	CompressInfo  []int64
-	Out           *Tensor // output
+	Out           *Tensor // output, 2 dimensions
 }
 
 var opMatmulCompressDequant = Operator{
@@ -1767,7 +2264,12 @@ var opMatmulCompressDequant = Operator{
 	Params: "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
 }
 
-// MatmulCompressDequant launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MatmulCompressDequant multiplies int8 matrices, the weight compressed without loss, and
+// dequantises.
+//
+// It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
+// st.
+// Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs/aclnnMatmulCompressDequant.md
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
 	c := NewCall(st, &opMatmulCompressDequant)
 	p.Encode(c)
@@ -1792,10 +2294,10 @@ func (p *MatmulCompressDequantParams) Encode(c *Call) {
 
 // MatmulEmuSplitWeightParams are the arguments of aclnnMatmulEmuSplitWeight, in C order.
 type MatmulEmuSplitWeightParams struct {
-	X         *Tensor
-	WHigh     *Tensor
-	WLow      *Tensor
-	Y         *Tensor // output
+	X         *Tensor // 2 dimensions
+	WHigh     *Tensor // 2 dimensions
+	WLow      *Tensor // 2 dimensions
+	Y         *Tensor // output, 2 dimensions
 	WLowScale float32
 	YDtype    int8
 }
@@ -1805,7 +2307,11 @@ var opMatmulEmuSplitWeight = Operator{
 	Params: "x wHigh wLow y wLowScale yDtype",
 }
 
-// MatmulEmuSplitWeight launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) on st.
+// MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
+// ones.
+//
+// It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs/aclnnMatmulEmuSplitWeight.md
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, &opMatmulEmuSplitWeight)
 	p.Encode(c)
@@ -1827,10 +2333,10 @@ func (p *MatmulEmuSplitWeightParams) Encode(c *Call) {
 
 // MatmulWeightNzParams are the arguments of aclnnMatmulWeightNz, in C order.
 type MatmulWeightNzParams struct {
-	Self         *Tensor
-	Mat2         *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 2 dimensions
+	Mat2         *Tensor // 4 dimensions
+	Out          *Tensor // output, 2 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMatmulWeightNz = Operator{
@@ -1838,7 +2344,10 @@ var opMatmulWeightNz = Operator{
 	Params: "self mat2 out cubeMathType",
 }
 
-// MatmulWeightNz launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) on st.
+// MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
+//
+// It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmulWeightNz.md
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, &opMatmulWeightNz)
 	p.Encode(c)
@@ -1858,10 +2367,10 @@ func (p *MatmulWeightNzParams) Encode(c *Call) {
 
 // MmParams are the arguments of aclnnMm, in C order.
 type MmParams struct {
-	Self         *Tensor
-	Mat2         *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 2 dimensions
+	Mat2         *Tensor // 2 dimensions
+	Out          *Tensor // output, 2 dimensions
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16, CubeUseHF32 or CubeUseFP32Add
 }
 
 var opMm = Operator{
@@ -1869,7 +2378,10 @@ var opMm = Operator{
 	Params: "self mat2 out cubeMathType",
 }
 
-// Mm launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Mm multiplies two matrices.
+//
+// It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMm.md
 func Mm(st *acl.Stream, p MmParams) error {
 	c := NewCall(st, &opMm)
 	p.Encode(c)
@@ -1889,10 +2401,10 @@ func (p *MmParams) Encode(c *Call) {
 
 // MvParams are the arguments of aclnnMv, in C order.
 type MvParams struct {
-	Self         *Tensor
-	Vec          *Tensor
-	Out          *Tensor // output
-	CubeMathType int8
+	Self         *Tensor // 2 dimensions
+	Vec          *Tensor // 1 dimension
+	Out          *Tensor // output, 1 dimension
+	CubeMathType int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 }
 
 var opMv = Operator{
@@ -1900,7 +2412,10 @@ var opMv = Operator{
 	Params: "self vec out cubeMathType",
 }
 
-// Mv launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Mv multiplies a matrix by a vector.
+//
+// It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/mv/docs/aclnnMv.md
 func Mv(st *acl.Stream, p MvParams) error {
 	c := NewCall(st, &opMv)
 	p.Encode(c)
@@ -1918,43 +2433,585 @@ func (p *MvParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// TransMatmulWeightParams are the arguments of aclnnTransMatmulWeight, in C order.
-type TransMatmulWeightParams struct {
-	MmWeightRef *Tensor // read and written
+// QuantBatchMatmulInplaceAddParams are the arguments of aclnnQuantBatchMatmulInplaceAdd, in C order.
+type QuantBatchMatmulInplaceAddParams struct {
+	X1              *Tensor // 2 dimensions
+	X2              *Tensor // 2 dimensions
+	X1ScaleOptional *Tensor // optional
+	X2Scale         *Tensor // 3 or 1 dimensions
+	YRef            *Tensor // read and written, 2 dimensions
+	TransposeX1     bool
+	TransposeX2     bool
+	GroupSize       int64
 }
 
-var opTransMatmulWeight = Operator{
-	Name: "TransMatmulWeight", Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mmWeightRef",
+var opQuantBatchMatmulInplaceAdd = Operator{
+	Name: "QuantBatchMatmulInplaceAdd", Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
 }
 
-// TransMatmulWeight launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
-	c := NewCall(st, &opTransMatmulWeight)
+// QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
+//
+// It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs/aclnnQuantBatchMatmulInplaceAdd.md
+func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
+	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
 	p.Encode(c)
 	return c.Launch()
 }
 
 // Operator implements Params.
-func (p *TransMatmulWeightParams) Operator() *Operator { return &opTransMatmulWeight }
+func (p *QuantBatchMatmulInplaceAddParams) Operator() *Operator { return &opQuantBatchMatmulInplaceAdd }
 
 // Encode implements Params.
-func (p *TransMatmulWeightParams) Encode(c *Call) {
-	c.Tensor(p.MmWeightRef)
+func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YRef)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+}
+
+// QuantGroupedMatmulDequantParams are the arguments of aclnnQuantGroupedMatmulDequant, in C order.
+type QuantGroupedMatmulDequantParams struct {
+	X                   *Tensor // 2 dimensions
+	Weight              *Tensor // 3 or 5 dimensions
+	WeightScale         *Tensor // 2 dimensions
+	GroupList           *Tensor // 1 dimension
+	BiasOptional        *Tensor // optional
+	XScaleOptional      *Tensor // optional, 1 dimension
+	XOffsetOptional     *Tensor // optional
+	SmoothScaleOptional *Tensor // optional, 1 dimension
+	XQuantMode          string  // "pertoken" or "pertensor"
+	TransposeWeight     bool
+	Out                 *Tensor // output, 2 dimensions
+}
+
+var opQuantGroupedMatmulDequant = Operator{
+	Name: "QuantGroupedMatmulDequant", Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+}
+
+// QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
+// dequantises.
+//
+// It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) of family matmul on st.
+// Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs/aclnnQuantGroupedMatmulDequant.md
+func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
+	c := NewCall(st, &opQuantGroupedMatmulDequant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantGroupedMatmulDequantParams) Operator() *Operator { return &opQuantGroupedMatmulDequant }
+
+// Encode implements Params.
+func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.GroupList)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.XScaleOptional)
+	c.Tensor(p.XOffsetOptional)
+	c.Tensor(p.SmoothScaleOptional)
+	c.Str(p.XQuantMode)
+	c.Bool(p.TransposeWeight)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulParams are the arguments of aclnnQuantMatmul, in C order.
+type QuantMatmulParams struct {
+	X1       *Tensor // 2 to 3 dimensions
+	X2       *Tensor // 2 to 3 dimensions
+	Bias     *Tensor // 1 dimension
+	DeqScale float32
+	Out      *Tensor // output
+}
+
+var opQuantMatmul = Operator{
+	Name: "QuantMatmul", Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias deqScale out",
+}
+
+// QuantMatmul multiplies int8 matrices and dequantises by one scale.
+//
+// It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmul.md
+func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
+	c := NewCall(st, &opQuantMatmul)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulParams) Operator() *Operator { return &opQuantMatmul }
+
+// Encode implements Params.
+func (p *QuantMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Float32(p.DeqScale)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulActivationQuantWeightNzParams are the arguments of aclnnQuantMatmulActivationQuantWeightNz, in C order.
+type QuantMatmulActivationQuantWeightNzParams struct {
+	X1              *Tensor // 2 to 6 dimensions
+	X2              *Tensor // 4 to 8 dimensions
+	X1ScaleOptional *Tensor // optional, 1 or 3 dimensions
+	X2Scale         *Tensor // 1 or 3 dimensions
+	BiasOptional    *Tensor // optional, 1 or 3 dimensions
+	TransposeX1     bool
+	TransposeX2     bool
+	GroupSize       int64
+	ActivationType  string // "gelu_tanh" or "gelu_erf"
+	QuantMode       string
+	RoundMode       string
+	ScaleAlg        int64
+	DstTypeMax      float64
+	YOut            *Tensor // output, 2 to 6 dimensions
+	YScaleOut       *Tensor // output, 1 to 8 dimensions
+}
+
+var opQuantMatmulActivationQuantWeightNz = Operator{
+	Name: "QuantMatmulActivationQuantWeightNz", Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
+}
+
+// QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
+// FRACTAL_NZ, applies Gelu and quantises the result.
+//
+// It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) of family matmul on
+// st.
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs/aclnnQuantMatmulActivationQuantWeightNz.md
+func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
+	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulActivationQuantWeightNzParams) Operator() *Operator {
+	return &opQuantMatmulActivationQuantWeightNz
+}
+
+// Encode implements Params.
+func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1ScaleOptional)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.BiasOptional)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Str(p.ActivationType)
+	c.Str(p.QuantMode)
+	c.Str(p.RoundMode)
+	c.Int64(p.ScaleAlg)
+	c.Float64(p.DstTypeMax)
+	c.Tensor(p.YOut)
+	c.Tensor(p.YScaleOut)
+}
+
+// QuantMatmulDequantParams are the arguments of aclnnQuantMatmulDequant, in C order.
+type QuantMatmulDequantParams struct {
+	X                   *Tensor // 2 dimensions
+	Weight              *Tensor // 2 or 4 dimensions
+	WeightScale         *Tensor // 1 dimension
+	BiasOptional        *Tensor // optional
+	XScaleOptional      *Tensor // optional
+	XOffsetOptional     *Tensor // optional
+	SmoothScaleOptional *Tensor // optional, 1 dimension
+	XQuantMode          string  // "pertoken" or "pertensor"
+	TransposeWeight     bool
+	Out                 *Tensor // output, 2 dimensions
+}
+
+var opQuantMatmulDequant = Operator{
+	Name: "QuantMatmulDequant", Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+}
+
+// QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
+//
+// It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs/aclnnQuantMatmulDequant.md
+func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
+	c := NewCall(st, &opQuantMatmulDequant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulDequantParams) Operator() *Operator { return &opQuantMatmulDequant }
+
+// Encode implements Params.
+func (p *QuantMatmulDequantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.XScaleOptional)
+	c.Tensor(p.XOffsetOptional)
+	c.Tensor(p.SmoothScaleOptional)
+	c.Str(p.XQuantMode)
+	c.Bool(p.TransposeWeight)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulReduceSumWeightNzParams are the arguments of aclnnQuantMatmulReduceSumWeightNz, in C order.
+type QuantMatmulReduceSumWeightNzParams struct {
+	X1          *Tensor // (batch,m,k)
+	X2          *Tensor // 5 dimensions
+	X1Scale     *Tensor // (batch,m)
+	X2Scale     *Tensor // (n)
+	YScale      *Tensor
+	X1Offset    *Tensor
+	X2Offset    *Tensor
+	YOffset     *Tensor
+	Bias        *Tensor
+	TransposeX1 bool
+	TransposeX2 bool
+	GroupSize   int64
+	Dims        []int64
+	KeepDims    bool
+	Out         *Tensor // output, (m,n)
+}
+
+var opQuantMatmulReduceSumWeightNz = Operator{
+	Name: "QuantMatmulReduceSumWeightNz", Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
+}
+
+// QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
+// FRACTAL_NZ, dequantises and sums over the batch.
+//
+// It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs/aclnnQuantMatmulReduceSumWeightNz.md
+func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
+	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulReduceSumWeightNzParams) Operator() *Operator {
+	return &opQuantMatmulReduceSumWeightNz
+}
+
+// Encode implements Params.
+func (p *QuantMatmulReduceSumWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulV2Params are the arguments of aclnnQuantMatmulV2, in C order.
+type QuantMatmulV2Params struct {
+	X1       *Tensor // 2 to 3 dimensions
+	X2       *Tensor // 2 to 3 dimensions
+	Bias     *Tensor // 1 dimension
+	DeqScale *Tensor // 1 dimension
+	AdjX1    bool
+	AdjX2    bool
+	Out      *Tensor // output, 2 to 3 dimensions
+}
+
+var opQuantMatmulV2 = Operator{
+	Name: "QuantMatmulV2", Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
+}
+
+// QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
+// 64-bit words.
+//
+// It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmulV2.md
+func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
+	c := NewCall(st, &opQuantMatmulV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulV2Params) Operator() *Operator { return &opQuantMatmulV2 }
+
+// Encode implements Params.
+func (p *QuantMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.DeqScale)
+	c.Bool(p.AdjX1)
+	c.Bool(p.AdjX2)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulV3Params are the arguments of aclnnQuantMatmulV3, in C order.
+type QuantMatmulV3Params struct {
+	X1          *Tensor // 2 to 6 dimensions
+	X2          *Tensor
+	Scale       *Tensor // 1 dimension
+	Offset      *Tensor // 1 dimension
+	Bias        *Tensor // 1 or 3 dimensions
+	TransposeX1 bool
+	TransposeX2 bool
+	Out         *Tensor // output, 2 to 6 dimensions
+}
+
+var opQuantMatmulV3 = Operator{
+	Name: "QuantMatmulV3", Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
+}
+
+// QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
+// or requantises.
+//
+// It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
+func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
+	c := NewCall(st, &opQuantMatmulV3)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulV3Params) Operator() *Operator { return &opQuantMatmulV3 }
+
+// Encode implements Params.
+func (p *QuantMatmulV3Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulV4Params are the arguments of aclnnQuantMatmulV4, in C order.
+type QuantMatmulV4Params struct {
+	X1                    *Tensor // 2 to 6 dimensions
+	X2                    *Tensor
+	Scale                 *Tensor // 1 dimension
+	Offset                *Tensor // 1 dimension
+	PertokenScaleOptional *Tensor // optional, 1 dimension
+	Bias                  *Tensor // 1 or 3 dimensions
+	TransposeX1           bool
+	TransposeX2           bool
+	Out                   *Tensor // output, (batch,m,n)
+}
+
+var opQuantMatmulV4 = Operator{
+	Name: "QuantMatmulV4", Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
+}
+
+// QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
+//
+// It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
+func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
+	c := NewCall(st, &opQuantMatmulV4)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulV4Params) Operator() *Operator { return &opQuantMatmulV4 }
+
+// Encode implements Params.
+func (p *QuantMatmulV4Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.PertokenScaleOptional)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulV5Params are the arguments of aclnnQuantMatmulV5, in C order.
+type QuantMatmulV5Params struct {
+	X1          *Tensor // 2 to 6 dimensions
+	X2          *Tensor
+	X1Scale     *Tensor // 1 to 7 dimensions
+	X2Scale     *Tensor // 1 to 7 dimensions
+	YScale      *Tensor // 2 dimensions
+	X1Offset    *Tensor
+	X2Offset    *Tensor // 1 to 2 dimensions
+	YOffset     *Tensor // 1 dimension
+	Bias        *Tensor // 1 to 3 dimensions
+	TransposeX1 bool
+	TransposeX2 bool
+	GroupSize   int64
+	Out         *Tensor // output, 2 dimensions
+}
+
+var opQuantMatmulV5 = Operator{
+	Name: "QuantMatmulV5", Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+}
+
+// QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
+//
+// It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md
+func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
+	c := NewCall(st, &opQuantMatmulV5)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulV5Params) Operator() *Operator { return &opQuantMatmulV5 }
+
+// Encode implements Params.
+func (p *QuantMatmulV5Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Tensor(p.Out)
+}
+
+// QuantMatmulWeightNzParams are the arguments of aclnnQuantMatmulWeightNz, in C order.
+type QuantMatmulWeightNzParams struct {
+	X1          *Tensor // 2 to 6 dimensions
+	X2          *Tensor // 4 to 8 dimensions
+	X1Scale     *Tensor // 1 or 3 to 7 dimensions
+	X2Scale     *Tensor // 1 or 3 to 7 dimensions
+	YScale      *Tensor // 2 dimensions
+	X1Offset    *Tensor
+	X2Offset    *Tensor // 1 dimension
+	YOffset     *Tensor // 1 dimension
+	Bias        *Tensor // 1 or 3 dimensions
+	TransposeX1 bool
+	TransposeX2 bool
+	GroupSize   int64
+	Out         *Tensor // output, 2 to 6 dimensions
+}
+
+var opQuantMatmulWeightNz = Operator{
+	Name: "QuantMatmulWeightNz", Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+}
+
+// QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
+//
+// It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulWeightNz.md
+func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
+	c := NewCall(st, &opQuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantMatmulWeightNzParams) Operator() *Operator { return &opQuantMatmulWeightNz }
+
+// Encode implements Params.
+func (p *QuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Tensor(p.YScale)
+	c.Tensor(p.X1Offset)
+	c.Tensor(p.X2Offset)
+	c.Tensor(p.YOffset)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Int64(p.GroupSize)
+	c.Tensor(p.Out)
+}
+
+// Sparse4to2QuantMatmulWeightNzParams are the arguments of aclnnSparse4to2QuantMatmulWeightNz, in C order.
+type Sparse4to2QuantMatmulWeightNzParams struct {
+	X                 *Tensor // 2 dimensions
+	SparseWeight      *Tensor // 2 dimensions
+	Index             *Tensor // 4 dimensions
+	XScale            *Tensor // 1 dimension
+	SparseWeightScale *Tensor // 1 dimension
+	BiasOptional      *Tensor // optional, 1 dimension
+	Out               *Tensor // output, 2 dimensions
+}
+
+var opSparse4to2QuantMatmulWeightNz = Operator{
+	Name: "Sparse4to2QuantMatmulWeightNz", Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
+}
+
+// Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
+// are zero and left out, and dequantises.
+//
+// It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs/aclnnSparse4to2QuantMatmulWeightNz.md
+func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
+	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *Sparse4to2QuantMatmulWeightNzParams) Operator() *Operator {
+	return &opSparse4to2QuantMatmulWeightNz
+}
+
+// Encode implements Params.
+func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.SparseWeight)
+	c.Tensor(p.Index)
+	c.Tensor(p.XScale)
+	c.Tensor(p.SparseWeightScale)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Out)
 }
 
 // TransposeBatchMatMulParams are the arguments of aclnnTransposeBatchMatMul, in C order.
 type TransposeBatchMatMulParams struct {
-	X1               *Tensor
-	X2               *Tensor
+	X1               *Tensor // 3 dimensions
+	X2               *Tensor // 3 dimensions
 	Bias             *Tensor
-	Scale            *Tensor
+	Scale            *Tensor // 1 dimension
 	PermX1           []int64
 	PermX2           []int64
 	PermY            []int64
-	CubeMathType     int8
+	CubeMathType     int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	BatchSplitFactor int32
-	Out              *Tensor // output
+	Out              *Tensor // output, 3 dimensions
 }
 
 var opTransposeBatchMatMul = Operator{
@@ -1962,7 +3019,11 @@ var opTransposeBatchMatMul = Operator{
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 }
 
-// TransposeBatchMatMul launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) on st.
+// TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
+// the result's afterwards.
+//
+// It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)
 	p.Encode(c)
@@ -1988,16 +3049,16 @@ func (p *TransposeBatchMatMulParams) Encode(c *Call) {
 
 // TransposeBatchMatMulWeightNzParams are the arguments of aclnnTransposeBatchMatMulWeightNz, in C order.
 type TransposeBatchMatMulWeightNzParams struct {
-	X1               *Tensor
-	X2               *Tensor
+	X1               *Tensor // 3 dimensions
+	X2               *Tensor // 5 dimensions
 	Bias             *Tensor
-	Scale            *Tensor
+	Scale            *Tensor // 1 dimension
 	PermX1           []int64
 	PermX2           []int64
 	PermY            []int64
-	CubeMathType     int8
+	CubeMathType     int8 // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
 	BatchSplitFactor int32
-	Out              *Tensor // output
+	Out              *Tensor // output, 3 dimensions
 }
 
 var opTransposeBatchMatMulWeightNz = Operator{
@@ -2005,7 +3066,10 @@ var opTransposeBatchMatMulWeightNz = Operator{
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 }
 
-// TransposeBatchMatMulWeightNz launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
+// TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
+//
+// It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
 	p.Encode(c)
@@ -2029,4 +3093,298 @@ func (p *TransposeBatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 	c.Int64(int64(p.BatchSplitFactor))
 	c.Tensor(p.Out)
+}
+
+// TransposeQuantBatchMatMulParams are the arguments of aclnnTransposeQuantBatchMatMul, in C order.
+type TransposeQuantBatchMatMulParams struct {
+	X1               *Tensor // 3 dimensions
+	X2               *Tensor // 3 dimensions
+	Bias             *Tensor
+	X1Scale          *Tensor
+	X2Scale          *Tensor
+	Dtype            int32 // a dtype: 1 float16, 27 bfloat16
+	GroupSize        int64
+	PermX1           []int64
+	PermX2           []int64
+	PermY            []int64
+	BatchSplitFactor int32
+	Out              *Tensor // output, 3 dimensions
+}
+
+var opTransposeQuantBatchMatMul = Operator{
+	Name: "TransposeQuantBatchMatMul", Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+}
+
+// TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
+// permuted first, and the result's afterwards.
+//
+// It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMul.md
+func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
+	c := NewCall(st, &opTransposeQuantBatchMatMul)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TransposeQuantBatchMatMulParams) Operator() *Operator { return &opTransposeQuantBatchMatMul }
+
+// Encode implements Params.
+func (p *TransposeQuantBatchMatMulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Int64(int64(p.Dtype))
+	c.Int64(p.GroupSize)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
+}
+
+// TransposeQuantBatchMatMulWeightNzParams are the arguments of aclnnTransposeQuantBatchMatMulWeightNz, in C order.
+type TransposeQuantBatchMatMulWeightNzParams struct {
+	X1               *Tensor // 3 dimensions
+	X2               *Tensor // 5 dimensions
+	Bias             *Tensor
+	X1Scale          *Tensor // 4 dimensions
+	X2Scale          *Tensor // 4 dimensions
+	Dtype            int32   // a dtype: 1 float16, 27 bfloat16
+	GroupSize        int64
+	PermX1           []int64
+	PermX2           []int64
+	PermY            []int64
+	BatchSplitFactor int32
+	Out              *Tensor // output, 3 dimensions
+}
+
+var opTransposeQuantBatchMatMulWeightNz = Operator{
+	Name: "TransposeQuantBatchMatMulWeightNz", Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+}
+
+// TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ.
+//
+// It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on
+// st.
+// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMulWeightNz.md
+func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
+	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *TransposeQuantBatchMatMulWeightNzParams) Operator() *Operator {
+	return &opTransposeQuantBatchMatMulWeightNz
+}
+
+// Encode implements Params.
+func (p *TransposeQuantBatchMatMulWeightNzParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Bias)
+	c.Tensor(p.X1Scale)
+	c.Tensor(p.X2Scale)
+	c.Int64(int64(p.Dtype))
+	c.Int64(p.GroupSize)
+	c.Ints(p.PermX1)
+	c.Ints(p.PermX2)
+	c.Ints(p.PermY)
+	c.Int64(int64(p.BatchSplitFactor))
+	c.Tensor(p.Out)
+}
+
+// WeightQuantBatchMatmulParams are the arguments of aclnnWeightQuantBatchMatmul, in C order.
+type WeightQuantBatchMatmulParams struct {
+	X1              *Tensor // 2 dimensions
+	X2              *Tensor // 2 dimensions
+	DiagonalMatrix  *Tensor
+	DeqOffset       *Tensor
+	DeqScale        *Tensor
+	AddOffset       *Tensor
+	MulScale        *Tensor
+	Bias            *Tensor // 1 dimension
+	TransposeX1     bool
+	TransposeX2     bool
+	AntiquantScale  float32
+	AntiquantOffset float32
+	Out             *Tensor // output
+}
+
+var opWeightQuantBatchMatmul = Operator{
+	Name: "WeightQuantBatchMatmul", Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
+}
+
+// WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all.
+//
+// It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
+// st.
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs/aclnnWeightQuantBatchMatmul.md
+func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
+	c := NewCall(st, &opWeightQuantBatchMatmul)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulParams) Operator() *Operator { return &opWeightQuantBatchMatmul }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.DiagonalMatrix)
+	c.Tensor(p.DeqOffset)
+	c.Tensor(p.DeqScale)
+	c.Tensor(p.AddOffset)
+	c.Tensor(p.MulScale)
+	c.Tensor(p.Bias)
+	c.Bool(p.TransposeX1)
+	c.Bool(p.TransposeX2)
+	c.Float32(p.AntiquantScale)
+	c.Float32(p.AntiquantOffset)
+	c.Tensor(p.Out)
+}
+
+// WeightQuantBatchMatmulNzParams are the arguments of aclnnWeightQuantBatchMatmulNz, in C order.
+type WeightQuantBatchMatmulNzParams struct {
+	X                       *Tensor // 2 dimensions
+	Weight                  *Tensor // 4 dimensions
+	AntiquantScale          *Tensor // 1 or 2 dimensions
+	AntiquantOffsetOptional *Tensor // optional, 1 or 2 dimensions
+	QuantScaleOptional      *Tensor // optional
+	QuantOffsetOptional     *Tensor // optional
+	BiasOptional            *Tensor // optional, 1 or 2 dimensions
+	AntiquantGroupSize      int32
+	Y                       *Tensor // output, 2 dimensions
+}
+
+var opWeightQuantBatchMatmulNz = Operator{
+	Name: "WeightQuantBatchMatmulNz", Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+}
+
+// WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
+//
+// It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) of family matmul on st.
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulNz.md
+func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
+	c := NewCall(st, &opWeightQuantBatchMatmulNz)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulNzParams) Operator() *Operator { return &opWeightQuantBatchMatmulNz }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Tensor(p.Y)
+}
+
+// WeightQuantBatchMatmulV2Params are the arguments of aclnnWeightQuantBatchMatmulV2, in C order.
+type WeightQuantBatchMatmulV2Params struct {
+	X                       *Tensor
+	Weight                  *Tensor
+	AntiquantScale          *Tensor // 1 to 2 dimensions
+	AntiquantOffsetOptional *Tensor // optional
+	QuantScaleOptional      *Tensor // optional, 1 to 2 dimensions
+	QuantOffsetOptional     *Tensor // optional
+	BiasOptional            *Tensor // optional, 1 to 2 dimensions
+	AntiquantGroupSize      int32
+	Y                       *Tensor // output, 2 dimensions
+}
+
+var opWeightQuantBatchMatmulV2 = Operator{
+	Name: "WeightQuantBatchMatmulV2", Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+}
+
+// WeightQuantBatchMatmulV2 multiplies by a quantised weight, with scales for the tensor, columns or
+// groups, and can quantise the result.
+//
+// It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
+// on st.
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md
+func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
+	c := NewCall(st, &opWeightQuantBatchMatmulV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulV2Params) Operator() *Operator { return &opWeightQuantBatchMatmulV2 }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Tensor(p.Y)
+}
+
+// WeightQuantBatchMatmulV3Params are the arguments of aclnnWeightQuantBatchMatmulV3, in C order.
+type WeightQuantBatchMatmulV3Params struct {
+	X                       *Tensor
+	Weight                  *Tensor
+	AntiquantScale          *Tensor
+	AntiquantOffsetOptional *Tensor // optional
+	QuantScaleOptional      *Tensor // optional
+	QuantOffsetOptional     *Tensor // optional
+	BiasOptional            *Tensor // optional, 1 to 2 dimensions
+	AntiquantGroupSize      int32
+	InnerPrecise            int32
+	Y                       *Tensor // output, 2 dimensions
+}
+
+var opWeightQuantBatchMatmulV3 = Operator{
+	Name: "WeightQuantBatchMatmulV3", Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
+}
+
+// WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision.
+//
+// It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
+// on st.
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
+func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
+	c := NewCall(st, &opWeightQuantBatchMatmulV3)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *WeightQuantBatchMatmulV3Params) Operator() *Operator { return &opWeightQuantBatchMatmulV3 }
+
+// Encode implements Params.
+func (p *WeightQuantBatchMatmulV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Weight)
+	c.Tensor(p.AntiquantScale)
+	c.Tensor(p.AntiquantOffsetOptional)
+	c.Tensor(p.QuantScaleOptional)
+	c.Tensor(p.QuantOffsetOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(int64(p.AntiquantGroupSize))
+	c.Int64(int64(p.InnerPrecise))
+	c.Tensor(p.Y)
 }

@@ -8,8 +8,8 @@ import (
 
 // DistributeBarrierParams are the arguments of aclnnDistributeBarrier, in C order.
 type DistributeBarrierParams struct {
-	XRef      *Tensor
-	Group     string
+	XRef      *Tensor // 0 to 8 dimensions
+	Group     string  // name of the communicator
 	WorldSize int64
 }
 
@@ -18,7 +18,10 @@ var opDistributeBarrier = Operator{
 	Params: "xRef group worldSize",
 }
 
-// DistributeBarrier launches aclnnDistributeBarrier (libopapi, CANN 2026-08) on st.
+// DistributeBarrier waits for all ranks of a communicator.
+//
+// It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrier.md
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, &opDistributeBarrier)
 	p.Encode(c)
@@ -40,7 +43,7 @@ type DistributeBarrierV2Params struct {
 	XRef        *Tensor
 	TimeOut     *Tensor
 	ElasticInfo *Tensor
-	Group       string
+	Group       string // name of the communicator
 	WorldSize   int64
 }
 
@@ -49,7 +52,11 @@ var opDistributeBarrierV2 = Operator{
 	Params: "xRef timeOut elasticInfo group worldSize",
 }
 
-// DistributeBarrierV2 launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) on st.
+// DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
+// that ElasticInfo leaves out.
+//
+// It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrierV2.md
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, &opDistributeBarrierV2)
 	p.Encode(c)
@@ -72,7 +79,7 @@ func (p *DistributeBarrierV2Params) Encode(c *Call) {
 type ElasticReceivableInfoCollectParams struct {
 	Group     string
 	WorldSize int64
-	Y         *Tensor // output
+	Y         *Tensor // output, 2 dimensions
 }
 
 var opElasticReceivableInfoCollect = Operator{
@@ -80,7 +87,11 @@ var opElasticReceivableInfoCollect = Operator{
 	Params: "group worldSize y",
 }
 
-// ElasticReceivableInfoCollect launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) on st.
+// ElasticReceivableInfoCollect collects which ranks received the test messages of
+// ElasticReceivableTest.
+//
+// It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs/aclnnElasticReceivableInfoCollect.md
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, &opElasticReceivableInfoCollect)
 	p.Encode(c)
@@ -101,7 +112,7 @@ func (p *ElasticReceivableInfoCollectParams) Encode(c *Call) {
 
 // ElasticReceivableTestParams are the arguments of aclnnElasticReceivableTest, in C order.
 type ElasticReceivableTestParams struct {
-	DstRank   *Tensor
+	DstRank   *Tensor // 1 dimension
 	Group     string
 	WorldSize int64
 	RankNum   int64
@@ -112,7 +123,10 @@ var opElasticReceivableTest = Operator{
 	Params: "dstRank group worldSize rank_num",
 }
 
-// ElasticReceivableTest launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) on st.
+// ElasticReceivableTest sends test messages to all ranks of a communicator.
+//
+// It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs/aclnnElasticReceivableTest.md
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, &opElasticReceivableTest)
 	p.Encode(c)
@@ -132,9 +146,9 @@ func (p *ElasticReceivableTestParams) Encode(c *Call) {
 
 // MoeComputeExpertTokensParams are the arguments of aclnnMoeComputeExpertTokens, in C order.
 type MoeComputeExpertTokensParams struct {
-	SortedExperts *Tensor
+	SortedExperts *Tensor // 1 dimension
 	NumExperts    int64
-	Out           *Tensor // output
+	Out           *Tensor // output, 1 dimension
 }
 
 var opMoeComputeExpertTokens = Operator{
@@ -142,7 +156,10 @@ var opMoeComputeExpertTokens = Operator{
 	Params: "sortedExperts numExperts out",
 }
 
-// MoeComputeExpertTokens launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) on st.
+// MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
+//
+// It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs/aclnnMoeComputeExpertTokens.md
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, &opMoeComputeExpertTokens)
 	p.Encode(c)
@@ -161,10 +178,10 @@ func (p *MoeComputeExpertTokensParams) Encode(c *Call) {
 
 // MoeDistributeBufferResetParams are the arguments of aclnnMoeDistributeBufferReset, in C order.
 type MoeDistributeBufferResetParams struct {
-	ElasticInfo *Tensor
-	GroupEp     string
-	EpWorldSize int64
-	NeedSync    int64
+	ElasticInfo *Tensor // 1 dimension
+	GroupEp     string  // name of the expert-parallel communicator
+	EpWorldSize int64   // ranks of the expert-parallel communicator
+	NeedSync    int64   // 0 no, 1 yes
 }
 
 var opMoeDistributeBufferReset = Operator{
@@ -172,7 +189,10 @@ var opMoeDistributeBufferReset = Operator{
 	Params: "elasticInfo groupEp epWorldSize needSync",
 }
 
-// MoeDistributeBufferReset launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) on st.
+// MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
+//
+// It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs/aclnnMoeDistributeBufferReset.md
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, &opMoeDistributeBufferReset)
 	p.Encode(c)
@@ -192,32 +212,32 @@ func (p *MoeDistributeBufferResetParams) Encode(c *Call) {
 
 // MoeDistributeCombineParams are the arguments of aclnnMoeDistributeCombine, in C order.
 type MoeDistributeCombineParams struct {
-	ExpandX             *Tensor
-	ExpertIds           *Tensor
-	ExpandIdx           *Tensor
+	ExpandX             *Tensor // (A,H)
+	ExpertIds           *Tensor // (BS,K)
+	ExpandIdx           *Tensor // (BS*K)
 	EpSendCounts        *Tensor
-	ExpertScales        *Tensor
+	ExpertScales        *Tensor // (BS,K)
 	TpSendCounts        *Tensor
 	XActiveMask         *Tensor
 	ActivationScale     *Tensor
 	WeightScale         *Tensor
 	GroupList           *Tensor
 	ExpandScales        *Tensor
-	GroupEp             string
-	EpWorldSize         int64
-	EpRankId            int64
+	GroupEp             string // name of the expert-parallel communicator
+	EpWorldSize         int64  // ranks of the expert-parallel communicator
+	EpRankId            int64  // this rank in the expert-parallel communicator
 	MoeExpertNum        int64
-	GroupTp             string
-	TpWorldSize         int64
-	TpRankId            int64
-	ExpertShardType     int64
+	GroupTp             string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize         int64  // reserved, 0 or 1
+	TpRankId            int64  // reserved, 0
+	ExpertShardType     int64  // 0 shared experts on the first ranks
 	SharedExpertNum     int64
 	SharedExpertRankNum int64
 	GlobalBs            int64
 	OutDtype            int64
 	CommQuantMode       int64
-	GroupListType       int64
-	X                   *Tensor // output
+	GroupListType       int64   // reserved, 0
+	X                   *Tensor // output, (BS,H)
 }
 
 var opMoeDistributeCombine = Operator{
@@ -225,7 +245,11 @@ var opMoeDistributeCombine = Operator{
 	Params: "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
 }
 
-// MoeDistributeCombine launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeDistributeCombine returns the experts' results to the ranks of their tokens and adds them up,
+// weighted.
+//
+// It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs/aclnnMoeDistributeCombine.md
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, &opMoeDistributeCombine)
 	p.Encode(c)
@@ -267,13 +291,13 @@ func (p *MoeDistributeCombineParams) Encode(c *Call) {
 
 // MoeDistributeCombineAddRmsNormParams are the arguments of aclnnMoeDistributeCombineAddRmsNorm, in C order.
 type MoeDistributeCombineAddRmsNormParams struct {
-	ExpandX                 *Tensor
-	ExpertIds               *Tensor
-	AssistInfoForCombine    *Tensor
-	EpSendCounts            *Tensor
-	ExpertScales            *Tensor
-	ResidualX               *Tensor
-	Gamma                   *Tensor
+	ExpandX                 *Tensor // 2 dimensions
+	ExpertIds               *Tensor // 2 dimensions
+	AssistInfoForCombine    *Tensor // 1 dimension
+	EpSendCounts            *Tensor // 1 dimension
+	ExpertScales            *Tensor // 2 dimensions
+	ResidualX               *Tensor // 3 dimensions
+	Gamma                   *Tensor // 1 dimension
 	TpSendCountsOptional    *Tensor // optional
 	XActiveMaskOptional     *Tensor // optional
 	ActivationScaleOptional *Tensor // optional
@@ -281,25 +305,25 @@ type MoeDistributeCombineAddRmsNormParams struct {
 	GroupListOptional       *Tensor // optional
 	ExpandScalesOptional    *Tensor // optional
 	SharedExpertXOptional   *Tensor // optional
-	GroupEp                 string
-	EpWorldSize             int64
-	EpRankId                int64
+	GroupEp                 string  // name of the expert-parallel communicator
+	EpWorldSize             int64   // ranks of the expert-parallel communicator
+	EpRankId                int64   // this rank in the expert-parallel communicator
 	MoeExpertNum            int64
-	GroupTp                 string
-	TpWorldSize             int64
-	TpRankId                int64
-	ExpertShardType         int64
+	GroupTp                 string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize             int64  // reserved, 0 or 1
+	TpRankId                int64  // reserved, 0
+	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
 	GlobalBs                int64
 	OutDtype                int64
 	CommQuantMode           int64
-	GroupListType           int64
+	GroupListType           int64 // reserved, 0
 	CommAlg                 string
 	NormEps                 float32
-	YOut                    *Tensor // output
-	RstdOut                 *Tensor // output
-	XOut                    *Tensor // output
+	YOut                    *Tensor // output, 3 dimensions
+	RstdOut                 *Tensor // output, 3 dimensions
+	XOut                    *Tensor // output, 3 dimensions
 }
 
 var opMoeDistributeCombineAddRmsNorm = Operator{
@@ -307,7 +331,11 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
 }
 
-// MoeDistributeCombineAddRmsNorm launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) on st.
+// MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
+// the root mean square.
+//
+// It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNorm.md
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
 	p.Encode(c)
@@ -358,13 +386,13 @@ func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
 
 // MoeDistributeCombineAddRmsNormV2Params are the arguments of aclnnMoeDistributeCombineAddRmsNormV2, in C order.
 type MoeDistributeCombineAddRmsNormV2Params struct {
-	ExpandX                   *Tensor
-	ExpertIds                 *Tensor
-	AssistInfoForCombine      *Tensor
-	EpSendCounts              *Tensor
-	ExpertScales              *Tensor
-	ResidualX                 *Tensor
-	Gamma                     *Tensor
+	ExpandX                   *Tensor // 2 dimensions
+	ExpertIds                 *Tensor // 2 dimensions
+	AssistInfoForCombine      *Tensor // 1 dimension
+	EpSendCounts              *Tensor // 1 dimension
+	ExpertScales              *Tensor // 2 dimensions
+	ResidualX                 *Tensor // 3 dimensions
+	Gamma                     *Tensor // 1 dimension
 	TpSendCountsOptional      *Tensor // optional
 	XActiveMaskOptional       *Tensor // optional
 	ActivationScaleOptional   *Tensor // optional
@@ -377,28 +405,28 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 	ConstExpertAlpha1Optional *Tensor // optional
 	ConstExpertAlpha2Optional *Tensor // optional
 	ConstExpertVOptional      *Tensor // optional
-	GroupEp                   string
-	EpWorldSize               int64
-	EpRankId                  int64
+	GroupEp                   string  // name of the expert-parallel communicator
+	EpWorldSize               int64   // ranks of the expert-parallel communicator
+	EpRankId                  int64   // this rank in the expert-parallel communicator
 	MoeExpertNum              int64
-	GroupTp                   string
-	TpWorldSize               int64
-	TpRankId                  int64
-	ExpertShardType           int64
+	GroupTp                   string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize               int64  // reserved, 0 or 1
+	TpRankId                  int64  // reserved, 0
+	ExpertShardType           int64  // 0 shared experts on the first ranks
 	SharedExpertNum           int64
 	SharedExpertRankNum       int64
 	GlobalBs                  int64
 	OutDtype                  int64
 	CommQuantMode             int64
-	GroupListType             int64
+	GroupListType             int64 // reserved, 0
 	CommAlg                   string
 	NormEps                   float32
 	ZeroExpertNum             int64
 	CopyExpertNum             int64
 	ConstExpertNum            int64
-	YOut                      *Tensor // output
-	RstdOut                   *Tensor // output
-	XOut                      *Tensor // output
+	YOut                      *Tensor // output, 3 dimensions
+	RstdOut                   *Tensor // output, 3 dimensions
+	XOut                      *Tensor // output, 3 dimensions
 }
 
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
@@ -406,7 +434,11 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
 }
 
-// MoeDistributeCombineAddRmsNormV2 launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) on st.
+// MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
+// the root mean square.
+//
+// It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNormV2.md
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
 	p.Encode(c)
@@ -465,9 +497,9 @@ func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 
 // MoeDistributeCombineV2Params are the arguments of aclnnMoeDistributeCombineV2, in C order.
 type MoeDistributeCombineV2Params struct {
-	ExpandX                 *Tensor
-	ExpertIds               *Tensor
-	AssistInfoForCombine    *Tensor
+	ExpandX                 *Tensor // (A,H)
+	ExpertIds               *Tensor // (BS,K)
+	AssistInfoForCombine    *Tensor // (A*128)
 	EpSendCounts            *Tensor
 	ExpertScales            *Tensor
 	TpSendCountsOptional    *Tensor // optional
@@ -475,24 +507,24 @@ type MoeDistributeCombineV2Params struct {
 	ActivationScaleOptional *Tensor // optional
 	WeightScaleOptional     *Tensor // optional
 	GroupListOptional       *Tensor // optional
-	ExpandScalesOptional    *Tensor // optional
-	SharedExpertXOptional   *Tensor // optional
-	GroupEp                 string
-	EpWorldSize             int64
-	EpRankId                int64
+	ExpandScalesOptional    *Tensor // optional, (A)
+	SharedExpertXOptional   *Tensor // optional, (BS,H)
+	GroupEp                 string  // name of the expert-parallel communicator
+	EpWorldSize             int64   // ranks of the expert-parallel communicator
+	EpRankId                int64   // this rank in the expert-parallel communicator
 	MoeExpertNum            int64
-	GroupTp                 string
-	TpWorldSize             int64
-	TpRankId                int64
-	ExpertShardType         int64
+	GroupTp                 string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize             int64  // reserved, 0 or 1
+	TpRankId                int64  // reserved, 0
+	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
 	GlobalBs                int64
 	OutDtype                int64
 	CommQuantMode           int64
-	GroupListType           int64
+	GroupListType           int64 // reserved, 0
 	CommAlg                 string
-	XOut                    *Tensor // output
+	XOut                    *Tensor // output, (BS,H)
 }
 
 var opMoeDistributeCombineV2 = Operator{
@@ -500,7 +532,11 @@ var opMoeDistributeCombineV2 = Operator{
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
 }
 
-// MoeDistributeCombineV2 launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) on st.
+// MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
+// up, weighted, with shared experts' results.
+//
+// It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV2.md
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV2)
 	p.Encode(c)
@@ -544,9 +580,9 @@ func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
 
 // MoeDistributeCombineV3Params are the arguments of aclnnMoeDistributeCombineV3, in C order.
 type MoeDistributeCombineV3Params struct {
-	ExpandX                   *Tensor
-	ExpertIds                 *Tensor
-	AssistInfoForCombine      *Tensor
+	ExpandX                   *Tensor // (A,H)
+	ExpertIds                 *Tensor // (BS,K)
+	AssistInfoForCombine      *Tensor // (A*128)
 	EpSendCounts              *Tensor
 	ExpertScales              *Tensor
 	TpSendCountsOptional      *Tensor // optional
@@ -554,32 +590,32 @@ type MoeDistributeCombineV3Params struct {
 	ActivationScaleOptional   *Tensor // optional
 	WeightScaleOptional       *Tensor // optional
 	GroupListOptional         *Tensor // optional
-	ExpandScalesOptional      *Tensor // optional
-	SharedExpertXOptional     *Tensor // optional
+	ExpandScalesOptional      *Tensor // optional, (A)
+	SharedExpertXOptional     *Tensor // optional, (BS,H)
 	ElasticInfoOptional       *Tensor // optional
-	OriXOptional              *Tensor // optional
+	OriXOptional              *Tensor // optional, (BS,H)
 	ConstExpertAlpha1Optional *Tensor // optional
 	ConstExpertAlpha2Optional *Tensor // optional
 	ConstExpertVOptional      *Tensor // optional
-	GroupEp                   string
-	EpWorldSize               int64
-	EpRankId                  int64
+	GroupEp                   string  // name of the expert-parallel communicator
+	EpWorldSize               int64   // ranks of the expert-parallel communicator
+	EpRankId                  int64   // this rank in the expert-parallel communicator
 	MoeExpertNum              int64
-	GroupTp                   string
-	TpWorldSize               int64
-	TpRankId                  int64
-	ExpertShardType           int64
+	GroupTp                   string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize               int64  // reserved, 0 or 1
+	TpRankId                  int64  // reserved, 0
+	ExpertShardType           int64  // 0 shared experts on the first ranks
 	SharedExpertNum           int64
 	SharedExpertRankNum       int64
 	GlobalBs                  int64
 	OutDtype                  int64
 	CommQuantMode             int64
-	GroupListType             int64
+	GroupListType             int64 // reserved, 0
 	CommAlg                   string
 	ZeroExpertNum             int64
 	CopyExpertNum             int64
 	ConstExpertNum            int64
-	XOut                      *Tensor // output
+	XOut                      *Tensor // output, (BS,H)
 }
 
 var opMoeDistributeCombineV3 = Operator{
@@ -587,7 +623,11 @@ var opMoeDistributeCombineV3 = Operator{
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
 }
 
-// MoeDistributeCombineV3 launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) on st.
+// MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
+// or a constant.
+//
+// It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV3.md
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV3)
 	p.Encode(c)
@@ -640,23 +680,23 @@ func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
 // MoeDistributeDispatchParams are the arguments of aclnnMoeDistributeDispatch, in C order.
 type MoeDistributeDispatchParams struct {
 	X                   *Tensor
-	ExpertIds           *Tensor
+	ExpertIds           *Tensor // (BS,K)
 	Scales              *Tensor
 	XActiveMask         *Tensor
-	ExpertScales        *Tensor
-	GroupEp             string
-	EpWorldSize         int64
-	EpRankId            int64
+	ExpertScales        *Tensor // (BS,K)
+	GroupEp             string  // name of the expert-parallel communicator
+	EpWorldSize         int64   // ranks of the expert-parallel communicator
+	EpRankId            int64   // this rank in the expert-parallel communicator
 	MoeExpertNum        int64
-	GroupTp             string
-	TpWorldSize         int64
-	TpRankId            int64
-	ExpertShardType     int64
+	GroupTp             string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize         int64  // reserved, 0 or 1
+	TpRankId            int64  // reserved, 0
+	ExpertShardType     int64  // 0 shared experts on the first ranks
 	SharedExpertNum     int64
 	SharedExpertRankNum int64
-	QuantMode           int64
+	QuantMode           int64 // 0 none, 2 dynamic per token
 	GlobalBs            int64
-	ExpertTokenNumsType int64
+	ExpertTokenNumsType int64   // ExpertTokensCumsum or ExpertTokensCount
 	ExpandX             *Tensor // output
 	DynamicScales       *Tensor // output
 	ExpandIdx           *Tensor // output
@@ -671,7 +711,10 @@ var opMoeDistributeDispatch = Operator{
 	Params: "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
 }
 
-// MoeDistributeDispatch launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
+//
+// It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs/aclnnMoeDistributeDispatch.md
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
 	c := NewCall(st, &opMoeDistributeDispatch)
 	p.Encode(c)
@@ -713,28 +756,28 @@ func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 // MoeDistributeDispatchV2Params are the arguments of aclnnMoeDistributeDispatchV2, in C order.
 type MoeDistributeDispatchV2Params struct {
 	X                       *Tensor
-	ExpertIds               *Tensor
+	ExpertIds               *Tensor // (BS,K)
 	ScalesOptional          *Tensor // optional
 	XActiveMaskOptional     *Tensor // optional
-	ExpertScalesOptional    *Tensor // optional
-	GroupEp                 string
-	EpWorldSize             int64
-	EpRankId                int64
+	ExpertScalesOptional    *Tensor // optional, (BS,K)
+	GroupEp                 string  // name of the expert-parallel communicator
+	EpWorldSize             int64   // ranks of the expert-parallel communicator
+	EpRankId                int64   // this rank in the expert-parallel communicator
 	MoeExpertNum            int64
-	GroupTp                 string
-	TpWorldSize             int64
-	TpRankId                int64
-	ExpertShardType         int64
+	GroupTp                 string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize             int64  // reserved, 0 or 1
+	TpRankId                int64  // reserved, 0
+	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
 	QuantMode               int64
 	GlobalBs                int64
-	ExpertTokenNumsType     int64
+	ExpertTokenNumsType     int64 // ExpertTokensCumsum or ExpertTokensCount
 	CommAlg                 string
-	ExpandXOut              *Tensor // output
+	ExpandXOut              *Tensor // output, (A,H)
 	DynamicScalesOut        *Tensor // output
-	AssistInfoForCombineOut *Tensor // output
-	ExpertTokenNumsOut      *Tensor // output
+	AssistInfoForCombineOut *Tensor // output, (A*128)
+	ExpertTokenNumsOut      *Tensor // output, (localExpertNum)
 	EpRecvCountsOut         *Tensor // output
 	TpRecvCountsOut         *Tensor // output
 	ExpandScalesOut         *Tensor // output
@@ -745,7 +788,11 @@ var opMoeDistributeDispatchV2 = Operator{
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 }
 
-// MoeDistributeDispatchV2 launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) on st.
+// MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
+// with the information that MoeDistributeCombineV2 takes.
+//
+// It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV2.md
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV2)
 	p.Encode(c)
@@ -788,32 +835,32 @@ func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 // MoeDistributeDispatchV3Params are the arguments of aclnnMoeDistributeDispatchV3, in C order.
 type MoeDistributeDispatchV3Params struct {
 	X                       *Tensor
-	ExpertIds               *Tensor
+	ExpertIds               *Tensor // (BS,K)
 	ScalesOptional          *Tensor // optional
 	XActiveMaskOptional     *Tensor // optional
-	ExpertScalesOptional    *Tensor // optional
+	ExpertScalesOptional    *Tensor // optional, (BS,K)
 	ElasticInfoOptional     *Tensor // optional
-	GroupEp                 string
-	EpWorldSize             int64
-	EpRankId                int64
+	GroupEp                 string  // name of the expert-parallel communicator
+	EpWorldSize             int64   // ranks of the expert-parallel communicator
+	EpRankId                int64   // this rank in the expert-parallel communicator
 	MoeExpertNum            int64
-	GroupTp                 string
-	TpWorldSize             int64
-	TpRankId                int64
-	ExpertShardType         int64
+	GroupTp                 string // name of the tensor-parallel communicator, "" for none
+	TpWorldSize             int64  // reserved, 0 or 1
+	TpRankId                int64  // reserved, 0
+	ExpertShardType         int64  // 0 shared experts on the first ranks
 	SharedExpertNum         int64
 	SharedExpertRankNum     int64
 	QuantMode               int64
 	GlobalBs                int64
-	ExpertTokenNumsType     int64
+	ExpertTokenNumsType     int64 // ExpertTokensCumsum or ExpertTokensCount
 	CommAlg                 string
 	ZeroExpertNum           int64
 	CopyExpertNum           int64
 	ConstExpertNum          int64
-	ExpandXOut              *Tensor // output
+	ExpandXOut              *Tensor // output, (A,H)
 	DynamicScalesOut        *Tensor // output
-	AssistInfoForCombineOut *Tensor // output
-	ExpertTokenNumsOut      *Tensor // output
+	AssistInfoForCombineOut *Tensor // output, (A*128)
+	ExpertTokenNumsOut      *Tensor // output, (localExpertNum)
 	EpRecvCountsOut         *Tensor // output
 	TpRecvCountsOut         *Tensor // output
 	ExpandScalesOut         *Tensor // output
@@ -824,7 +871,11 @@ var opMoeDistributeDispatchV3 = Operator{
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 }
 
-// MoeDistributeDispatchV3 launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) on st.
+// MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
+// or a constant.
+//
+// It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV3.md
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV3)
 	p.Encode(c)
@@ -871,13 +922,13 @@ func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 // MoeFinalizeRoutingParams are the arguments of aclnnMoeFinalizeRouting, in C order.
 type MoeFinalizeRoutingParams struct {
 	ExpandedX         *Tensor
-	X1                *Tensor
-	X2Optional        *Tensor // optional
+	X1                *Tensor // dimensions as Out
+	X2Optional        *Tensor // optional, dimensions as Out
 	Bias              *Tensor
-	Scales            *Tensor
-	ExpandedRowIdx    *Tensor
-	ExpandedExpertIdx *Tensor
-	Out               *Tensor // output
+	Scales            *Tensor // (NUM_ROWS,K)
+	ExpandedRowIdx    *Tensor // (NUM_ROWS*K)
+	ExpandedExpertIdx *Tensor // (NUM_ROWS,K)
+	Out               *Tensor // output, (NUM_ROWS,H)
 }
 
 var opMoeFinalizeRouting = Operator{
@@ -885,7 +936,11 @@ var opMoeFinalizeRouting = Operator{
 	Params: "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
 }
 
-// MoeFinalizeRouting launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) on st.
+// MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
+// two other rows.
+//
+// It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs/aclnnMoeFinalizeRouting.md
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	c := NewCall(st, &opMoeFinalizeRouting)
 	p.Encode(c)
@@ -910,14 +965,14 @@ func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
 // MoeFinalizeRoutingV2Params are the arguments of aclnnMoeFinalizeRoutingV2, in C order.
 type MoeFinalizeRoutingV2Params struct {
 	ExpandedX         *Tensor
-	ExpandedRowIdx    *Tensor
-	X1Optional        *Tensor // optional
-	X2Optional        *Tensor // optional
-	BiasOptional      *Tensor // optional
-	ScalesOptional    *Tensor // optional
-	ExpertIdxOptional *Tensor // optional
-	DropPadMode       int64
-	Out               *Tensor // output
+	ExpandedRowIdx    *Tensor // (NUM_ROWS*K)
+	X1Optional        *Tensor // optional, dimensions as Out
+	X2Optional        *Tensor // optional, dimensions as Out
+	BiasOptional      *Tensor // optional, (E,H)
+	ScalesOptional    *Tensor // optional, (NUM_ROWS,K)
+	ExpertIdxOptional *Tensor // optional, (NUM_ROWS,K)
+	DropPadMode       int64   // DropNone, DropPad, DropNoneByToken or DropPadByToken
+	Out               *Tensor // output, (NUM_ROWS,H)
 }
 
 var opMoeFinalizeRoutingV2 = Operator{
@@ -925,7 +980,11 @@ var opMoeFinalizeRoutingV2 = Operator{
 	Params: "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
 }
 
-// MoeFinalizeRoutingV2 launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeFinalizeRoutingV2 adds up the experts' results of each token, weighted, with optional biases
+// and other rows.
+//
+// It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs/aclnnMoeFinalizeRoutingV2.md
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2)
 	p.Encode(c)
@@ -950,18 +1009,18 @@ func (p *MoeFinalizeRoutingV2Params) Encode(c *Call) {
 
 // MoeFinalizeRoutingV2GradParams are the arguments of aclnnMoeFinalizeRoutingV2Grad, in C order.
 type MoeFinalizeRoutingV2GradParams struct {
-	GradY             *Tensor
-	ExpandedRowIdx    *Tensor
+	GradY             *Tensor // (R,H)
+	ExpandedRowIdx    *Tensor // (R*K)
 	ExpandedXOptional *Tensor // optional
-	ScalesOptional    *Tensor // optional
-	ExpertIdxOptional *Tensor // optional
-	BiasOptional      *Tensor // optional
-	DropPadMode       int64
+	ScalesOptional    *Tensor // optional, (R,K)
+	ExpertIdxOptional *Tensor // optional, (R,K)
+	BiasOptional      *Tensor // optional, (E,H)
+	DropPadMode       int64   // DropNone or DropPad
 	ActiveNum         int64
 	ExpertNum         int64
 	ExpertCapacity    int64
-	GradExpandedXOut  *Tensor // output
-	GradScalesOut     *Tensor // output
+	GradExpandedXOut  *Tensor // output, dimensions as ExpandedXOptional
+	GradScalesOut     *Tensor // output, (R,K)
 }
 
 var opMoeFinalizeRoutingV2Grad = Operator{
@@ -969,7 +1028,11 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 	Params: "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
 }
 
-// MoeFinalizeRoutingV2Grad launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2.
+//
+// It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs/aclnnMoeFinalizeRoutingV2Grad.md
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
 	p.Encode(c)
@@ -997,8 +1060,8 @@ func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 
 // MoeGatingTopKParams are the arguments of aclnnMoeGatingTopK, in C order.
 type MoeGatingTopKParams struct {
-	X                   *Tensor
-	BiasOptional        *Tensor // optional
+	X                   *Tensor // 2 dimensions
+	BiasOptional        *Tensor // optional, 1 dimension
 	K                   int64
 	KGroup              int64
 	GroupCount          int64
@@ -1008,9 +1071,9 @@ type MoeGatingTopKParams struct {
 	OutFlag             bool
 	RoutedScalingFactor float64
 	Eps                 float64
-	YOut                *Tensor // output
-	ExpertIdxOut        *Tensor // output
-	OutOut              *Tensor // output
+	YOut                *Tensor // output, 2 dimensions
+	ExpertIdxOut        *Tensor // output, 2 dimensions
+	OutOut              *Tensor // output, 2 dimensions
 }
 
 var opMoeGatingTopK = Operator{
@@ -1018,7 +1081,11 @@ var opMoeGatingTopK = Operator{
 	Params: "x biasOptional k kGroup groupCount groupSelectMode renorm normType outFlag routedScalingFactor eps yOut expertIdxOut outOut",
 }
 
-// MoeGatingTopK launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) on st.
+// MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
+// scores, and then the K best experts.
+//
+// It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs/aclnnMoeGatingTopK.md
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	c := NewCall(st, &opMoeGatingTopK)
 	p.Encode(c)
@@ -1048,12 +1115,12 @@ func (p *MoeGatingTopKParams) Encode(c *Call) {
 
 // MoeGatingTopKSoftmaxParams are the arguments of aclnnMoeGatingTopKSoftmax, in C order.
 type MoeGatingTopKSoftmaxParams struct {
-	X                *Tensor
-	FinishedOptional *Tensor // optional
+	X                *Tensor // 2 to 3 dimensions
+	FinishedOptional *Tensor // optional, 1 to 2 dimensions
 	K                int64
-	YOut             *Tensor // output
-	ExpertIdxOut     *Tensor // output
-	RowIdxOut        *Tensor // output
+	YOut             *Tensor // output, 2 to 3 dimensions
+	ExpertIdxOut     *Tensor // output, 2 to 3 dimensions
+	RowIdxOut        *Tensor // output, 2 to 3 dimensions
 }
 
 var opMoeGatingTopKSoftmax = Operator{
@@ -1061,7 +1128,10 @@ var opMoeGatingTopKSoftmax = Operator{
 	Params: "x finishedOptional k yOut expertIdxOut rowIdxOut",
 }
 
-// MoeGatingTopKSoftmax launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) on st.
+// MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
+//
+// It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs/aclnnMoeGatingTopKSoftmax.md
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmax)
 	p.Encode(c)
@@ -1083,14 +1153,14 @@ func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
 
 // MoeGatingTopKSoftmaxV2Params are the arguments of aclnnMoeGatingTopKSoftmaxV2, in C order.
 type MoeGatingTopKSoftmaxV2Params struct {
-	X                        *Tensor
-	FinishedOptional         *Tensor // optional
+	X                        *Tensor // 2 to 3 dimensions
+	FinishedOptional         *Tensor // optional, 1 to 2 dimensions
 	K                        int64
-	Renorm                   int64
+	Renorm                   int64 // 0 softmax, then top k; 1 top k, then softmax
 	OutputSoftmaxResultFlag  bool
-	YOut                     *Tensor // output
-	ExpertIdxOut             *Tensor // output
-	SoftmaxResultOutOptional *Tensor // optional output
+	YOut                     *Tensor // output, 2 to 3 dimensions
+	ExpertIdxOut             *Tensor // output, 2 to 3 dimensions
+	SoftmaxResultOutOptional *Tensor // optional output, 2 to 3 dimensions
 }
 
 var opMoeGatingTopKSoftmaxV2 = Operator{
@@ -1098,7 +1168,10 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 	Params: "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
 }
 
-// MoeGatingTopKSoftmaxV2 launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) on st.
+// MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
+//
+// It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs/aclnnMoeGatingTopKSoftmaxV2.md
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
 	p.Encode(c)
@@ -1122,13 +1195,13 @@ func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
 
 // MoeInitRoutingParams are the arguments of aclnnMoeInitRouting, in C order.
 type MoeInitRoutingParams struct {
-	X                    *Tensor
+	X                    *Tensor // (NUM_ROWS,H)
 	RowIdx               *Tensor
-	ExpertIdx            *Tensor
+	ExpertIdx            *Tensor // (NUM_ROWS,K)
 	ActiveNum            int64
 	ExpandedXOut         *Tensor // output
-	ExpandedRowIdxOut    *Tensor // output
-	ExpandedExpertIdxOut *Tensor // output
+	ExpandedRowIdxOut    *Tensor // output, (NUM_ROWS*K)
+	ExpandedExpertIdxOut *Tensor // output, (NUM_ROWS*K)
 }
 
 var opMoeInitRouting = Operator{
@@ -1136,7 +1209,10 @@ var opMoeInitRouting = Operator{
 	Params: "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 }
 
-// MoeInitRouting launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) on st.
+// MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
+//
+// It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs/aclnnMoeInitRouting.md
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	c := NewCall(st, &opMoeInitRouting)
 	p.Encode(c)
@@ -1159,15 +1235,15 @@ func (p *MoeInitRoutingParams) Encode(c *Call) {
 
 // MoeInitRoutingQuantParams are the arguments of aclnnMoeInitRoutingQuant, in C order.
 type MoeInitRoutingQuantParams struct {
-	X                    *Tensor
-	RowIdx               *Tensor
-	ExpertIdx            *Tensor
+	X                    *Tensor // 2 dimensions
+	RowIdx               *Tensor // 2 dimensions
+	ExpertIdx            *Tensor // 2 dimensions
 	ActiveNum            int64
 	Scale                float64
 	Offset               float64
-	ExpandedXOut         *Tensor // output
-	ExpandedRowIdxOut    *Tensor // output
-	ExpandedExpertIdxOut *Tensor // output
+	ExpandedXOut         *Tensor // output, 2 dimensions
+	ExpandedRowIdxOut    *Tensor // output, 1 dimension
+	ExpandedExpertIdxOut *Tensor // output, 1 dimension
 }
 
 var opMoeInitRoutingQuant = Operator{
@@ -1175,7 +1251,11 @@ var opMoeInitRoutingQuant = Operator{
 	Params: "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 }
 
-// MoeInitRoutingQuant launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) on st.
+// MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
+// quantised to int8.
+//
+// It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs/aclnnMoeInitRoutingQuant.md
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	c := NewCall(st, &opMoeInitRoutingQuant)
 	p.Encode(c)
@@ -1200,22 +1280,22 @@ func (p *MoeInitRoutingQuantParams) Encode(c *Call) {
 
 // MoeInitRoutingQuantV2Params are the arguments of aclnnMoeInitRoutingQuantV2, in C order.
 type MoeInitRoutingQuantV2Params struct {
-	X                                     *Tensor
-	ExpertIdx                             *Tensor
-	ScaleOptional                         *Tensor // optional
-	OffsetOptional                        *Tensor // optional
+	X                                     *Tensor // 2 dimensions
+	ExpertIdx                             *Tensor // 2 dimensions
+	ScaleOptional                         *Tensor // optional, 1 or 2 dimensions
+	OffsetOptional                        *Tensor // optional, 1 dimension
 	ActiveNum                             int64
 	ExpertCapacity                        int64
 	ExpertNum                             int64
-	DropPadMode                           int64
-	ExpertTokensCountOrCumsumFlag         int64
+	DropPadMode                           int64 // DropNone or DropPad
+	ExpertTokensCountOrCumsumFlag         int64 // 0 no output, 1 cumulative counts, 2 counts
 	ExpertTokensBeforeCapacityFlag        bool
-	QuantMode                             int64
-	ExpandedXOut                          *Tensor // output
-	ExpandedRowIdxOut                     *Tensor // output
-	ExpertTokensCountOrCumsumOutOptional  *Tensor // optional output
-	ExpertTokensBeforeCapacityOutOptional *Tensor // optional output
-	DynamicQuantScaleOutOptional          *Tensor // optional output
+	QuantMode                             int64   // QuantStatic or QuantDynamic
+	ExpandedXOut                          *Tensor // output, 2 or 3 dimensions
+	ExpandedRowIdxOut                     *Tensor // output, 1 dimension
+	ExpertTokensCountOrCumsumOutOptional  *Tensor // optional output, 1 dimension
+	ExpertTokensBeforeCapacityOutOptional *Tensor // optional output, 1 dimension
+	DynamicQuantScaleOutOptional          *Tensor // optional output, 1 dimension
 }
 
 var opMoeInitRoutingQuantV2 = Operator{
@@ -1223,7 +1303,10 @@ var opMoeInitRoutingQuantV2 = Operator{
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
 }
 
-// MoeInitRoutingQuantV2 launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) on st.
+// MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
+//
+// It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingQuantV2)
 	p.Encode(c)
@@ -1255,16 +1338,16 @@ func (p *MoeInitRoutingQuantV2Params) Encode(c *Call) {
 
 // MoeInitRoutingV2Params are the arguments of aclnnMoeInitRoutingV2, in C order.
 type MoeInitRoutingV2Params struct {
-	X                                      *Tensor
-	ExpertIdx                              *Tensor
+	X                                      *Tensor // 2 dimensions
+	ExpertIdx                              *Tensor // 1 or 2 dimensions
 	ActiveNumOptional                      int64   // optional
 	ExpertCapacityOptional                 int64   // optional
 	ExpertNumOptional                      int64   // optional
 	DropPadModeOptional                    int64   // optional
 	ExpertTokensCountOrCumsumFlagOptional  int64   // optional
 	ExpertTokensBeforeCapacityFlagOptional bool    // optional
-	ExpandedXOut                           *Tensor // output
-	ExpandedRowIdxOut                      *Tensor // output
+	ExpandedXOut                           *Tensor // output, 2 or 3 dimensions
+	ExpandedRowIdxOut                      *Tensor // output, 1 dimension
 	ExpertTokensCountOrCumsumOutOptional   *Tensor // optional output
 	ExpertTokensBeforeCapacityOutOptional  *Tensor // optional output
 }
@@ -1274,7 +1357,11 @@ var opMoeInitRoutingV2 = Operator{
 	Params: "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
 }
 
-// MoeInitRoutingV2 launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeInitRoutingV2 sorts the tokens' choices by expert and copies the tokens in that order,
+// dropping those beyond a capacity when asked for.
+//
+// It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs/aclnnMoeInitRoutingV2.md
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingV2)
 	p.Encode(c)
@@ -1302,12 +1389,12 @@ func (p *MoeInitRoutingV2Params) Encode(c *Call) {
 
 // MoeInitRoutingV2GradParams are the arguments of aclnnMoeInitRoutingV2Grad, in C order.
 type MoeInitRoutingV2GradParams struct {
-	GradExpandedX  *Tensor
-	ExpandedRowIdx *Tensor
+	GradExpandedX  *Tensor // 2 or 3 dimensions
+	ExpandedRowIdx *Tensor // 1 dimension
 	TopK           int64
-	DropPadMode    int64
+	DropPadMode    int64 // DropNone or DropPad
 	ActiveNum      int64
-	Out            *Tensor // output
+	Out            *Tensor // output, 2 dimensions
 }
 
 var opMoeInitRoutingV2Grad = Operator{
@@ -1315,7 +1402,10 @@ var opMoeInitRoutingV2Grad = Operator{
 	Params: "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
 }
 
-// MoeInitRoutingV2Grad launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
+//
+// It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs/aclnnMoeInitRoutingV2Grad.md
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeInitRoutingV2Grad)
 	p.Encode(c)
@@ -1337,23 +1427,23 @@ func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
 
 // MoeInitRoutingV3Params are the arguments of aclnnMoeInitRoutingV3, in C order.
 type MoeInitRoutingV3Params struct {
-	X                            *Tensor
-	ExpertIdx                    *Tensor
-	ScaleOptional                *Tensor // optional
+	X                            *Tensor // 2 dimensions
+	ExpertIdx                    *Tensor // 2 dimensions
+	ScaleOptional                *Tensor // optional, 1 to 3 dimensions
 	OffsetOptional               *Tensor // optional
 	ActiveNum                    int64
 	ExpertCapacity               int64
 	ExpertNum                    int64
-	DropPadMode                  int64
-	ExpertTokensNumType          int64
+	DropPadMode                  int64 // DropNone or DropPad
+	ExpertTokensNumType          int64 // ExpertTokensCumsum, ExpertTokensCount or ExpertTokensPairs
 	ExpertTokensNumFlag          bool
 	QuantMode                    int64
 	ActiveExpertRangeOptional    []int64 // optional
-	RowIdxType                   int64
-	ExpandedXOut                 *Tensor // output
-	ExpandedRowIdxOut            *Tensor // output
-	ExpertTokensCountOrCumsumOut *Tensor // output
-	ExpandedScaleOut             *Tensor // output
+	RowIdxType                   int64   // RowIndexPlaces or RowIndexChoices
+	ExpandedXOut                 *Tensor // output, 2 dimensions
+	ExpandedRowIdxOut            *Tensor // output, 1 dimension
+	ExpertTokensCountOrCumsumOut *Tensor // output, 1 to 2 dimensions
+	ExpandedScaleOut             *Tensor // output, 1 to 3 dimensions
 }
 
 var opMoeInitRoutingV3 = Operator{
@@ -1361,7 +1451,11 @@ var opMoeInitRoutingV3 = Operator{
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
 }
 
-// MoeInitRoutingV3 launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) on st.
+// MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
+// in that order, quantised when asked for.
+//
+// It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs/aclnnMoeInitRoutingV3.md
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	c := NewCall(st, &opMoeInitRoutingV3)
 	p.Encode(c)
@@ -1395,11 +1489,11 @@ func (p *MoeInitRoutingV3Params) Encode(c *Call) {
 // MoeTokenPermuteParams are the arguments of aclnnMoeTokenPermute, in C order.
 type MoeTokenPermuteParams struct {
 	Tokens           *Tensor
-	Indices          *Tensor
+	Indices          *Tensor // 1 or 2 dimensions
 	NumOutTokens     int64
 	PaddedMode       bool
 	PermuteTokensOut *Tensor // output
-	SortedIndicesOut *Tensor // output
+	SortedIndicesOut *Tensor // output, 1 dimension
 }
 
 var opMoeTokenPermute = Operator{
@@ -1407,7 +1501,10 @@ var opMoeTokenPermute = Operator{
 	Params: "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
 }
 
-// MoeTokenPermute launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
+//
+// It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs/aclnnMoeTokenPermute.md
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	c := NewCall(st, &opMoeTokenPermute)
 	p.Encode(c)
@@ -1429,11 +1526,11 @@ func (p *MoeTokenPermuteParams) Encode(c *Call) {
 
 // MoeTokenPermuteGradParams are the arguments of aclnnMoeTokenPermuteGrad, in C order.
 type MoeTokenPermuteGradParams struct {
-	PermutedOutputGrad *Tensor
+	PermutedOutputGrad *Tensor // (tokens_num*topK_num,hidden_size)
 	SortedIndices      *Tensor
 	NumTopk            int64
 	PaddedMode         bool
-	Out                *Tensor // output
+	Out                *Tensor // output, (tokens_num,hidden_size)
 }
 
 var opMoeTokenPermuteGrad = Operator{
@@ -1441,7 +1538,10 @@ var opMoeTokenPermuteGrad = Operator{
 	Params: "permutedOutputGrad sortedIndices numTopk paddedMode out",
 }
 
-// MoeTokenPermuteGrad launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
+//
+// It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs/aclnnMoeTokenPermuteGrad.md
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteGrad)
 	p.Encode(c)
@@ -1462,15 +1562,15 @@ func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 
 // MoeTokenPermuteWithEpParams are the arguments of aclnnMoeTokenPermuteWithEp, in C order.
 type MoeTokenPermuteWithEpParams struct {
-	Tokens           *Tensor
-	Indices          *Tensor
-	ProbsOptional    *Tensor // optional
+	Tokens           *Tensor // 2 dimensions
+	Indices          *Tensor // 1 or 2 dimensions
+	ProbsOptional    *Tensor // optional, 1 or 2 dimensions
 	RangeOptional    []int64 // optional
 	NumOutTokens     int64
 	PaddedMode       bool
-	PermuteTokensOut *Tensor // output
-	SortedIndicesOut *Tensor // output
-	PermuteProbsOut  *Tensor // output
+	PermuteTokensOut *Tensor // output, 2 dimensions
+	SortedIndicesOut *Tensor // output, 1 dimension
+	PermuteProbsOut  *Tensor // output, 1 dimension
 }
 
 var opMoeTokenPermuteWithEp = Operator{
@@ -1478,7 +1578,11 @@ var opMoeTokenPermuteWithEp = Operator{
 	Params: "tokens indices probsOptional rangeOptional numOutTokens paddedMode permuteTokensOut sortedIndicesOut permuteProbsOut",
 }
 
-// MoeTokenPermuteWithEp launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) on st.
+// MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
+// probabilities.
+//
+// It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs/aclnnMoeTokenPermuteWithEp.md
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEp)
 	p.Encode(c)
@@ -1504,13 +1608,13 @@ func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
 // MoeTokenPermuteWithEpGradParams are the arguments of aclnnMoeTokenPermuteWithEpGrad, in C order.
 type MoeTokenPermuteWithEpGradParams struct {
 	PermutedTokensOutputGrad        *Tensor
-	SortedIndices                   *Tensor
+	SortedIndices                   *Tensor // (num_tokens*topK_num)
 	PermutedProbsOutputGradOptional *Tensor // optional
 	NumTopk                         int64
 	RangeOptional                   []int64 // optional
 	PaddedMode                      bool
-	TokenGradOut                    *Tensor // output
-	ProbsGradOut                    *Tensor // output
+	TokenGradOut                    *Tensor // output, (num_tokens,hidden_size)
+	ProbsGradOut                    *Tensor // output, (num_tokens,topK_num)
 }
 
 var opMoeTokenPermuteWithEpGrad = Operator{
@@ -1518,7 +1622,10 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 	Params: "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional numTopk rangeOptional paddedMode tokenGradOut probsGradOut",
 }
 
-// MoeTokenPermuteWithEpGrad launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) on st.
+// MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
+//
+// It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs/aclnnMoeTokenPermuteWithEpGrad.md
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
 	p.Encode(c)
@@ -1542,14 +1649,14 @@ func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
 
 // MoeTokenPermuteWithRoutingMapParams are the arguments of aclnnMoeTokenPermuteWithRoutingMap, in C order.
 type MoeTokenPermuteWithRoutingMapParams struct {
-	Tokens                  *Tensor
-	RoutingMap              *Tensor
-	ProbsOptional           *Tensor // optional
+	Tokens                  *Tensor // 2 dimensions
+	RoutingMap              *Tensor // 2 dimensions
+	ProbsOptional           *Tensor // optional, 2 dimensions
 	NumOutTokens            int64
 	DropAndPad              bool
-	PermuteTokensOut        *Tensor // output
-	PermuteProbsOutOptional *Tensor // optional output
-	SortedIndicesOut        *Tensor // output
+	PermuteTokensOut        *Tensor // output, 2 dimensions
+	PermuteProbsOutOptional *Tensor // optional output, 1 dimension
+	SortedIndicesOut        *Tensor // output, 1 dimension
 }
 
 var opMoeTokenPermuteWithRoutingMap = Operator{
@@ -1557,7 +1664,11 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 	Params: "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
 }
 
-// MoeTokenPermuteWithRoutingMap launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
+// MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
+// experts assigns.
+//
+// It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs/aclnnMoeTokenPermuteWithRoutingMap.md
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
 	p.Encode(c)
@@ -1586,12 +1697,12 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 	PermutedTokenOutputGrad         *Tensor
 	PermutedProbsOutputGradOptional *Tensor // optional
 	SortedIndices                   *Tensor
-	RoutingMapOptional              *Tensor // optional
+	RoutingMapOptional              *Tensor // optional, (tokens_num,experts_num)
 	NumExperts                      int64
 	TokensNum                       int64
 	DropAndPad                      bool
 	TokensGradOut                   *Tensor // output
-	ProbsGradOutOptional            *Tensor // optional output
+	ProbsGradOutOptional            *Tensor // optional output, (tokens_num,experts_num)
 }
 
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
@@ -1599,7 +1710,10 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 	Params: "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
 }
 
-// MoeTokenPermuteWithRoutingMapGrad launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
+// MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
+//
+// It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs/aclnnMoeTokenPermuteWithRoutingMapGrad.md
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
 	p.Encode(c)
@@ -1626,12 +1740,12 @@ func (p *MoeTokenPermuteWithRoutingMapGradParams) Encode(c *Call) {
 
 // MoeTokenUnpermuteParams are the arguments of aclnnMoeTokenUnpermute, in C order.
 type MoeTokenUnpermuteParams struct {
-	PermutedTokens       *Tensor
-	SortedIndices        *Tensor
-	ProbsOptional        *Tensor // optional
+	PermutedTokens       *Tensor // 2 dimensions
+	SortedIndices        *Tensor // 1 dimension
+	ProbsOptional        *Tensor // optional, 2 dimensions
 	PaddedMode           bool
 	RestoreShapeOptional []int64 // optional
-	Out                  *Tensor // output
+	Out                  *Tensor // output, 2 dimensions
 }
 
 var opMoeTokenUnpermute = Operator{
@@ -1639,7 +1753,11 @@ var opMoeTokenUnpermute = Operator{
 	Params: "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
 }
 
-// MoeTokenUnpermute launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeTokenUnpermute puts sorted rows back to their tokens and adds them up, weighted by
+// probabilities.
+//
+// It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs/aclnnMoeTokenUnpermute.md
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	c := NewCall(st, &opMoeTokenUnpermute)
 	p.Encode(c)
@@ -1662,13 +1780,13 @@ func (p *MoeTokenUnpermuteParams) Encode(c *Call) {
 // MoeTokenUnpermuteGradParams are the arguments of aclnnMoeTokenUnpermuteGrad, in C order.
 type MoeTokenUnpermuteGradParams struct {
 	PermuteTokens         *Tensor
-	UnpermutedTokensGrad  *Tensor
-	SortedIndices         *Tensor
-	ProbsOptional         *Tensor // optional
+	UnpermutedTokensGrad  *Tensor // (tokens_num,hidden_size)
+	SortedIndices         *Tensor // (tokens_num*topK_num)
+	ProbsOptional         *Tensor // optional, (tokens_num,topK_num)
 	PaddedMode            bool
 	RestoreShapeOptional  []int64 // optional
-	PermutedTokensGradOut *Tensor // output
-	ProbsGradOut          *Tensor // output
+	PermutedTokensGradOut *Tensor // output, (tokens_num*topK_num,hidden_size)
+	ProbsGradOut          *Tensor // output, (tokens_num,topK_num)
 }
 
 var opMoeTokenUnpermuteGrad = Operator{
@@ -1676,7 +1794,10 @@ var opMoeTokenUnpermuteGrad = Operator{
 	Params: "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
 }
 
-// MoeTokenUnpermuteGrad launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
+//
+// It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs/aclnnMoeTokenUnpermuteGrad.md
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteGrad)
 	p.Encode(c)
@@ -1701,8 +1822,8 @@ func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
 // MoeTokenUnpermuteWithEpParams are the arguments of aclnnMoeTokenUnpermuteWithEp, in C order.
 type MoeTokenUnpermuteWithEpParams struct {
 	PermutedTokens       *Tensor
-	SortedIndices        *Tensor
-	ProbsOptional        *Tensor // optional
+	SortedIndices        *Tensor // (num_tokens*topK_num)
+	ProbsOptional        *Tensor // optional, (num_tokens,topK_num)
 	NumTopk              int64
 	RangeOptional        []int64 // optional
 	PaddedMode           bool
@@ -1715,7 +1836,11 @@ var opMoeTokenUnpermuteWithEp = Operator{
 	Params: "permutedTokens sortedIndices probsOptional numTopk rangeOptional paddedMode restoreShapeOptional out",
 }
 
-// MoeTokenUnpermuteWithEp launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) on st.
+// MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
+// weighted by probabilities.
+//
+// It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs/aclnnMoeTokenUnpermuteWithEp.md
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
 	p.Encode(c)
@@ -1739,16 +1864,16 @@ func (p *MoeTokenUnpermuteWithEpParams) Encode(c *Call) {
 
 // MoeTokenUnpermuteWithEpGradParams are the arguments of aclnnMoeTokenUnpermuteWithEpGrad, in C order.
 type MoeTokenUnpermuteWithEpGradParams struct {
-	UnpermutedTokensGrad   *Tensor
-	SortedIndices          *Tensor
-	PermutedTokensOptional *Tensor // optional
-	ProbsOptional          *Tensor // optional
+	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
+	SortedIndices          *Tensor // (tokens_num*topkNum)
+	PermutedTokensOptional *Tensor // optional, (tokens_num*topkNum,hidden_size)
+	ProbsOptional          *Tensor // optional, (tokens_num,topkNum)
 	PaddedMode             bool
 	RestoreShapeOptional   []int64 // optional
 	RangeOptional          []int64 // optional
 	TopkNum                int64
-	PermutedTokensGradOut  *Tensor // output
-	ProbsGradOut           *Tensor // output
+	PermutedTokensGradOut  *Tensor // output, (tokens_num*topkNum,hidden_size)
+	ProbsGradOut           *Tensor // output, (tokens_num,topkNum)
 }
 
 var opMoeTokenUnpermuteWithEpGrad = Operator{
@@ -1756,7 +1881,10 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 	Params: "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional paddedMode restoreShapeOptional rangeOptional topkNum permutedTokensGradOut probsGradOut",
 }
 
-// MoeTokenUnpermuteWithEpGrad launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) on st.
+// MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
+//
+// It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs/aclnnMoeTokenUnpermuteWithEpGrad.md
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
 	p.Encode(c)
@@ -1786,14 +1914,14 @@ func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
 type MoeTokenUnpermuteWithRoutingMapParams struct {
 	PermutedTokens       *Tensor
 	SortedIndices        *Tensor
-	RoutingMapOptional   *Tensor // optional
-	ProbsOptional        *Tensor // optional
+	RoutingMapOptional   *Tensor // optional, (tokens_num,experts_num)
+	ProbsOptional        *Tensor // optional, dimensions as RoutingMapOptional
 	PaddedMode           bool
 	RestoreShapeOptional []int64 // optional
-	UnpermutedTokens     *Tensor // output
+	UnpermutedTokens     *Tensor // output, (tokens_num,hidden_size)
 	OutIndex             *Tensor // output
 	PermuteTokenId       *Tensor // output
-	PermuteProbs         *Tensor // output
+	PermuteProbs         *Tensor // output, 1 dimension
 }
 
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
@@ -1801,7 +1929,11 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 	Params: "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
 }
 
-// MoeTokenUnpermuteWithRoutingMap launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
+// MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
+// tokens and adds them up.
+//
+// It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs/aclnnMoeTokenUnpermuteWithRoutingMap.md
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
 	p.Encode(c)
@@ -1829,16 +1961,16 @@ func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 
 // MoeTokenUnpermuteWithRoutingMapGradParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMapGrad, in C order.
 type MoeTokenUnpermuteWithRoutingMapGradParams struct {
-	UnpermutedTokensGrad   *Tensor
+	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
 	OutIndex               *Tensor
-	PermuteTokenId         *Tensor
-	RoutingMapOptional     *Tensor // optional
+	PermuteTokenId         *Tensor // dimensions as OutIndex
+	RoutingMapOptional     *Tensor // optional, (tokens_num,experts_num)
 	PermutedTokensOptional *Tensor // optional
-	ProbsOptional          *Tensor // optional
+	ProbsOptional          *Tensor // optional, dimensions as RoutingMapOptional
 	DropAndPad             bool
 	RestoreShapeOptional   []int64 // optional
 	PermutedTokensGradOut  *Tensor // output
-	ProbsGradOutOptional   *Tensor // optional output
+	ProbsGradOutOptional   *Tensor // optional output, dimensions as RoutingMapOptional
 }
 
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
@@ -1846,7 +1978,11 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 	Params: "unpermutedTokensGrad outIndex permuteTokenId routingMapOptional permutedTokensOptional probsOptional dropAndPad restoreShapeOptional permutedTokensGradOut probsGradOutOptional",
 }
 
-// MoeTokenUnpermuteWithRoutingMapGrad launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
+// MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap.
+//
+// It launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on
+// st.
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs/aclnnMoeTokenUnpermuteWithRoutingMapGrad.md
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
 	p.Encode(c)
@@ -1874,16 +2010,16 @@ func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Encode(c *Call) {
 
 // MoeUpdateExpertParams are the arguments of aclnnMoeUpdateExpert, in C order.
 type MoeUpdateExpertParams struct {
-	ExpertIds                *Tensor
-	EplbTable                *Tensor
-	ExpertScalesOptional     *Tensor // optional
-	PruningThresholdOptional *Tensor // optional
-	ActiveMaskOptional       *Tensor // optional
+	ExpertIds                *Tensor // 2 dimensions
+	EplbTable                *Tensor // 2 dimensions
+	ExpertScalesOptional     *Tensor // optional, 2 dimensions
+	PruningThresholdOptional *Tensor // optional, 1 or 2 dimensions
+	ActiveMaskOptional       *Tensor // optional, 1 dimension
 	LocalRankId              int64
 	WorldSize                int64
-	BalanceMode              int64
-	BalancedExpertIds        *Tensor // output
-	BalancedActiveMask       *Tensor // output
+	BalanceMode              int64   // 0 by rank, 1 by token
+	BalancedExpertIds        *Tensor // output, 2 dimensions
+	BalancedActiveMask       *Tensor // output, 2 dimensions
 }
 
 var opMoeUpdateExpert = Operator{
@@ -1891,7 +2027,11 @@ var opMoeUpdateExpert = Operator{
 	Params: "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
 }
 
-// MoeUpdateExpert launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) on st.
+// MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops
+// unlikely ones.
+//
+// It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) of family moe on st.
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs/aclnnMoeUpdateExpert.md
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	c := NewCall(st, &opMoeUpdateExpert)
 	p.Encode(c)

@@ -8,13 +8,13 @@ import (
 
 // AdaLayerNormParams are the arguments of aclnnAdaLayerNorm, in C order.
 type AdaLayerNormParams struct {
-	X              *Tensor
-	Scale          *Tensor
-	Shift          *Tensor
-	WeightOptional *Tensor // optional
-	BiasOptional   *Tensor // optional
+	X              *Tensor // 2 to 8 dimensions
+	Scale          *Tensor // 1 to 8 dimensions
+	Shift          *Tensor // 1 to 8 dimensions
+	WeightOptional *Tensor // optional, 1 dimension
+	BiasOptional   *Tensor // optional, 1 dimension
 	Epsilon        float64
-	Out            *Tensor // output
+	Out            *Tensor // output, 2 to 8 dimensions
 }
 
 var opAdaLayerNorm = Operator{
@@ -22,7 +22,10 @@ var opAdaLayerNorm = Operator{
 	Params: "x scale shift weightOptional biasOptional epsilon out",
 }
 
-// AdaLayerNorm launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) on st.
+// AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
+//
+// It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs/aclnnAdaLayerNorm.md
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, &opAdaLayerNorm)
 	p.Encode(c)
@@ -45,20 +48,20 @@ func (p *AdaLayerNormParams) Encode(c *Call) {
 
 // AdaLayerNormBackwardParams are the arguments of aclnnAdaLayerNormBackward, in C order.
 type AdaLayerNormBackwardParams struct {
-	GradOut         *Tensor
-	Input           *Tensor
+	GradOut         *Tensor // 2 to 8 dimensions
+	Input           *Tensor // 2 to 8 dimensions
 	NormalizedShape []int64
-	Rstd            *Tensor
-	Mean            *Tensor
-	Scale           *Tensor
-	Shift           *Tensor
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
-	GradInputOut    *Tensor // output
-	GradScaleOut    *Tensor // output
-	GradShiftOut    *Tensor // output
-	GradWeightOut   *Tensor // output
-	GradBiasOut     *Tensor // output
+	Rstd            *Tensor // 2 to 8 dimensions
+	Mean            *Tensor // 2 to 8 dimensions
+	Scale           *Tensor // 1 to 8 dimensions
+	Shift           *Tensor // 1 to 8 dimensions
+	WeightOptional  *Tensor // optional, 1 dimension
+	BiasOptional    *Tensor // optional, 1 dimension
+	GradInputOut    *Tensor // output, 2 to 8 dimensions
+	GradScaleOut    *Tensor // output, 1 to 8 dimensions
+	GradShiftOut    *Tensor // output, 1 to 8 dimensions
+	GradWeightOut   *Tensor // output, 1 dimension
+	GradBiasOut     *Tensor // output, 1 dimension
 }
 
 var opAdaLayerNormBackward = Operator{
@@ -66,7 +69,10 @@ var opAdaLayerNormBackward = Operator{
 	Params: "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
 }
 
-// AdaLayerNormBackward launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) on st.
+// AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
+//
+// It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs/aclnnAdaLayerNormBackward.md
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	c := NewCall(st, &opAdaLayerNormBackward)
 	p.Encode(c)
@@ -94,17 +100,65 @@ func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBiasOut)
 }
 
+// AdaLayerNormQuantParams are the arguments of aclnnAdaLayerNormQuant, in C order.
+type AdaLayerNormQuantParams struct {
+	X                    *Tensor // 2 to 8 dimensions
+	Scale                *Tensor // 1 to 8 dimensions
+	Shift                *Tensor // 1 to 8 dimensions
+	WeightOptional       *Tensor // optional, 1 dimension
+	BiasOptional         *Tensor // optional, 1 dimension
+	SmoothScalesOptional *Tensor // optional, 1 dimension
+	Epsilon              float64
+	QuantMode            string  // "dynamic"
+	Out                  *Tensor // output, 2 to 8 dimensions
+	QuantScale           *Tensor // output, 1 to 7 dimensions
+	QuantOffsetOptional  *Tensor // optional output, 1 to 7 dimensions
+}
+
+var opAdaLayerNormQuant = Operator{
+	Name: "AdaLayerNormQuant", Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
+}
+
+// AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
+//
+// It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs/aclnnAdaLayerNormQuant.md
+func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
+	c := NewCall(st, &opAdaLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AdaLayerNormQuantParams) Operator() *Operator { return &opAdaLayerNormQuant }
+
+// Encode implements Params.
+func (p *AdaLayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Shift)
+	c.Tensor(p.WeightOptional)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Float64(p.Epsilon)
+	c.Str(p.QuantMode)
+	c.Tensor(p.Out)
+	c.Tensor(p.QuantScale)
+	c.Tensor(p.QuantOffsetOptional)
+}
+
 // AdaLayerNormV2Params are the arguments of aclnnAdaLayerNormV2, in C order.
 type AdaLayerNormV2Params struct {
-	X               *Tensor
-	Scale           *Tensor
-	Shift           *Tensor
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
+	X               *Tensor // 2 to 8 dimensions
+	Scale           *Tensor // 2 to 8 dimensions
+	Shift           *Tensor // 2 to 8 dimensions
+	WeightOptional  *Tensor // optional, 1 dimension
+	BiasOptional    *Tensor // optional, 1 dimension
 	Epsilon         float64
-	Out             *Tensor // output
-	MeanOutOptional *Tensor // optional output
-	RstdOutOptional *Tensor // optional output
+	Out             *Tensor // output, 2 to 8 dimensions
+	MeanOutOptional *Tensor // optional output, 2 to 8 dimensions
+	RstdOutOptional *Tensor // optional output, 2 to 8 dimensions
 }
 
 var opAdaLayerNormV2 = Operator{
@@ -112,7 +166,10 @@ var opAdaLayerNormV2 = Operator{
 	Params: "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
 }
 
-// AdaLayerNormV2 launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) on st.
+// AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
+//
+// It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs/aclnnAdaLayerNormV2.md
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, &opAdaLayerNormV2)
 	p.Encode(c)
@@ -137,17 +194,17 @@ func (p *AdaLayerNormV2Params) Encode(c *Call) {
 
 // AddLayerNormParams are the arguments of aclnnAddLayerNorm, in C order.
 type AddLayerNormParams struct {
-	X1               *Tensor
-	X2               *Tensor
-	Gamma            *Tensor
-	Beta             *Tensor
-	BiasOptional     *Tensor // optional
+	X1               *Tensor // 1 to 8 dimensions
+	X2               *Tensor // 1 to 8 dimensions
+	Gamma            *Tensor // 1 to 8 dimensions
+	Beta             *Tensor // 1 to 8 dimensions
+	BiasOptional     *Tensor // optional, 1 to 8 dimensions
 	Epsilon          float64
 	AdditionalOutput bool
-	YOut             *Tensor // output
-	MeanOut          *Tensor // output
-	RstdOut          *Tensor // output
-	XOut             *Tensor // output
+	YOut             *Tensor // output, 1 to 8 dimensions
+	MeanOut          *Tensor // output, 1 to 8 dimensions
+	RstdOut          *Tensor // output, 1 to 8 dimensions
+	XOut             *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddLayerNorm = Operator{
@@ -155,7 +212,11 @@ var opAddLayerNorm = Operator{
 	Params: "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
 }
 
-// AddLayerNorm launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) on st.
+// AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
+// and shifts by Beta.
+//
+// It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs/aclnnAddLayerNorm.md
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	c := NewCall(st, &opAddLayerNorm)
 	p.Encode(c)
@@ -182,16 +243,16 @@ func (p *AddLayerNormParams) Encode(c *Call) {
 
 // AddLayerNormGradParams are the arguments of aclnnAddLayerNormGrad, in C order.
 type AddLayerNormGradParams struct {
-	Dy           *Tensor
-	X1           *Tensor
-	X2           *Tensor
-	Rstd         *Tensor
-	Mean         *Tensor
-	Gamma        *Tensor
-	DsumOptional *Tensor // optional
-	DxOut        *Tensor // output
-	DgammaOut    *Tensor // output
-	DbetaOut     *Tensor // output
+	Dy           *Tensor // 1 to 8 dimensions
+	X1           *Tensor // 1 to 8 dimensions
+	X2           *Tensor // 1 to 8 dimensions
+	Rstd         *Tensor // 1 to 8 dimensions
+	Mean         *Tensor // 1 to 8 dimensions
+	Gamma        *Tensor // 1 to 8 dimensions
+	DsumOptional *Tensor // optional, 1 to 8 dimensions
+	DxOut        *Tensor // output, 1 to 8 dimensions
+	DgammaOut    *Tensor // output, 1 to 8 dimensions
+	DbetaOut     *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddLayerNormGrad = Operator{
@@ -199,7 +260,10 @@ var opAddLayerNormGrad = Operator{
 	Params: "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
 }
 
-// AddLayerNormGrad launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) on st.
+// AddLayerNormGrad computes the gradients of AddLayerNorm.
+//
+// It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs/aclnnAddLayerNormGrad.md
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, &opAddLayerNormGrad)
 	p.Encode(c)
@@ -223,15 +287,142 @@ func (p *AddLayerNormGradParams) Encode(c *Call) {
 	c.Tensor(p.DbetaOut)
 }
 
+// AddLayerNormQuantParams are the arguments of aclnnAddLayerNormQuant, in C order.
+type AddLayerNormQuantParams struct {
+	X1                  *Tensor // 1 to 8 dimensions
+	X2                  *Tensor // 1 to 8 dimensions
+	Gamma               *Tensor // 1 to 8 dimensions
+	Beta                *Tensor // 1 to 8 dimensions
+	BiasOptional        *Tensor // optional, 1 to 8 dimensions
+	Scales1Optional     *Tensor // optional, 1 to 8 dimensions
+	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
+	QuantMode           string  // "static" or "dynamic"
+	Epsilon             float64
+	AdditionalOutput    bool
+	DivMode             bool
+	Y1Out               *Tensor // output, 1 to 8 dimensions
+	Y2Out               *Tensor // output, 1 to 8 dimensions
+	XOut                *Tensor // output, 1 to 8 dimensions
+	OutScales1Out       *Tensor // output, 0 to 7 dimensions
+	OutScales2Out       *Tensor // output, 0 to 7 dimensions
+}
+
+var opAddLayerNormQuant = Operator{
+	Name: "AddLayerNormQuant", Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
+}
+
+// AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
+// or found.
+//
+// It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs/aclnnAddLayerNormQuant.md
+func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
+	c := NewCall(st, &opAddLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddLayerNormQuantParams) Operator() *Operator { return &opAddLayerNormQuant }
+
+// Encode implements Params.
+func (p *AddLayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Scales1Optional)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Str(p.QuantMode)
+	c.Float64(p.Epsilon)
+	c.Bool(p.AdditionalOutput)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.OutScales1Out)
+	c.Tensor(p.OutScales2Out)
+}
+
+// AddLayerNormQuantV2Params are the arguments of aclnnAddLayerNormQuantV2, in C order.
+type AddLayerNormQuantV2Params struct {
+	X1                  *Tensor // 1 to 8 dimensions
+	X2                  *Tensor // 1 to 8 dimensions
+	Gamma               *Tensor // 1 to 8 dimensions
+	Beta                *Tensor // 1 to 8 dimensions
+	BiasOptional        *Tensor // optional, 1 to 8 dimensions
+	Scales1Optional     *Tensor // optional, 1 to 8 dimensions
+	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
+	QuantMode           string  // "static" or "dynamic"
+	Epsilon             float64
+	AdditionalOutput    bool
+	DivMode             bool
+	Y1Out               *Tensor // output, 1 to 8 dimensions
+	Y2Out               *Tensor // output, 1 to 8 dimensions
+	XOut                *Tensor // output, 1 to 8 dimensions
+	LayernormRes        *Tensor // output, 1 to 8 dimensions
+	OutScales1Out       *Tensor // output, 0 to 7 dimensions
+	OutScales2Out       *Tensor // output, 0 to 7 dimensions
+}
+
+var opAddLayerNormQuantV2 = Operator{
+	Name: "AddLayerNormQuantV2", Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
+}
+
+// AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
+//
+// It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs/aclnnAddLayerNormQuantV2.md
+func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
+	c := NewCall(st, &opAddLayerNormQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddLayerNormQuantV2Params) Operator() *Operator { return &opAddLayerNormQuantV2 }
+
+// Encode implements Params.
+func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.BiasOptional)
+	c.Tensor(p.Scales1Optional)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Str(p.QuantMode)
+	c.Float64(p.Epsilon)
+	c.Bool(p.AdditionalOutput)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.LayernormRes)
+	c.Tensor(p.OutScales1Out)
+	c.Tensor(p.OutScales2Out)
+}
+
 // AddRmsNormParams are the arguments of aclnnAddRmsNorm, in C order.
 type AddRmsNormParams struct {
-	X1      *Tensor
-	X2      *Tensor
-	Gamma   *Tensor
+	X1      *Tensor // 1 to 8 dimensions
+	X2      *Tensor // 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
-	YOut    *Tensor // output
-	RstdOut *Tensor // output
-	XOut    *Tensor // output
+	YOut    *Tensor // output, 1 to 8 dimensions
+	RstdOut *Tensor // output, 1 to 8 dimensions
+	XOut    *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNorm = Operator{
@@ -239,7 +430,10 @@ var opAddRmsNorm = Operator{
 	Params: "x1 x2 gamma epsilon yOut rstdOut xOut",
 }
 
-// AddRmsNorm launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
+//
+// It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs/aclnnAddRmsNorm.md
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	c := NewCall(st, &opAddRmsNorm)
 	p.Encode(c)
@@ -262,14 +456,14 @@ func (p *AddRmsNormParams) Encode(c *Call) {
 
 // AddRmsNormCastParams are the arguments of aclnnAddRmsNormCast, in C order.
 type AddRmsNormCastParams struct {
-	X1      *Tensor
-	X2      *Tensor
-	Gamma   *Tensor
+	X1      *Tensor // 1 to 8 dimensions
+	X2      *Tensor // 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
-	Y1Out   *Tensor // output
-	Y2Out   *Tensor // output
-	RstdOut *Tensor // output
-	XOut    *Tensor // output
+	Y1Out   *Tensor // output, 1 to 8 dimensions
+	Y2Out   *Tensor // output, 1 to 8 dimensions
+	RstdOut *Tensor // output, 1 to 8 dimensions
+	XOut    *Tensor // output, 1 to 8 dimensions
 }
 
 var opAddRmsNormCast = Operator{
@@ -277,7 +471,10 @@ var opAddRmsNormCast = Operator{
 	Params: "x1 x2 gamma epsilon y1Out y2Out rstdOut xOut",
 }
 
-// AddRmsNormCast launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) on st.
+// AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
+//
+// It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs/aclnnAddRmsNormCast.md
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, &opAddRmsNormCast)
 	p.Encode(c)
@@ -299,19 +496,284 @@ func (p *AddRmsNormCastParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
+// AddRmsNormDynamicMxQuantParams are the arguments of aclnnAddRmsNormDynamicMxQuant, in C order.
+type AddRmsNormDynamicMxQuantParams struct {
+	X1         *Tensor // 1 to 7 dimensions
+	X2         *Tensor // 1 to 7 dimensions
+	Gamma      *Tensor // 1 dimension
+	Beta       *Tensor // 1 dimension
+	Epsilon    float64
+	ScaleAlg   int64
+	RoundMode  string
+	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	OutputRstd bool
+	YOut       *Tensor // output, 1 to 7 dimensions
+	XOut       *Tensor // output, 1 to 7 dimensions
+	MxscaleOut *Tensor // output, 2 to 8 dimensions
+	RstdOut    *Tensor // output, 1 to 7 dimensions
+}
+
+var opAddRmsNormDynamicMxQuant = Operator{
+	Name: "AddRmsNormDynamicMxQuant", Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
+}
+
+// AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
+// floats with a shared exponent.
+//
+// It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs/aclnnAddRmsNormDynamicMxQuant.md
+func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
+	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormDynamicMxQuantParams) Operator() *Operator { return &opAddRmsNormDynamicMxQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Int64(p.ScaleAlg)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.YOut)
+	c.Tensor(p.XOut)
+	c.Tensor(p.MxscaleOut)
+	c.Tensor(p.RstdOut)
+}
+
+// AddRmsNormDynamicQuantParams are the arguments of aclnnAddRmsNormDynamicQuant, in C order.
+type AddRmsNormDynamicQuantParams struct {
+	X1                   *Tensor // 2 to 8 dimensions
+	X2                   *Tensor // 2 to 8 dimensions
+	Gamma                *Tensor // 1 dimension
+	SmoothScale1Optional *Tensor // optional, 1 dimension
+	SmoothScale2Optional *Tensor // optional, 1 dimension
+	Epsilon              float64
+	Y1Out                *Tensor // output, 2 to 8 dimensions
+	Y2Out                *Tensor // output, 2 to 8 dimensions
+	XOut                 *Tensor // output, 2 to 8 dimensions
+	Scale1Out            *Tensor // output, 1 to 8 dimensions
+	Scale2Out            *Tensor // output, 1 to 8 dimensions
+}
+
+var opAddRmsNormDynamicQuant = Operator{
+	Name: "AddRmsNormDynamicQuant", Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
+}
+
+// AddRmsNormDynamicQuant computes AddRmsNorm and quantises each row of its result once or twice,
+// with a scale of its own.
+//
+// It launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuant.md
+func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
+	c := NewCall(st, &opAddRmsNormDynamicQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormDynamicQuantParams) Operator() *Operator { return &opAddRmsNormDynamicQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScale1Optional)
+	c.Tensor(p.SmoothScale2Optional)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.Scale1Out)
+	c.Tensor(p.Scale2Out)
+}
+
+// AddRmsNormDynamicQuantV2Params are the arguments of aclnnAddRmsNormDynamicQuantV2, in C order.
+type AddRmsNormDynamicQuantV2Params struct {
+	X1                   *Tensor // 2 to 8 dimensions
+	X2                   *Tensor // 2 to 8 dimensions
+	Gamma                *Tensor // 1 dimension
+	SmoothScale1Optional *Tensor // optional, 1 dimension
+	SmoothScale2Optional *Tensor // optional, 1 dimension
+	BetaOptional         *Tensor // optional, 1 dimension
+	Epsilon              float64
+	OutputMask           []bool
+	Y1Out                *Tensor // output, 2 to 8 dimensions
+	Y2Out                *Tensor // output, 2 to 8 dimensions
+	XOut                 *Tensor // output, 2 to 8 dimensions
+	Scale1Out            *Tensor // output, 1 to 8 dimensions
+	Scale2Out            *Tensor // output, 1 to 8 dimensions
+}
+
+var opAddRmsNormDynamicQuantV2 = Operator{
+	Name: "AddRmsNormDynamicQuantV2", Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
+}
+
+// AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
+// written.
+//
+// It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
+func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
+	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormDynamicQuantV2Params) Operator() *Operator { return &opAddRmsNormDynamicQuantV2 }
+
+// Encode implements Params.
+func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScale1Optional)
+	c.Tensor(p.SmoothScale2Optional)
+	c.Tensor(p.BetaOptional)
+	c.Float64(p.Epsilon)
+	c.Bools(p.OutputMask)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.Scale1Out)
+	c.Tensor(p.Scale2Out)
+}
+
+// AddRmsNormQuantParams are the arguments of aclnnAddRmsNormQuant, in C order.
+type AddRmsNormQuantParams struct {
+	X1                  *Tensor // 1 to 8 dimensions
+	X2                  *Tensor // 1 to 8 dimensions
+	Gamma               *Tensor // 1 to 8 dimensions
+	Scales1             *Tensor // 1 to 8 dimensions
+	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
+	Axis                int64
+	Epsilon             float64
+	DivMode             bool
+	Y1Out               *Tensor // output, 1 to 8 dimensions
+	Y2Out               *Tensor // output, 1 to 8 dimensions
+	XOut                *Tensor // output, 1 to 8 dimensions
+}
+
+var opAddRmsNormQuant = Operator{
+	Name: "AddRmsNormQuant", Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
+}
+
+// AddRmsNormQuant computes AddRmsNorm and quantises its result once or twice with the scales given.
+//
+// It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs/aclnnAddRmsNormQuant.md
+func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
+	c := NewCall(st, &opAddRmsNormQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormQuantParams) Operator() *Operator { return &opAddRmsNormQuant }
+
+// Encode implements Params.
+func (p *AddRmsNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Int64(p.Axis)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+}
+
+// AddRmsNormQuantV2Params are the arguments of aclnnAddRmsNormQuantV2, in C order.
+type AddRmsNormQuantV2Params struct {
+	X1                  *Tensor // 1 to 8 dimensions
+	X2                  *Tensor // 1 to 8 dimensions
+	Gamma               *Tensor // 1 to 8 dimensions
+	Scales1             *Tensor // 1 to 8 dimensions
+	Scales2Optional     *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints1Optional *Tensor // optional, 1 to 8 dimensions
+	ZeroPoints2Optional *Tensor // optional, 1 to 8 dimensions
+	BetaOptional        *Tensor // optional, 1 to 8 dimensions
+	Axis                int64
+	Epsilon             float64
+	DivMode             bool
+	Y1Out               *Tensor // output, 1 to 8 dimensions
+	Y2Out               *Tensor // output, 1 to 8 dimensions
+	XOut                *Tensor // output, 1 to 8 dimensions
+	RmsNormOut          *Tensor // output, 1 to 8 dimensions
+}
+
+var opAddRmsNormQuantV2 = Operator{
+	Name: "AddRmsNormQuantV2", Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
+}
+
+// AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
+//
+// It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs/aclnnAddRmsNormQuantV2.md
+func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
+	c := NewCall(st, &opAddRmsNormQuantV2)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *AddRmsNormQuantV2Params) Operator() *Operator { return &opAddRmsNormQuantV2 }
+
+// Encode implements Params.
+func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
+	c.Tensor(p.X1)
+	c.Tensor(p.X2)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scales1)
+	c.Tensor(p.Scales2Optional)
+	c.Tensor(p.ZeroPoints1Optional)
+	c.Tensor(p.ZeroPoints2Optional)
+	c.Tensor(p.BetaOptional)
+	c.Int64(p.Axis)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Tensor(p.Y1Out)
+	c.Tensor(p.Y2Out)
+	c.Tensor(p.XOut)
+	c.Tensor(p.RmsNormOut)
+}
+
 // BatchNormParams are the arguments of aclnnBatchNorm, in C order.
 type BatchNormParams struct {
-	Input       *Tensor
-	Weight      *Tensor
-	Bias        *Tensor
-	RunningMean *Tensor // read and written
-	RunningVar  *Tensor // read and written
+	Input       *Tensor // 2 to 8 dimensions
+	Weight      *Tensor // 1 dimension
+	Bias        *Tensor // 1 dimension
+	RunningMean *Tensor // read and written, 1 dimension
+	RunningVar  *Tensor // read and written, 1 dimension
 	Training    bool
 	Momentum    float64
 	Eps         float64
-	Output      *Tensor // output
-	SaveMean    *Tensor // output
-	SaveInvstd  *Tensor // output
+	Output      *Tensor // output, 2 to 8 dimensions
+	SaveMean    *Tensor // output, 1 dimension
+	SaveInvstd  *Tensor // output, 1 dimension
 }
 
 var opBatchNorm = Operator{
@@ -319,7 +781,11 @@ var opBatchNorm = Operator{
 	Params: "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
 }
 
-// BatchNorm launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNorm normalises each channel by mean and variance, of the batch in training and running ones
+// otherwise.
+//
+// It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs/aclnnBatchNorm.md
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	c := NewCall(st, &opBatchNorm)
 	p.Encode(c)
@@ -346,19 +812,19 @@ func (p *BatchNormParams) Encode(c *Call) {
 
 // BatchNormBackwardParams are the arguments of aclnnBatchNormBackward, in C order.
 type BatchNormBackwardParams struct {
-	GradOut     *Tensor
-	Input       *Tensor
-	Weight      *Tensor
-	RunningMean *Tensor
-	RunningVar  *Tensor
-	SaveMean    *Tensor
-	SaveInvstd  *Tensor
+	GradOut     *Tensor // 2 to 8 dimensions
+	Input       *Tensor // 2 to 8 dimensions
+	Weight      *Tensor // 1 dimension
+	RunningMean *Tensor // 1 dimension
+	RunningVar  *Tensor // 1 dimension
+	SaveMean    *Tensor // 1 dimension
+	SaveInvstd  *Tensor // 1 dimension
 	Training    bool
 	Eps         float64
 	OutputMask  []bool
-	GradInput   *Tensor // output
-	GradWeight  *Tensor // output
-	GradBias    *Tensor // output
+	GradInput   *Tensor // output, 2 to 8 dimensions
+	GradWeight  *Tensor // output, 1 dimension
+	GradBias    *Tensor // output, 1 dimension
 }
 
 var opBatchNormBackward = Operator{
@@ -366,7 +832,11 @@ var opBatchNormBackward = Operator{
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
 }
 
-// BatchNormBackward launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormBackward computes the gradients of BatchNorm.
+//
+// It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
+// on st.
+// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnBatchNormBackward.md
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	c := NewCall(st, &opBatchNormBackward)
 	p.Encode(c)
@@ -395,13 +865,13 @@ func (p *BatchNormBackwardParams) Encode(c *Call) {
 
 // BatchNormElemtParams are the arguments of aclnnBatchNormElemt, in C order.
 type BatchNormElemtParams struct {
-	Input  *Tensor
-	Weight *Tensor
-	Bias   *Tensor
-	Mean   *Tensor
-	Invstd *Tensor
+	Input  *Tensor // 2 to 8 dimensions
+	Weight *Tensor // 1 dimension
+	Bias   *Tensor // 1 dimension
+	Mean   *Tensor // 1 dimension
+	Invstd *Tensor // 1 dimension
 	Eps    float64
-	Output *Tensor // output
+	Output *Tensor // output, 2 to 8 dimensions
 }
 
 var opBatchNormElemt = Operator{
@@ -409,7 +879,12 @@ var opBatchNormElemt = Operator{
 	Params: "input weight bias mean invstd eps output",
 }
 
-// BatchNormElemt launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormElemt normalises each channel by a mean and reciprocal standard deviation that are
+// given.
+//
+// It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs/aclnnBatchNormElemt.md
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	c := NewCall(st, &opBatchNormElemt)
 	p.Encode(c)
@@ -432,15 +907,15 @@ func (p *BatchNormElemtParams) Encode(c *Call) {
 
 // BatchNormElemtBackwardParams are the arguments of aclnnBatchNormElemtBackward, in C order.
 type BatchNormElemtBackwardParams struct {
-	GradOut   *Tensor
-	Input     *Tensor
-	Mean      *Tensor
-	Invstd    *Tensor
-	Weight    *Tensor
-	SumDy     *Tensor
-	SumDyXmu  *Tensor
-	Counter   *Tensor
-	GradInput *Tensor // output
+	GradOut   *Tensor // 2 to 8 dimensions
+	Input     *Tensor // 2 to 8 dimensions
+	Mean      *Tensor // 1 dimension
+	Invstd    *Tensor // 1 dimension
+	Weight    *Tensor // 1 dimension
+	SumDy     *Tensor // 1 dimension
+	SumDyXmu  *Tensor // 1 dimension
+	Counter   *Tensor // 1 to 8 dimensions
+	GradInput *Tensor // output, 2 to 8 dimensions
 }
 
 var opBatchNormElemtBackward = Operator{
@@ -448,7 +923,11 @@ var opBatchNormElemtBackward = Operator{
 	Params: "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
 }
 
-// BatchNormElemtBackward launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormElemtBackward computes the gradient of BatchNormElemt from sums that all devices share.
+//
+// It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// normalization on st.
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs/aclnnBatchNormElemtBackward.md
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, &opBatchNormElemtBackward)
 	p.Encode(c)
@@ -473,16 +952,16 @@ func (p *BatchNormElemtBackwardParams) Encode(c *Call) {
 
 // BatchNormGatherStatsWithCountsParams are the arguments of aclnnBatchNormGatherStatsWithCounts, in C order.
 type BatchNormGatherStatsWithCountsParams struct {
-	Input       *Tensor
-	Mean        *Tensor
-	Invstd      *Tensor
-	RunningMean *Tensor // read and written
-	RunningVar  *Tensor // read and written
+	Input       *Tensor // 2 to 8 dimensions
+	Mean        *Tensor // 2 dimensions
+	Invstd      *Tensor // 2 dimensions
+	RunningMean *Tensor // read and written, 1 dimension
+	RunningVar  *Tensor // read and written, 1 dimension
 	Momentum    float64
 	Eps         float64
-	Counts      *Tensor
-	MeanAll     *Tensor // output
-	InvstdAll   *Tensor // output
+	Counts      *Tensor // 1 dimension
+	MeanAll     *Tensor // output, 1 dimension
+	InvstdAll   *Tensor // output, 1 dimension
 }
 
 var opBatchNormGatherStatsWithCounts = Operator{
@@ -490,7 +969,12 @@ var opBatchNormGatherStatsWithCounts = Operator{
 	Params: "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
 }
 
-// BatchNormGatherStatsWithCounts launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormGatherStatsWithCounts combines the means and reciprocal standard deviations of devices
+// with different counts and updates the running ones.
+//
+// It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// normalization on st.
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs/aclnnBatchNormGatherStatsWithCounts.md
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
 	p.Encode(c)
@@ -518,9 +1002,9 @@ func (p *BatchNormGatherStatsWithCountsParams) Encode(c *Call) {
 
 // BatchNormReduceParams are the arguments of aclnnBatchNormReduce, in C order.
 type BatchNormReduceParams struct {
-	X         *Tensor
-	Sum       *Tensor // output
-	SquareSum *Tensor // output
+	X         *Tensor // 4 dimensions
+	Sum       *Tensor // output, 1 dimension
+	SquareSum *Tensor // output, 1 dimension
 }
 
 var opBatchNormReduce = Operator{
@@ -528,7 +1012,10 @@ var opBatchNormReduce = Operator{
 	Params: "x sum squareSum",
 }
 
-// BatchNormReduce launches aclnnBatchNormReduce (libopapi, CANN 2026-08) on st.
+// BatchNormReduce computes for each channel the sum and the sum of squares.
+//
+// It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs/aclnnBatchNormReduce.md
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, &opBatchNormReduce)
 	p.Encode(c)
@@ -547,18 +1034,18 @@ func (p *BatchNormReduceParams) Encode(c *Call) {
 
 // BatchNormReduceBackwardParams are the arguments of aclnnBatchNormReduceBackward, in C order.
 type BatchNormReduceBackwardParams struct {
-	GradOut    *Tensor
-	Input      *Tensor
-	Mean       *Tensor
-	Invstd     *Tensor
-	Weight     *Tensor
+	GradOut    *Tensor // 2 to 8 dimensions
+	Input      *Tensor // 2 to 8 dimensions
+	Mean       *Tensor // 1 dimension
+	Invstd     *Tensor // 1 dimension
+	Weight     *Tensor // 1 dimension
 	InputG     bool
 	WeightG    bool
 	BiasG      bool
-	SumDy      *Tensor // output
-	SumDyXmu   *Tensor // output
-	GradWeight *Tensor // output
-	GradBias   *Tensor // output
+	SumDy      *Tensor // output, 1 dimension
+	SumDyXmu   *Tensor // output, 1 dimension
+	GradWeight *Tensor // output, 1 dimension
+	GradBias   *Tensor // output, 1 dimension
 }
 
 var opBatchNormReduceBackward = Operator{
@@ -566,7 +1053,12 @@ var opBatchNormReduceBackward = Operator{
 	Params: "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
 }
 
-// BatchNormReduceBackward launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
+// need.
+//
+// It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// normalization on st.
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs/aclnnBatchNormReduceBackward.md
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, &opBatchNormReduceBackward)
 	p.Encode(c)
@@ -594,10 +1086,10 @@ func (p *BatchNormReduceBackwardParams) Encode(c *Call) {
 
 // BatchNormStatsParams are the arguments of aclnnBatchNormStats, in C order.
 type BatchNormStatsParams struct {
-	Input  *Tensor
+	Input  *Tensor // 2 to 8 dimensions
 	Eps    float64
-	Mean   *Tensor // output
-	Invstd *Tensor // output
+	Mean   *Tensor // output, 1 dimension
+	Invstd *Tensor // output, 1 dimension
 }
 
 var opBatchNormStats = Operator{
@@ -605,7 +1097,11 @@ var opBatchNormStats = Operator{
 	Params: "input eps mean invstd",
 }
 
-// BatchNormStats launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BatchNormStats computes the mean and the reciprocal standard deviation of each channel.
+//
+// It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnBatchNormStats.md
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	c := NewCall(st, &opBatchNormStats)
 	p.Encode(c)
@@ -625,15 +1121,15 @@ func (p *BatchNormStatsParams) Encode(c *Call) {
 
 // DeepNormParams are the arguments of aclnnDeepNorm, in C order.
 type DeepNormParams struct {
-	X       *Tensor
-	Gx      *Tensor
-	Beta    *Tensor
-	Gamma   *Tensor
+	X       *Tensor // 2 to 8 dimensions
+	Gx      *Tensor // 2 to 8 dimensions
+	Beta    *Tensor // 1 to 7 dimensions
+	Gamma   *Tensor // 1 to 7 dimensions
 	Alpha   float64
 	Epsilon float64
-	MeanOut *Tensor // output
-	RstdOut *Tensor // output
-	YOut    *Tensor // output
+	MeanOut *Tensor // output, 2 to 8 dimensions
+	RstdOut *Tensor // output, 2 to 8 dimensions
+	YOut    *Tensor // output, 2 to 8 dimensions
 }
 
 var opDeepNorm = Operator{
@@ -641,7 +1137,10 @@ var opDeepNorm = Operator{
 	Params: "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
 }
 
-// DeepNorm launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) on st.
+// DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
+//
+// It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/deep_norm/docs/aclnnDeepNorm.md
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, &opDeepNorm)
 	p.Encode(c)
@@ -666,17 +1165,17 @@ func (p *DeepNormParams) Encode(c *Call) {
 
 // DeepNormGradParams are the arguments of aclnnDeepNormGrad, in C order.
 type DeepNormGradParams struct {
-	Dy        *Tensor
-	X         *Tensor
-	Gx        *Tensor
-	Gamma     *Tensor
-	Mean      *Tensor
-	Rstd      *Tensor
+	Dy        *Tensor // 2 to 8 dimensions
+	X         *Tensor // 2 to 8 dimensions
+	Gx        *Tensor // 2 to 8 dimensions
+	Gamma     *Tensor // 1 to 7 dimensions
+	Mean      *Tensor // 2 to 8 dimensions
+	Rstd      *Tensor // 2 to 8 dimensions
 	Alpha     float64
-	DxOut     *Tensor // output
-	DgxOut    *Tensor // output
-	DbetaOut  *Tensor // output
-	DgammaOut *Tensor // output
+	DxOut     *Tensor // output, 2 to 8 dimensions
+	DgxOut    *Tensor // output, 2 to 8 dimensions
+	DbetaOut  *Tensor // output, 1 to 7 dimensions
+	DgammaOut *Tensor // output, 1 to 7 dimensions
 }
 
 var opDeepNormGrad = Operator{
@@ -684,7 +1183,10 @@ var opDeepNormGrad = Operator{
 	Params: "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
 }
 
-// DeepNormGrad launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) on st.
+// DeepNormGrad computes the gradients of DeepNorm.
+//
+// It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs/aclnnDeepNormGrad.md
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	c := NewCall(st, &opDeepNormGrad)
 	p.Encode(c)
@@ -711,20 +1213,20 @@ func (p *DeepNormGradParams) Encode(c *Call) {
 
 // FastBatchNormBackwardParams are the arguments of aclnnFastBatchNormBackward, in C order.
 type FastBatchNormBackwardParams struct {
-	GradOut     *Tensor
-	Input       *Tensor
-	Weight      *Tensor
-	RunningMean *Tensor
-	RunningVar  *Tensor
-	SaveMean    *Tensor
-	SaveInvstd  *Tensor
+	GradOut     *Tensor // 2 to 8 dimensions
+	Input       *Tensor // 2 to 8 dimensions
+	Weight      *Tensor // 1 dimension
+	RunningMean *Tensor // 1 dimension
+	RunningVar  *Tensor // 1 dimension
+	SaveMean    *Tensor // 1 dimension
+	SaveInvstd  *Tensor // 1 dimension
 	Training    bool
 	Eps         float64
 	OutputMask  []bool
 	Version     int32
-	GradInput   *Tensor // output
-	GradWeight  *Tensor // output
-	GradBias    *Tensor // output
+	GradInput   *Tensor // output, 2 to 8 dimensions
+	GradWeight  *Tensor // output, 1 dimension
+	GradBias    *Tensor // output, 1 dimension
 }
 
 var opFastBatchNormBackward = Operator{
@@ -732,7 +1234,10 @@ var opFastBatchNormBackward = Operator{
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
 }
 
-// FastBatchNormBackward launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) on st.
+// FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
+//
+// It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnFastBatchNormBackward.md
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, &opFastBatchNormBackward)
 	p.Encode(c)
@@ -762,14 +1267,14 @@ func (p *FastBatchNormBackwardParams) Encode(c *Call) {
 
 // FastLayerNormParams are the arguments of aclnnFastLayerNorm, in C order.
 type FastLayerNormParams struct {
-	Input           *Tensor
+	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
+	WeightOptional  *Tensor // optional, 1 to 8 dimensions
+	BiasOptional    *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
-	Out             *Tensor // output
-	MeanOutOptional *Tensor // optional output
-	RstdOutOptional *Tensor // optional output
+	Out             *Tensor // output, 1 to 8 dimensions
+	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
+	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
 }
 
 var opFastLayerNorm = Operator{
@@ -777,7 +1282,10 @@ var opFastLayerNorm = Operator{
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 }
 
-// FastLayerNorm launches aclnnFastLayerNorm (libopapi, CANN 2026-08) on st.
+// FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
+//
+// It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnFastLayerNorm.md
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, &opFastLayerNorm)
 	p.Encode(c)
@@ -801,11 +1309,11 @@ func (p *FastLayerNormParams) Encode(c *Call) {
 
 // GemmaRmsNormParams are the arguments of aclnnGemmaRmsNorm, in C order.
 type GemmaRmsNormParams struct {
-	X       *Tensor
-	Gamma   *Tensor
+	X       *Tensor // 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
-	YOut    *Tensor // output
-	RstdOut *Tensor // output
+	YOut    *Tensor // output, 1 to 8 dimensions
+	RstdOut *Tensor // output, 1 to 8 dimensions
 }
 
 var opGemmaRmsNorm = Operator{
@@ -813,7 +1321,10 @@ var opGemmaRmsNorm = Operator{
 	Params: "x gamma epsilon yOut rstdOut",
 }
 
-// GemmaRmsNorm launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
+//
+// It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs/aclnnGemmaRmsNorm.md
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, &opGemmaRmsNorm)
 	p.Encode(c)
@@ -834,17 +1345,17 @@ func (p *GemmaRmsNormParams) Encode(c *Call) {
 
 // GroupNormParams are the arguments of aclnnGroupNorm, in C order.
 type GroupNormParams struct {
-	Self    *Tensor
-	Gamma   *Tensor
-	Beta    *Tensor
+	Self    *Tensor // 2 to 8 dimensions
+	Gamma   *Tensor // 1 dimension
+	Beta    *Tensor // 1 dimension
 	N       int64
 	C       int64
 	HxW     int64
-	Group   int64
+	Group   int64 // number of groups of channels
 	Eps     float64
-	Out     *Tensor // output
-	MeanOut *Tensor // output
-	RstdOut *Tensor // output
+	Out     *Tensor // output, 2 to 8 dimensions
+	MeanOut *Tensor // output, 2 dimensions
+	RstdOut *Tensor // output, 2 dimensions
 }
 
 var opGroupNorm = Operator{
@@ -852,7 +1363,10 @@ var opGroupNorm = Operator{
 	Params: "self gamma beta N C HxW group eps out meanOut rstdOut",
 }
 
-// GroupNorm launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
+//
+// It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/group_norm/docs/aclnnGroupNorm.md
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	c := NewCall(st, &opGroupNorm)
 	p.Encode(c)
@@ -879,19 +1393,19 @@ func (p *GroupNormParams) Encode(c *Call) {
 
 // GroupNormBackwardParams are the arguments of aclnnGroupNormBackward, in C order.
 type GroupNormBackwardParams struct {
-	GradOut      *Tensor
-	Input        *Tensor
-	Mean         *Tensor
-	Rstd         *Tensor
-	Gamma        *Tensor
+	GradOut      *Tensor // 0 to 8 dimensions
+	Input        *Tensor // 0 to 8 dimensions
+	Mean         *Tensor // 0 to 8 dimensions
+	Rstd         *Tensor // 0 to 8 dimensions
+	Gamma        *Tensor // 0 to 8 dimensions
 	N            int64
 	C            int64
 	HxW          int64
-	Group        int64
+	Group        int64 // number of groups of channels
 	OutputMask   []bool
-	GradInput    *Tensor // output
-	GradGammaOut *Tensor // output
-	GradBetaOut  *Tensor // output
+	GradInput    *Tensor // output, 0 to 8 dimensions
+	GradGammaOut *Tensor // output, 0 to 8 dimensions
+	GradBetaOut  *Tensor // output, 0 to 8 dimensions
 }
 
 var opGroupNormBackward = Operator{
@@ -899,7 +1413,11 @@ var opGroupNormBackward = Operator{
 	Params: "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
 }
 
-// GroupNormBackward launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupNormBackward computes the gradients of GroupNorm.
+//
+// It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
+// on st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs/aclnnGroupNormBackward.md
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	c := NewCall(st, &opGroupNormBackward)
 	p.Encode(c)
@@ -929,13 +1447,13 @@ func (p *GroupNormBackwardParams) Encode(c *Call) {
 // GroupNormSiluParams are the arguments of aclnnGroupNormSilu, in C order.
 type GroupNormSiluParams struct {
 	Self    *Tensor
-	Gamma   *Tensor
-	Beta    *Tensor
-	Group   int64
+	Gamma   *Tensor // 1 dimension
+	Beta    *Tensor // 1 dimension
+	Group   int64   // number of groups of channels
 	Eps     float64
-	Out     *Tensor // output
-	MeanOut *Tensor // output
-	RstdOut *Tensor // output
+	Out     *Tensor // output, dimensions as Self
+	MeanOut *Tensor // output, (N,group)
+	RstdOut *Tensor // output, (N,group)
 }
 
 var opGroupNormSilu = Operator{
@@ -943,7 +1461,11 @@ var opGroupNormSilu = Operator{
 	Params: "self gamma beta group eps out meanOut rstdOut",
 }
 
-// GroupNormSilu launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupNormSilu normalises groups of channels and applies Silu to the result.
+//
+// It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSilu.md
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	c := NewCall(st, &opGroupNormSilu)
 	p.Encode(c)
@@ -965,17 +1487,63 @@ func (p *GroupNormSiluParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormSiluV2Params are the arguments of aclnnGroupNormSiluV2, in C order.
-type GroupNormSiluV2Params struct {
+// GroupNormSiluQuantParams are the arguments of aclnnGroupNormSiluQuant, in C order.
+type GroupNormSiluQuantParams struct {
 	Self         *Tensor
 	Gamma        *Tensor
 	Beta         *Tensor
-	Group        int64
+	QuantScale   *Tensor // 1 dimension
+	Group        int64   // number of groups of channels
 	Eps          float64
 	ActivateSilu bool
-	Out          *Tensor // output
-	MeanOut      *Tensor // output
-	RstdOut      *Tensor // output
+	Out          *Tensor // output, dimensions as Self
+	MeanOut      *Tensor // output, (N,group)
+	RstdOut      *Tensor // output, (N,group)
+}
+
+var opGroupNormSiluQuant = Operator{
+	Name: "GroupNormSiluQuant", Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
+	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
+}
+
+// GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
+//
+// It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs/aclnnGroupNormSiluQuant.md
+func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
+	c := NewCall(st, &opGroupNormSiluQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *GroupNormSiluQuantParams) Operator() *Operator { return &opGroupNormSiluQuant }
+
+// Encode implements Params.
+func (p *GroupNormSiluQuantParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.QuantScale)
+	c.Int64(p.Group)
+	c.Float64(p.Eps)
+	c.Bool(p.ActivateSilu)
+	c.Tensor(p.Out)
+	c.Tensor(p.MeanOut)
+	c.Tensor(p.RstdOut)
+}
+
+// GroupNormSiluV2Params are the arguments of aclnnGroupNormSiluV2, in C order.
+type GroupNormSiluV2Params struct {
+	Self         *Tensor
+	Gamma        *Tensor // 1 dimension
+	Beta         *Tensor // 1 dimension
+	Group        int64   // number of groups of channels
+	Eps          float64
+	ActivateSilu bool
+	Out          *Tensor // output, dimensions as Self
+	MeanOut      *Tensor // output, (N,group)
+	RstdOut      *Tensor // output, (N,group)
 }
 
 var opGroupNormSiluV2 = Operator{
@@ -983,7 +1551,12 @@ var opGroupNormSiluV2 = Operator{
 	Params: "self gamma beta group eps activateSilu out meanOut rstdOut",
 }
 
-// GroupNormSiluV2 launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupNormSiluV2 normalises groups of channels and applies Silu to the result when ActivateSilu is
+// true.
+//
+// It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSiluV2.md
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	c := NewCall(st, &opGroupNormSiluV2)
 	p.Encode(c)
@@ -1008,17 +1581,17 @@ func (p *GroupNormSiluV2Params) Encode(c *Call) {
 
 // GroupNormSwishParams are the arguments of aclnnGroupNormSwish, in C order.
 type GroupNormSwishParams struct {
-	X                  *Tensor
-	Gamma              *Tensor
-	Beta               *Tensor
+	X                  *Tensor // 2 to 8 dimensions
+	Gamma              *Tensor // 1 dimension
+	Beta               *Tensor // 2 dimensions
 	NumGroups          int64
 	DataFormatOptional string // optional
 	Eps                float64
 	ActivateSwish      bool
 	SwishScale         float64
-	YOut               *Tensor // output
-	MeanOut            *Tensor // output
-	RstdOut            *Tensor // output
+	YOut               *Tensor // output, 2 to 8 dimensions
+	MeanOut            *Tensor // output, 2 dimensions
+	RstdOut            *Tensor // output, 2 dimensions
 }
 
 var opGroupNormSwish = Operator{
@@ -1026,7 +1599,11 @@ var opGroupNormSwish = Operator{
 	Params: "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
 }
 
-// GroupNormSwish launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) on st.
+// GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
+// is true.
+//
+// It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs/aclnnGroupNormSwish.md
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, &opGroupNormSwish)
 	p.Encode(c)
@@ -1053,20 +1630,20 @@ func (p *GroupNormSwishParams) Encode(c *Call) {
 
 // GroupNormSwishGradParams are the arguments of aclnnGroupNormSwishGrad, in C order.
 type GroupNormSwishGradParams struct {
-	Dy                 *Tensor
-	Mean               *Tensor
-	Rstd               *Tensor
-	X                  *Tensor
-	Gamma              *Tensor
-	Beta               *Tensor
+	Dy                 *Tensor // 2 to 8 dimensions
+	Mean               *Tensor // 2 dimensions
+	Rstd               *Tensor // 2 dimensions
+	X                  *Tensor // 2 to 8 dimensions
+	Gamma              *Tensor // 1 dimension
+	Beta               *Tensor // 1 dimension
 	NumGroups          int64
 	DataFormatOptional string // optional
 	SwishScale         float64
 	DgammaIsRequire    bool
 	DbetaIsRequire     bool
-	DxOut              *Tensor // output
-	DgammaOut          *Tensor // output
-	DbetaOut           *Tensor // output
+	DxOut              *Tensor // output, 2 to 8 dimensions
+	DgammaOut          *Tensor // output, 2 dimensions
+	DbetaOut           *Tensor // output, 2 dimensions
 }
 
 var opGroupNormSwishGrad = Operator{
@@ -1074,7 +1651,10 @@ var opGroupNormSwishGrad = Operator{
 	Params: "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
 }
 
-// GroupNormSwishGrad launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) on st.
+// GroupNormSwishGrad computes the gradients of GroupNormSwish.
+//
+// It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs/aclnnGroupNormSwishGrad.md
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, &opGroupNormSwishGrad)
 	p.Encode(c)
@@ -1104,11 +1684,11 @@ func (p *GroupNormSwishGradParams) Encode(c *Call) {
 
 // InplaceAddRmsNormParams are the arguments of aclnnInplaceAddRmsNorm, in C order.
 type InplaceAddRmsNormParams struct {
-	X1Ref   *Tensor // read and written
-	X2Ref   *Tensor // read and written
-	Gamma   *Tensor
+	X1Ref   *Tensor // read and written, 1 to 8 dimensions
+	X2Ref   *Tensor // read and written, 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
-	RstdOut *Tensor // output
+	RstdOut *Tensor // output, 1 to 8 dimensions
 }
 
 var opInplaceAddRmsNorm = Operator{
@@ -1116,7 +1696,11 @@ var opInplaceAddRmsNorm = Operator{
 	Params: "x1Ref x2Ref gamma epsilon rstdOut",
 }
 
-// InplaceAddRmsNorm launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) on st.
+// InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
+// root mean square, times Gamma.
+//
+// It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs/aclnnInplaceAddRmsNorm.md
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceAddRmsNorm)
 	p.Encode(c)
@@ -1137,9 +1721,9 @@ func (p *InplaceAddRmsNormParams) Encode(c *Call) {
 
 // InplaceRenormParams are the arguments of aclnnInplaceRenorm, in C order.
 type InplaceRenormParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 2 to 8 dimensions
 	P       Scalar
-	Dim     int64
+	Dim     int64 // a dimension; negative ones count from the end
 	MaxNorm Scalar
 }
 
@@ -1148,7 +1732,11 @@ var opInplaceRenorm = Operator{
 	Params: "selfRef p dim maxNorm",
 }
 
-// InplaceRenorm launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRenorm is Renorm with the result in place of the first argument.
+//
+// It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
+// st.
+// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 	c := NewCall(st, &opInplaceRenorm)
 	p.Encode(c)
@@ -1168,14 +1756,14 @@ func (p *InplaceRenormParams) Encode(c *Call) {
 
 // InstanceNormParams are the arguments of aclnnInstanceNorm, in C order.
 type InstanceNormParams struct {
-	X          *Tensor
-	Gamma      *Tensor
-	Beta       *Tensor
-	DataFormat string
+	X          *Tensor // 4 dimensions
+	Gamma      *Tensor // 1 dimension
+	Beta       *Tensor // 1 dimension
+	DataFormat string  // "NHWC" or "NCHW"
 	Eps        float64
-	Y          *Tensor // output
-	Mean       *Tensor // output
-	Variance   *Tensor // output
+	Y          *Tensor // output, 4 dimensions
+	Mean       *Tensor // output, 4 dimensions
+	Variance   *Tensor // output, 4 dimensions
 }
 
 var opInstanceNorm = Operator{
@@ -1183,7 +1771,11 @@ var opInstanceNorm = Operator{
 	Params: "x gamma beta dataFormat eps y mean variance",
 }
 
-// InstanceNorm launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
+// it.
+//
+// It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs/aclnnInstanceNorm.md
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, &opInstanceNorm)
 	p.Encode(c)
@@ -1207,14 +1799,14 @@ func (p *InstanceNormParams) Encode(c *Call) {
 
 // LayerNormParams are the arguments of aclnnLayerNorm, in C order.
 type LayerNormParams struct {
-	Input           *Tensor
+	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
+	WeightOptional  *Tensor // optional, 1 to 8 dimensions
+	BiasOptional    *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
-	Out             *Tensor // output
-	MeanOutOptional *Tensor // optional output
-	RstdOutOptional *Tensor // optional output
+	Out             *Tensor // output, 1 to 8 dimensions
+	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
+	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
 }
 
 var opLayerNorm = Operator{
@@ -1222,7 +1814,10 @@ var opLayerNorm = Operator{
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 }
 
-// LayerNorm launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
+//
+// It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	c := NewCall(st, &opLayerNorm)
 	p.Encode(c)
@@ -1246,17 +1841,17 @@ func (p *LayerNormParams) Encode(c *Call) {
 
 // LayerNormBackwardParams are the arguments of aclnnLayerNormBackward, in C order.
 type LayerNormBackwardParams struct {
-	GradOut         *Tensor
-	Input           *Tensor
+	GradOut         *Tensor // 1 to 8 dimensions
+	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	Mean            *Tensor
-	Rstd            *Tensor
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
+	Mean            *Tensor // 1 to 8 dimensions
+	Rstd            *Tensor // 1 to 8 dimensions
+	WeightOptional  *Tensor // optional, 1 to 8 dimensions
+	BiasOptional    *Tensor // optional, 1 to 8 dimensions
 	OutputMask      []bool
-	GradInputOut    *Tensor // output
-	GradWeightOut   *Tensor // output
-	GradBiasOut     *Tensor // output
+	GradInputOut    *Tensor // output, 1 to 8 dimensions
+	GradWeightOut   *Tensor // output, 1 to 8 dimensions
+	GradBiasOut     *Tensor // output, 1 to 8 dimensions
 }
 
 var opLayerNormBackward = Operator{
@@ -1264,7 +1859,11 @@ var opLayerNormBackward = Operator{
 	Params: "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
 }
 
-// LayerNormBackward launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for.
+//
+// It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
+// on st.
+// Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs/aclnnLayerNormBackward.md
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, &opLayerNormBackward)
 	p.Encode(c)
@@ -1289,17 +1888,61 @@ func (p *LayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBiasOut)
 }
 
+// LayerNormQuantParams are the arguments of aclnnLayerNormQuant, in C order.
+type LayerNormQuantParams struct {
+	X                  *Tensor // 1 to 8 dimensions
+	Gammma             *Tensor
+	Beta               *Tensor // 1 to 8 dimensions
+	Scale              *Tensor // 1 dimension
+	ZeroPointsOptional *Tensor // optional, 1 dimension
+	QuantMode          int32   // 0 static, 1 dynamic
+	Epsilon            float64
+	Res                *Tensor // output, 1 to 8 dimensions
+	ScaleOut           *Tensor // output, 0 to 7 dimensions
+}
+
+var opLayerNormQuant = Operator{
+	Name: "LayerNormQuant", Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
+}
+
+// LayerNormQuant computes LayerNorm and quantises its result.
+//
+// It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs/aclnnLayerNormQuant.md
+func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
+	c := NewCall(st, &opLayerNormQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *LayerNormQuantParams) Operator() *Operator { return &opLayerNormQuant }
+
+// Encode implements Params.
+func (p *LayerNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gammma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Scale)
+	c.Tensor(p.ZeroPointsOptional)
+	c.Int64(int64(p.QuantMode))
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Res)
+	c.Tensor(p.ScaleOut)
+}
+
 // LayerNormWithImplModeParams are the arguments of aclnnLayerNormWithImplMode, in C order.
 type LayerNormWithImplModeParams struct {
-	Input           *Tensor
+	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
-	WeightOptional  *Tensor // optional
-	BiasOptional    *Tensor // optional
+	WeightOptional  *Tensor // optional, 1 to 8 dimensions
+	BiasOptional    *Tensor // optional, 1 to 8 dimensions
 	Eps             float64
-	Out             *Tensor // output
-	MeanOutOptional *Tensor // optional output
-	RstdOutOptional *Tensor // optional output
-	ImplMode        int32
+	Out             *Tensor // output, 1 to 8 dimensions
+	MeanOutOptional *Tensor // optional output, 1 to 8 dimensions
+	RstdOutOptional *Tensor // optional output, 1 to 8 dimensions
+	ImplMode        int32   // 0 high precision, 1 high performance, 2 float16
 }
 
 var opLayerNormWithImplMode = Operator{
@@ -1307,7 +1950,11 @@ var opLayerNormWithImplMode = Operator{
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
 }
 
-// LayerNormWithImplMode launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses.
+//
+// It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// normalization on st.
+// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
 	c := NewCall(st, &opLayerNormWithImplMode)
 	p.Encode(c)
@@ -1330,13 +1977,62 @@ func (p *LayerNormWithImplModeParams) Encode(c *Call) {
 	c.Int64(int64(p.ImplMode))
 }
 
+// QuantizedBatchNormParams are the arguments of aclnnQuantizedBatchNorm, in C order.
+type QuantizedBatchNormParams struct {
+	Input           *Tensor // 4 dimensions
+	Mean            *Tensor // 1 dimension
+	Var             *Tensor // 1 dimension
+	InputScale      Scalar
+	InputZeroPoint  Scalar
+	OutputScale     Scalar
+	OutputZeroPoint Scalar
+	Weight          *Tensor // 1 dimension
+	Bias            *Tensor // 1 dimension
+	Epsilon         float32
+	Output          *Tensor // output, 4 dimensions
+}
+
+var opQuantizedBatchNorm = Operator{
+	Name: "QuantizedBatchNorm", Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
+	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
+}
+
+// QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
+// the result.
+//
+// It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs/aclnnQuantizedBatchNorm.md
+func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
+	c := NewCall(st, &opQuantizedBatchNorm)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *QuantizedBatchNormParams) Operator() *Operator { return &opQuantizedBatchNorm }
+
+// Encode implements Params.
+func (p *QuantizedBatchNormParams) Encode(c *Call) {
+	c.Tensor(p.Input)
+	c.Tensor(p.Mean)
+	c.Tensor(p.Var)
+	c.Scalar(p.InputScale)
+	c.Scalar(p.InputZeroPoint)
+	c.Scalar(p.OutputScale)
+	c.Scalar(p.OutputZeroPoint)
+	c.Tensor(p.Weight)
+	c.Tensor(p.Bias)
+	c.Float32(p.Epsilon)
+	c.Tensor(p.Output)
+}
+
 // RenormParams are the arguments of aclnnRenorm, in C order.
 type RenormParams struct {
-	Self    *Tensor
+	Self    *Tensor // 2 to 8 dimensions
 	P       Scalar
-	Dim     int64
+	Dim     int64 // a dimension; negative ones count from the end
 	MaxNorm Scalar
-	Out     *Tensor // output
+	Out     *Tensor // output, 2 to 8 dimensions
 }
 
 var opRenorm = Operator{
@@ -1344,7 +2040,10 @@ var opRenorm = Operator{
 	Params: "self p dim maxNorm out",
 }
 
-// Renorm launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
+//
+// It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func Renorm(st *acl.Stream, p RenormParams) error {
 	c := NewCall(st, &opRenorm)
 	p.Encode(c)
@@ -1365,11 +2064,11 @@ func (p *RenormParams) Encode(c *Call) {
 
 // RmsNormParams are the arguments of aclnnRmsNorm, in C order.
 type RmsNormParams struct {
-	X       *Tensor
-	Gamma   *Tensor
+	X       *Tensor // 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 8 dimensions
 	Epsilon float64
-	YOut    *Tensor // output
-	RstdOut *Tensor // output
+	YOut    *Tensor // output, 1 to 8 dimensions
+	RstdOut *Tensor // output, 1 to 8 dimensions
 }
 
 var opRmsNorm = Operator{
@@ -1377,7 +2076,10 @@ var opRmsNorm = Operator{
 	Params: "x gamma epsilon yOut rstdOut",
 }
 
-// RmsNorm launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) on st.
+// RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
+//
+// It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm/docs/aclnnRmsNorm.md
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, &opRmsNorm)
 	p.Encode(c)
@@ -1396,14 +2098,105 @@ func (p *RmsNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
+// RmsNormDynamicMxQuantParams are the arguments of aclnnRmsNormDynamicMxQuant, in C order.
+type RmsNormDynamicMxQuantParams struct {
+	X          *Tensor // 1 to 7 dimensions
+	Gamma      *Tensor // 1 dimension
+	Beta       *Tensor // 1 dimension
+	Epsilon    float64
+	ScaleAlg   int64
+	RoundMode  string
+	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	OutputRstd bool
+	YOut       *Tensor // output, 1 to 7 dimensions
+	MxscaleOut *Tensor // output, 2 to 8 dimensions
+	RstdOut    *Tensor // output, 1 to 7 dimensions
+}
+
+var opRmsNormDynamicMxQuant = Operator{
+	Name: "RmsNormDynamicMxQuant", Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
+}
+
+// RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
+// with a shared exponent.
+//
+// It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs/aclnnRmsNormDynamicMxQuant.md
+func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
+	c := NewCall(st, &opRmsNormDynamicMxQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormDynamicMxQuantParams) Operator() *Operator { return &opRmsNormDynamicMxQuant }
+
+// Encode implements Params.
+func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Int64(p.ScaleAlg)
+	c.Str(p.RoundMode)
+	c.Int64(p.DstType)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.YOut)
+	c.Tensor(p.MxscaleOut)
+	c.Tensor(p.RstdOut)
+}
+
+// RmsNormDynamicQuantParams are the arguments of aclnnRmsNormDynamicQuant, in C order.
+type RmsNormDynamicQuantParams struct {
+	X                    *Tensor // 2 to 8 dimensions
+	Gamma                *Tensor // 1 dimension
+	SmoothScalesOptional *Tensor // optional, 1 dimension
+	BetaOptional         *Tensor // optional, 1 dimension
+	Epsilon              float64
+	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	YOut                 *Tensor // output, 2 to 8 dimensions
+	ScaleOut             *Tensor // output, 1 to 8 dimensions
+}
+
+var opRmsNormDynamicQuant = Operator{
+	Name: "RmsNormDynamicQuant", Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
+}
+
+// RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
+//
+// It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs/aclnnRmsNormDynamicQuant.md
+func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
+	c := NewCall(st, &opRmsNormDynamicQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormDynamicQuantParams) Operator() *Operator { return &opRmsNormDynamicQuant }
+
+// Encode implements Params.
+func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.SmoothScalesOptional)
+	c.Tensor(p.BetaOptional)
+	c.Float64(p.Epsilon)
+	c.Int64(p.DstType)
+	c.Tensor(p.YOut)
+	c.Tensor(p.ScaleOut)
+}
+
 // RmsNormGradParams are the arguments of aclnnRmsNormGrad, in C order.
 type RmsNormGradParams struct {
-	Dy        *Tensor
-	X         *Tensor
-	Rstd      *Tensor
-	Gamma     *Tensor
-	DxOut     *Tensor // output
-	DgammaOut *Tensor // output
+	Dy        *Tensor // 2 to 8 dimensions
+	X         *Tensor // 2 to 8 dimensions
+	Rstd      *Tensor // 1 to 7 dimensions
+	Gamma     *Tensor // 1 to 7 dimensions
+	DxOut     *Tensor // output, 2 to 8 dimensions
+	DgammaOut *Tensor // output, 1 to 7 dimensions
 }
 
 var opRmsNormGrad = Operator{
@@ -1411,7 +2204,10 @@ var opRmsNormGrad = Operator{
 	Params: "dy x rstd gamma dxOut dgammaOut",
 }
 
-// RmsNormGrad launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) on st.
+// RmsNormGrad computes the gradients of RmsNorm.
+//
+// It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs/aclnnRmsNormGrad.md
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	c := NewCall(st, &opRmsNormGrad)
 	p.Encode(c)
@@ -1431,17 +2227,150 @@ func (p *RmsNormGradParams) Encode(c *Call) {
 	c.Tensor(p.DgammaOut)
 }
 
+// RmsNormGradQuantParams are the arguments of aclnnRmsNormGradQuant, in C order.
+type RmsNormGradQuantParams struct {
+	Dy              *Tensor // 2 to 8 dimensions
+	X               *Tensor // 2 to 8 dimensions
+	Rstd            *Tensor // 1 to 7 dimensions
+	Gamma           *Tensor // 1 to 7 dimensions
+	ScalesX         *Tensor // 1 dimension
+	OffsetXOptional *Tensor // optional, 1 dimension
+	QuantMode       string
+	DivMode         bool
+	DxOut           *Tensor // output, 2 to 8 dimensions
+	DgammaOut       *Tensor // output, 1 to 7 dimensions
+}
+
+var opRmsNormGradQuant = Operator{
+	Name: "RmsNormGradQuant", Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
+	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
+}
+
+// RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
+//
+// It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs/aclnnRmsNormGradQuant.md
+func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
+	c := NewCall(st, &opRmsNormGradQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormGradQuantParams) Operator() *Operator { return &opRmsNormGradQuant }
+
+// Encode implements Params.
+func (p *RmsNormGradQuantParams) Encode(c *Call) {
+	c.Tensor(p.Dy)
+	c.Tensor(p.X)
+	c.Tensor(p.Rstd)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.ScalesX)
+	c.Tensor(p.OffsetXOptional)
+	c.Str(p.QuantMode)
+	c.Bool(p.DivMode)
+	c.Tensor(p.DxOut)
+	c.Tensor(p.DgammaOut)
+}
+
+// RmsNormQuantParams are the arguments of aclnnRmsNormQuant, in C order.
+type RmsNormQuantParams struct {
+	X       *Tensor // 1 to 8 dimensions
+	Gamma   *Tensor // 1 to 2 dimensions
+	Beta    *Tensor // 1 to 2 dimensions
+	Scale   *Tensor // 1 dimension
+	Offset  *Tensor // 1 dimension
+	Epsilon float64
+	Y       *Tensor // output, 1 to 8 dimensions
+}
+
+var opRmsNormQuant = Operator{
+	Name: "RmsNormQuant", Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma beta scale offset epsilon y",
+}
+
+// RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
+//
+// It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
+func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
+	c := NewCall(st, &opRmsNormQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormQuantParams) Operator() *Operator { return &opRmsNormQuant }
+
+// Encode implements Params.
+func (p *RmsNormQuantParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Beta)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Float64(p.Epsilon)
+	c.Tensor(p.Y)
+}
+
+// RmsNormQuantV3Params are the arguments of aclnnRmsNormQuantV3, in C order.
+type RmsNormQuantV3Params struct {
+	X          *Tensor // 1 to 8 dimensions
+	Gamma      *Tensor // 1 to 2 dimensions
+	Scale      *Tensor // 1 dimension
+	Offset     *Tensor
+	Beta       *Tensor
+	Epsilon    float64
+	DivMode    bool
+	OutputRstd bool
+	Y          *Tensor // output, 1 to 8 dimensions
+	Rstd       *Tensor // output, 1 to 8 dimensions
+}
+
+var opRmsNormQuantV3 = Operator{
+	Name: "RmsNormQuantV3", Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
+	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
+}
+
+// RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
+// square.
+//
+// It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs/aclnnRmsNormQuantV3.md
+func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
+	c := NewCall(st, &opRmsNormQuantV3)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *RmsNormQuantV3Params) Operator() *Operator { return &opRmsNormQuantV3 }
+
+// Encode implements Params.
+func (p *RmsNormQuantV3Params) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.Gamma)
+	c.Tensor(p.Scale)
+	c.Tensor(p.Offset)
+	c.Tensor(p.Beta)
+	c.Float64(p.Epsilon)
+	c.Bool(p.DivMode)
+	c.Bool(p.OutputRstd)
+	c.Tensor(p.Y)
+	c.Tensor(p.Rstd)
+}
+
 // SyncBatchNormGatherStatsParams are the arguments of aclnnSyncBatchNormGatherStats, in C order.
 type SyncBatchNormGatherStatsParams struct {
-	TotalSum       *Tensor
-	TotalSquareSum *Tensor
-	SampleCount    *Tensor
-	Mean           *Tensor // read and written
-	Variance       *Tensor // read and written
+	TotalSum       *Tensor // 2 dimensions
+	TotalSquareSum *Tensor // 2 dimensions
+	SampleCount    *Tensor // 1 dimension
+	Mean           *Tensor // read and written, 1 dimension
+	Variance       *Tensor // read and written, 1 dimension
 	Momentum       float32
 	Eps            float32
-	BatchMean      *Tensor // output
-	BatchInvstd    *Tensor // output
+	BatchMean      *Tensor // output, 1 dimension
+	BatchInvstd    *Tensor // output, 1 dimension
 }
 
 var opSyncBatchNormGatherStats = Operator{
@@ -1449,7 +2378,11 @@ var opSyncBatchNormGatherStats = Operator{
 	Params: "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
 }
 
-// SyncBatchNormGatherStats launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) on st.
+// SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard
+// deviations and updates the running ones.
+//
+// It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs/aclnnSyncBatchNormGatherStats.md
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, &opSyncBatchNormGatherStats)
 	p.Encode(c)

@@ -8,14 +8,14 @@ import (
 
 // AmpUpdateScaleParams are the arguments of aclnnAmpUpdateScale, in C order.
 type AmpUpdateScaleParams struct {
-	CurrentScale         *Tensor
-	GrowthTracker        *Tensor
-	FoundInf             *Tensor
+	CurrentScale         *Tensor // 1 dimension
+	GrowthTracker        *Tensor // 1 dimension
+	FoundInf             *Tensor // 1 dimension
 	GrowthFactor         float64
 	BackoffFactor        float64
 	GrowthInterval       int64
-	UpdatedScale         *Tensor // output
-	UpdatedGrowthTracker *Tensor // output
+	UpdatedScale         *Tensor // output, 1 dimension
+	UpdatedGrowthTracker *Tensor // output, 1 dimension
 }
 
 var opAmpUpdateScale = Operator{
@@ -23,7 +23,11 @@ var opAmpUpdateScale = Operator{
 	Params: "currentScale growthTracker foundInf growthFactor backoffFactor growthInterval updatedScale updatedGrowthTracker",
 }
 
-// AmpUpdateScale launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) on st.
+// AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
+// shrinks it when FoundInf says so.
+//
+// It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-math, math/amp_update_scale/docs/aclnnAmpUpdateScale.md
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	c := NewCall(st, &opAmpUpdateScale)
 	p.Encode(c)
@@ -64,7 +68,10 @@ var opApplyAdadelta = Operator{
 	Params: "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
 }
 
-// ApplyAdadelta launches aclnnApplyAdadelta (libopapi, CANN 2026-08) on st.
+// ApplyAdadelta updates parameters by one step of Adadelta.
+//
+// It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	c := NewCall(st, &opApplyAdadelta)
 	p.Encode(c)
@@ -90,16 +97,16 @@ func (p *ApplyAdadeltaParams) Encode(c *Call) {
 
 // ApplyAdamParams are the arguments of aclnnApplyAdam, in C order.
 type ApplyAdamParams struct {
-	VarRef      *Tensor // read and written
-	M           *Tensor
-	V           *Tensor
-	Beta1Power  *Tensor
-	Beta2Power  *Tensor
-	Lr          *Tensor
-	Beta1       *Tensor
-	Beta2       *Tensor
-	Epsilon     *Tensor
-	Grad        *Tensor
+	VarRef      *Tensor // read and written, 1 to 8 dimensions
+	M           *Tensor // 1 to 8 dimensions
+	V           *Tensor // 1 to 8 dimensions
+	Beta1Power  *Tensor // 1 dimension
+	Beta2Power  *Tensor // 1 dimension
+	Lr          *Tensor // 1 dimension
+	Beta1       *Tensor // 1 dimension
+	Beta2       *Tensor // 1 dimension
+	Epsilon     *Tensor // 1 dimension
+	Grad        *Tensor // 1 to 8 dimensions
 	UseLocking  bool
 	UseNesterov bool
 }
@@ -109,7 +116,10 @@ var opApplyAdam = Operator{
 	Params: "varRef m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov",
 }
 
-// ApplyAdam launches aclnnApplyAdam (libopapi, CANN 2026-08) on st.
+// ApplyAdam updates parameters by one step of Adam.
+//
+// It launches aclnnApplyAdam (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/apply_adam/docs/aclnnApplyAdam.md
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	c := NewCall(st, &opApplyAdam)
 	p.Encode(c)
@@ -159,7 +169,10 @@ var opApplyAdamD = Operator{
 	Params: "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
 }
 
-// ApplyAdamD launches aclnnApplyAdamD (libopapi, CANN 2026-08) on st.
+// ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
+//
+// It launches aclnnApplyAdamD (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs/aclnnApplyAdamD.md
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, &opApplyAdamD)
 	p.Encode(c)
@@ -190,18 +203,18 @@ func (p *ApplyAdamDParams) Encode(c *Call) {
 
 // ApplyAdamWParams are the arguments of aclnnApplyAdamW, in C order.
 type ApplyAdamWParams struct {
-	VarRef              *Tensor // read and written
-	MRef                *Tensor // read and written
-	VRef                *Tensor // read and written
-	Beta1Power          *Tensor
-	Beta2Power          *Tensor
-	Lr                  *Tensor
-	WeightDecay         *Tensor
-	Beta1               *Tensor
-	Beta2               *Tensor
-	Eps                 *Tensor
-	Grad                *Tensor
-	MaxGradNormOptional *Tensor // optional
+	VarRef              *Tensor // read and written, 1 to 8 dimensions
+	MRef                *Tensor // read and written, 1 to 8 dimensions
+	VRef                *Tensor // read and written, 1 to 8 dimensions
+	Beta1Power          *Tensor // 1 dimension
+	Beta2Power          *Tensor // 1 dimension
+	Lr                  *Tensor // 1 dimension
+	WeightDecay         *Tensor // 1 dimension
+	Beta1               *Tensor // 1 dimension
+	Beta2               *Tensor // 1 dimension
+	Eps                 *Tensor // 1 dimension
+	Grad                *Tensor // 1 to 8 dimensions
+	MaxGradNormOptional *Tensor // optional, 1 to 8 dimensions
 	Amsgrad             bool
 	Maximize            bool
 }
@@ -211,7 +224,10 @@ var opApplyAdamW = Operator{
 	Params: "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
 }
 
-// ApplyAdamW launches aclnnApplyAdamW (libopapi, CANN 2026-08) on st.
+// ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
+//
+// It launches aclnnApplyAdamW (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs/aclnnApplyAdamW.md
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	c := NewCall(st, &opApplyAdamW)
 	p.Encode(c)
@@ -239,13 +255,74 @@ func (p *ApplyAdamWParams) Encode(c *Call) {
 	c.Bool(p.Maximize)
 }
 
+// ApplyAdamWQuantParams are the arguments of aclnnApplyAdamWQuant, in C order.
+type ApplyAdamWQuantParams struct {
+	VarRef            *Tensor // read and written, 1 to 8 dimensions
+	Grad              *Tensor // 1 to 8 dimensions
+	MRef              *Tensor // read and written, 1 to 8 dimensions
+	VRef              *Tensor // read and written, 1 to 8 dimensions
+	QmapM             *Tensor // 1 dimension
+	QmapV             *Tensor // 1 dimension
+	AbsmaxMRef        *Tensor // read and written, 1 dimension
+	AbsmaxVRef        *Tensor // read and written, 1 dimension
+	Step              *Tensor // 1 dimension
+	Lr                float64
+	Beta1             float64
+	Beta2             float64
+	WeightDecay       float64
+	Eps               float64
+	GnormScale        float64
+	QuantModeOptional string // optional
+	BlockSize         int64
+}
+
+var opApplyAdamWQuant = Operator{
+	Name: "ApplyAdamWQuant", Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
+	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
+}
+
+// ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
+// tables.
+//
+// It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs/aclnnApplyAdamWQuant.md
+func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
+	c := NewCall(st, &opApplyAdamWQuant)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ApplyAdamWQuantParams) Operator() *Operator { return &opApplyAdamWQuant }
+
+// Encode implements Params.
+func (p *ApplyAdamWQuantParams) Encode(c *Call) {
+	c.Tensor(p.VarRef)
+	c.Tensor(p.Grad)
+	c.Tensor(p.MRef)
+	c.Tensor(p.VRef)
+	c.Tensor(p.QmapM)
+	c.Tensor(p.QmapV)
+	c.Tensor(p.AbsmaxMRef)
+	c.Tensor(p.AbsmaxVRef)
+	c.Tensor(p.Step)
+	c.Float64(p.Lr)
+	c.Float64(p.Beta1)
+	c.Float64(p.Beta2)
+	c.Float64(p.WeightDecay)
+	c.Float64(p.Eps)
+	c.Float64(p.GnormScale)
+	c.OptStr(p.QuantModeOptional)
+	c.Int64(p.BlockSize)
+}
+
 // ApplyAdamWV2Params are the arguments of aclnnApplyAdamWV2, in C order.
 type ApplyAdamWV2Params struct {
-	VarRef                 *Tensor // read and written
-	MRef                   *Tensor // read and written
-	VRef                   *Tensor // read and written
-	MaxGradNormOptionalRef *Tensor // optional, read and written
-	Grad                   *Tensor
+	VarRef                 *Tensor // read and written, 1 to 8 dimensions
+	MRef                   *Tensor // read and written, dimensions as VarRef
+	VRef                   *Tensor // read and written, dimensions as VarRef
+	MaxGradNormOptionalRef *Tensor // optional, read and written, dimensions as VarRef
+	Grad                   *Tensor // dimensions as VarRef
 	Step                   *Tensor
 	Lr                     float32
 	Beta1                  float32
@@ -261,7 +338,10 @@ var opApplyAdamWV2 = Operator{
 	Params: "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
 }
 
-// ApplyAdamWV2 launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
+//
+// It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs/aclnnApplyAdamWV2.md
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	c := NewCall(st, &opApplyAdamWV2)
 	p.Encode(c)
@@ -309,7 +389,9 @@ var opApplyAdamax = Operator{
 	Params: "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
 }
 
-// ApplyAdamax launches aclnnApplyAdamax (libopapi, CANN 2026-08) on st.
+// ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
+//
+// It launches aclnnApplyAdamax (libopapi, CANN 2026-08) of family optimizer on st.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, &opApplyAdamax)
 	p.Encode(c)
@@ -337,14 +419,14 @@ func (p *ApplyAdamaxParams) Encode(c *Call) {
 
 // ApplyFtrlParams are the arguments of aclnnApplyFtrl, in C order.
 type ApplyFtrlParams struct {
-	VarRef     *Tensor // read and written
-	AccumRef   *Tensor // read and written
-	LinearRef  *Tensor // read and written
-	Grad       *Tensor
-	Lr         *Tensor
-	L1         *Tensor
-	L2         *Tensor
-	LrPower    *Tensor
+	VarRef     *Tensor // read and written, 0 to 8 dimensions
+	AccumRef   *Tensor // read and written, 0 to 8 dimensions
+	LinearRef  *Tensor // read and written, 0 to 8 dimensions
+	Grad       *Tensor // 0 to 8 dimensions
+	Lr         *Tensor // 0 to 1 dimensions
+	L1         *Tensor // 0 to 1 dimensions
+	L2         *Tensor // 0 to 1 dimensions
+	LrPower    *Tensor // 0 to 1 dimensions
 	UseLocking bool
 }
 
@@ -353,7 +435,10 @@ var opApplyFtrl = Operator{
 	Params: "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
 }
 
-// ApplyFtrl launches aclnnApplyFtrl (libopapi, CANN 2026-08) on st.
+// ApplyFtrl updates parameters by one step of follow the regularised leader.
+//
+// It launches aclnnApplyFtrl (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs/aclnnApplyFtrl.md
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, &opApplyFtrl)
 	p.Encode(c)
@@ -378,18 +463,18 @@ func (p *ApplyFtrlParams) Encode(c *Call) {
 
 // ApplyFusedEmaAdamParams are the arguments of aclnnApplyFusedEmaAdam, in C order.
 type ApplyFusedEmaAdamParams struct {
-	Grad           *Tensor
-	VarRef         *Tensor // read and written
-	MRef           *Tensor // read and written
-	VRef           *Tensor // read and written
-	SRef           *Tensor // read and written
-	Step           *Tensor
+	Grad           *Tensor // 1 to 8 dimensions
+	VarRef         *Tensor // read and written, 1 to 8 dimensions
+	MRef           *Tensor // read and written, 1 to 8 dimensions
+	VRef           *Tensor // read and written, 1 to 8 dimensions
+	SRef           *Tensor // read and written, 1 to 8 dimensions
+	Step           *Tensor // 1 dimension
 	Lr             float64
 	EmaDecay       float64
 	Beta1          float64
 	Beta2          float64
 	Eps            float64
-	Mode           int64
+	Mode           int64 // 0 L2 regularisation, 1 decoupled weight decay
 	BiasCorrection bool
 	WeightDecay    float64
 }
@@ -399,7 +484,11 @@ var opApplyFusedEmaAdam = Operator{
 	Params: "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
 }
 
-// ApplyFusedEmaAdam launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) on st.
+// ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
+// well.
+//
+// It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs/aclnnApplyFusedEmaAdam.md
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, &opApplyFusedEmaAdam)
 	p.Encode(c)
@@ -429,9 +518,9 @@ func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
 
 // ApplyGradientDescentParams are the arguments of aclnnApplyGradientDescent, in C order.
 type ApplyGradientDescentParams struct {
-	Var   *Tensor // read and written
+	Var   *Tensor // read and written, 1 to 8 dimensions
 	Alpha *Tensor
-	Delta *Tensor
+	Delta *Tensor // 1 to 8 dimensions
 }
 
 var opApplyGradientDescent = Operator{
@@ -439,7 +528,10 @@ var opApplyGradientDescent = Operator{
 	Params: "var alpha delta",
 }
 
-// ApplyGradientDescent launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) on st.
+// ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
+//
+// It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs/aclnnApplyGradientDescent.md
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, &opApplyGradientDescent)
 	p.Encode(c)
@@ -456,13 +548,49 @@ func (p *ApplyGradientDescentParams) Encode(c *Call) {
 	c.Tensor(p.Delta)
 }
 
+// ForeachNonFiniteCheckAndUnscaleParams are the arguments of aclnnForeachNonFiniteCheckAndUnscale, in C order.
+type ForeachNonFiniteCheckAndUnscaleParams struct {
+	ScaledGrads []*Tensor // read and written, 0 to 8 dimensions
+	FoundInf    *Tensor   // read and written, 0 to 8 dimensions
+	InvScale    *Tensor   // 0 to 8 dimensions
+}
+
+var opForeachNonFiniteCheckAndUnscale = Operator{
+	Name: "ForeachNonFiniteCheckAndUnscale", Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
+	Params: "scaledGrads foundInf invScale",
+}
+
+// ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
+// when one of them is infinite or NaN.
+//
+// It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) of family optimizer on
+// st.
+// Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs/aclnnForeachNonFiniteCheckAndUnscale.md
+func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
+	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ForeachNonFiniteCheckAndUnscaleParams) Operator() *Operator {
+	return &opForeachNonFiniteCheckAndUnscale
+}
+
+// Encode implements Params.
+func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
+	c.Tensors(p.ScaledGrads)
+	c.Tensor(p.FoundInf)
+	c.Tensor(p.InvScale)
+}
+
 // FusedAdamwParams are the arguments of aclnnFusedAdamw, in C order.
 type FusedAdamwParams struct {
-	ParamsRef         []*Tensor // read and written
-	Grads             []*Tensor
-	ExpAvgsRef        []*Tensor // read and written
-	ExpAvgSqsRef      []*Tensor // read and written
-	MaxExpAvgSqsRef   []*Tensor // read and written
+	ParamsRef         []*Tensor // read and written, 1 to 8 dimensions
+	Grads             []*Tensor // dimensions as ParamsRef
+	ExpAvgsRef        []*Tensor // read and written, dimensions as ParamsRef
+	ExpAvgSqsRef      []*Tensor // read and written, dimensions as ParamsRef
+	MaxExpAvgSqsRef   []*Tensor // read and written, dimensions as ParamsRef
 	StateSteps        []*Tensor
 	GradScaleOptional *Tensor // optional
 	FoundInfOptional  *Tensor // optional
@@ -480,7 +608,10 @@ var opFusedAdamw = Operator{
 	Params: "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
 }
 
-// FusedAdamw launches aclnnFusedAdamw (libopapi, CANN 2026-08) on st.
+// FusedAdamw updates lists of parameters by one step of AdamW.
+//
+// It launches aclnnFusedAdamw (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/fused_adamw/docs/aclnnFusedAdamw.md
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, &opFusedAdamw)
 	p.Encode(c)
@@ -511,9 +642,9 @@ func (p *FusedAdamwParams) Encode(c *Call) {
 
 // FusedSgdParams are the arguments of aclnnFusedSgd, in C order.
 type FusedSgdParams struct {
-	ParamsRef                     []*Tensor // read and written
-	GradsRef                      []*Tensor // read and written
-	MomentumBufferListOptionalRef []*Tensor // optional, read and written
+	ParamsRef                     []*Tensor // read and written, 0 to 8 dimensions
+	GradsRef                      []*Tensor // read and written, 0 to 8 dimensions
+	MomentumBufferListOptionalRef []*Tensor // optional, read and written, 0 to 8 dimensions
 	GradScaleOptional             *Tensor   // optional
 	WeightDecay                   float32
 	Momentum                      float32
@@ -529,7 +660,10 @@ var opFusedSgd = Operator{
 	Params: "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
 }
 
-// FusedSgd launches aclnnFusedSgd (libopapi, CANN 2026-08) on st.
+// FusedSgd updates lists of parameters by one step of gradient descent with momentum.
+//
+// It launches aclnnFusedSgd (libopapi, CANN 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-nn, optim/fused_sgd/docs/aclnnFusedSgd.md
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, &opFusedSgd)
 	p.Encode(c)
@@ -556,9 +690,9 @@ func (p *FusedSgdParams) Encode(c *Call) {
 
 // SilentCheckParams are the arguments of aclnnSilentCheck, in C order.
 type SilentCheckParams struct {
-	Val          *Tensor
+	Val          *Tensor // 0 dimensions
 	InputGradRef *Tensor // read and written
-	SfdaRef      *Tensor // read and written
+	SfdaRef      *Tensor // read and written, 3 dimensions
 	StepRef      *Tensor // read and written
 	CMinSteps    int32
 	CThreshL1    float32
@@ -566,7 +700,7 @@ type SilentCheckParams struct {
 	CThreshL2    float32
 	CCoeffL2     float32
 	NpuAsdDetect int32
-	Result       *Tensor // output
+	Result       *Tensor // output, 1 dimension
 }
 
 var opSilentCheck = Operator{
@@ -574,7 +708,11 @@ var opSilentCheck = Operator{
 	Params: "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
 }
 
-// SilentCheck launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
+// caused.
+//
+// It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-math, math/silent_check/docs/aclnnSilentCheck.md
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, &opSilentCheck)
 	p.Encode(c)
@@ -601,9 +739,9 @@ func (p *SilentCheckParams) Encode(c *Call) {
 
 // SilentCheckV2Params are the arguments of aclnnSilentCheckV2, in C order.
 type SilentCheckV2Params struct {
-	Val          *Tensor
-	Max          *Tensor
-	AvgRef       *Tensor // read and written
+	Val          *Tensor // 1 dimension
+	Max          *Tensor // 1 dimension
+	AvgRef       *Tensor // read and written, 1 dimension
 	InputGradRef *Tensor // read and written
 	StepRef      *Tensor // read and written
 	DstSize      []int64
@@ -621,7 +759,11 @@ var opSilentCheckV2 = Operator{
 	Params: "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
 }
 
-// SilentCheckV2 launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have
+// caused, by its moving average.
+//
+// It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// Vendor's page: hicann/ops-math, math/silent_check_v2/docs/aclnnSilentCheckV2.md
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, &opSilentCheckV2)
 	p.Encode(c)

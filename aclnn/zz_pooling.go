@@ -8,9 +8,9 @@ import (
 
 // AdaptiveAvgPool2dParams are the arguments of aclnnAdaptiveAvgPool2d, in C order.
 type AdaptiveAvgPool2dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 to 4 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 to 4 dimensions
 }
 
 var opAdaptiveAvgPool2d = Operator{
@@ -18,7 +18,10 @@ var opAdaptiveAvgPool2d = Operator{
 	Params: "self outputSize out",
 }
 
-// AdaptiveAvgPool2d launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
+//
+// It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs/aclnnAdaptiveAvgPool2d.md
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2d)
 	p.Encode(c)
@@ -37,9 +40,9 @@ func (p *AdaptiveAvgPool2dParams) Encode(c *Call) {
 
 // AdaptiveAvgPool2dBackwardParams are the arguments of aclnnAdaptiveAvgPool2dBackward, in C order.
 type AdaptiveAvgPool2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Out        *Tensor // output
+	GradOutput *Tensor // 3 to 4 dimensions
+	Self       *Tensor // 3 to 4 dimensions
+	Out        *Tensor // output, 3 to 4 dimensions
 }
 
 var opAdaptiveAvgPool2dBackward = Operator{
@@ -47,7 +50,11 @@ var opAdaptiveAvgPool2dBackward = Operator{
 	Params: "gradOutput self out",
 }
 
-// AdaptiveAvgPool2dBackward launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d.
+//
+// It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
+// on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs/aclnnAdaptiveAvgPool2dBackward.md
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2dBackward)
 	p.Encode(c)
@@ -66,9 +73,9 @@ func (p *AdaptiveAvgPool2dBackwardParams) Encode(c *Call) {
 
 // AdaptiveAvgPool3dParams are the arguments of aclnnAdaptiveAvgPool3d, in C order.
 type AdaptiveAvgPool3dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 4 to 5 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 to 5 dimensions
 }
 
 var opAdaptiveAvgPool3d = Operator{
@@ -76,7 +83,10 @@ var opAdaptiveAvgPool3d = Operator{
 	Params: "self outputSize out",
 }
 
-// AdaptiveAvgPool3d launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
+//
+// It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs/aclnnAdaptiveAvgPool3d.md
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3d)
 	p.Encode(c)
@@ -95,9 +105,9 @@ func (p *AdaptiveAvgPool3dParams) Encode(c *Call) {
 
 // AdaptiveAvgPool3dBackwardParams are the arguments of aclnnAdaptiveAvgPool3dBackward, in C order.
 type AdaptiveAvgPool3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Out        *Tensor // output
+	GradOutput *Tensor // 4 to 5 dimensions
+	Self       *Tensor // 4 to 5 dimensions
+	Out        *Tensor // output, 4 to 5 dimensions
 }
 
 var opAdaptiveAvgPool3dBackward = Operator{
@@ -105,7 +115,11 @@ var opAdaptiveAvgPool3dBackward = Operator{
 	Params: "gradOutput self out",
 }
 
-// AdaptiveAvgPool3dBackward launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d.
+//
+// It launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
+// on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs/aclnnAdaptiveAvgPool3dBackward.md
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3dBackward)
 	p.Encode(c)
@@ -124,10 +138,10 @@ func (p *AdaptiveAvgPool3dBackwardParams) Encode(c *Call) {
 
 // AdaptiveMaxPool2dParams are the arguments of aclnnAdaptiveMaxPool2d, in C order.
 type AdaptiveMaxPool2dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 to 4 dimensions
 	OutputSize []int64
-	OutputOut  *Tensor // output
-	IndicesOut *Tensor // output
+	OutputOut  *Tensor // output, 3 to 4 dimensions
+	IndicesOut *Tensor // output, 3 to 4 dimensions
 }
 
 var opAdaptiveMaxPool2d = Operator{
@@ -135,7 +149,10 @@ var opAdaptiveMaxPool2d = Operator{
 	Params: "self outputSize outputOut indicesOut",
 }
 
-// AdaptiveMaxPool2d launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
+//
+// It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs/aclnnAdaptiveMaxPool2d.md
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2d)
 	p.Encode(c)
@@ -155,10 +172,10 @@ func (p *AdaptiveMaxPool2dParams) Encode(c *Call) {
 
 // AdaptiveMaxPool2dBackwardParams are the arguments of aclnnAdaptiveMaxPool2dBackward, in C order.
 type AdaptiveMaxPool2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 3 to 4 dimensions
+	Self       *Tensor // 3 to 4 dimensions
+	Indices    *Tensor // 3 to 4 dimensions
+	GradInput  *Tensor // output, 3 to 4 dimensions
 }
 
 var opAdaptiveMaxPool2dBackward = Operator{
@@ -166,7 +183,10 @@ var opAdaptiveMaxPool2dBackward = Operator{
 	Params: "gradOutput self indices gradInput",
 }
 
-// AdaptiveMaxPool2dBackward launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) on st.
+// AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
+//
+// It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool2dBackward.md
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
 	p.Encode(c)
@@ -186,10 +206,10 @@ func (p *AdaptiveMaxPool2dBackwardParams) Encode(c *Call) {
 
 // AdaptiveMaxPool3dParams are the arguments of aclnnAdaptiveMaxPool3d, in C order.
 type AdaptiveMaxPool3dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 4 to 5 dimensions
 	OutputSize []int64
-	OutputOut  *Tensor // output
-	IndicesOut *Tensor // output
+	OutputOut  *Tensor // output, 4 to 5 dimensions
+	IndicesOut *Tensor // output, 4 to 5 dimensions
 }
 
 var opAdaptiveMaxPool3d = Operator{
@@ -197,7 +217,10 @@ var opAdaptiveMaxPool3d = Operator{
 	Params: "self outputSize outputOut indicesOut",
 }
 
-// AdaptiveMaxPool3d launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
+//
+// It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs/aclnnAdaptiveMaxPool3d.md
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3d)
 	p.Encode(c)
@@ -217,10 +240,10 @@ func (p *AdaptiveMaxPool3dParams) Encode(c *Call) {
 
 // AdaptiveMaxPool3dBackwardParams are the arguments of aclnnAdaptiveMaxPool3dBackward, in C order.
 type AdaptiveMaxPool3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 4 to 5 dimensions
+	Self       *Tensor // 4 to 5 dimensions
+	Indices    *Tensor // 4 to 5 dimensions
+	GradInput  *Tensor // output, 4 to 5 dimensions
 }
 
 var opAdaptiveMaxPool3dBackward = Operator{
@@ -228,7 +251,11 @@ var opAdaptiveMaxPool3dBackward = Operator{
 	Params: "gradOutput self indices gradInput",
 }
 
-// AdaptiveMaxPool3dBackward launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d.
+//
+// It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
+// on st.
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool3dBackward.md
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3dBackward)
 	p.Encode(c)
@@ -248,15 +275,15 @@ func (p *AdaptiveMaxPool3dBackwardParams) Encode(c *Call) {
 
 // AvgPool2dParams are the arguments of aclnnAvgPool2d, in C order.
 type AvgPool2dParams struct {
-	Self            *Tensor
+	Self            *Tensor // 3 to 4 dimensions
 	KernelSize      []int64
 	Strides         []int64
 	Paddings        []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64
-	CubeMathType    int8
-	Out             *Tensor // output
+	DivisorOverride int64   // 0 divides by the window's size
+	CubeMathType    int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	Out             *Tensor // output, 3 to 4 dimensions
 }
 
 var opAvgPool2d = Operator{
@@ -264,7 +291,10 @@ var opAvgPool2d = Operator{
 	Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
 }
 
-// AvgPool2d launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AvgPool2d averages images over windows.
+//
+// It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool2d.md
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
 	c := NewCall(st, &opAvgPool2d)
 	p.Encode(c)
@@ -289,16 +319,16 @@ func (p *AvgPool2dParams) Encode(c *Call) {
 
 // AvgPool2dBackwardParams are the arguments of aclnnAvgPool2dBackward, in C order.
 type AvgPool2dBackwardParams struct {
-	GradOutput      *Tensor
-	Self            *Tensor
+	GradOutput      *Tensor // 3 to 4 dimensions
+	Self            *Tensor // 3 to 4 dimensions
 	KernelSize      []int64
 	Stride          []int64
 	Padding         []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64
-	CubeMathType    int8
-	GradInput       *Tensor // output
+	DivisorOverride int64   // 0 divides by the window's size
+	CubeMathType    int8    // CubeKeepDType, CubeAllowFP32DownPrecision, CubeUseFP16 or CubeUseHF32
+	GradInput       *Tensor // output, 3 to 4 dimensions
 }
 
 var opAvgPool2dBackward = Operator{
@@ -306,7 +336,10 @@ var opAvgPool2dBackward = Operator{
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
 }
 
-// AvgPool2dBackward launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AvgPool2dBackward computes the gradient of AvgPool2d.
+//
+// It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool2dBackward.md
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAvgPool2dBackward)
 	p.Encode(c)
@@ -332,14 +365,14 @@ func (p *AvgPool2dBackwardParams) Encode(c *Call) {
 
 // AvgPool3dParams are the arguments of aclnnAvgPool3d, in C order.
 type AvgPool3dParams struct {
-	Self            *Tensor
+	Self            *Tensor // 4 to 5 dimensions
 	KernelSize      []int64
 	Stride          []int64
 	Padding         []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64
-	Out             *Tensor // output
+	DivisorOverride int64   // 0 divides by the window's size
+	Out             *Tensor // output, 4 to 5 dimensions
 }
 
 var opAvgPool3d = Operator{
@@ -347,7 +380,10 @@ var opAvgPool3d = Operator{
 	Params: "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
 }
 
-// AvgPool3d launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AvgPool3d averages volumes over windows.
+//
+// It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool3d.md
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
 	c := NewCall(st, &opAvgPool3d)
 	p.Encode(c)
@@ -371,15 +407,15 @@ func (p *AvgPool3dParams) Encode(c *Call) {
 
 // AvgPool3dBackwardParams are the arguments of aclnnAvgPool3dBackward, in C order.
 type AvgPool3dBackwardParams struct {
-	GradOutput      *Tensor
-	Self            *Tensor
+	GradOutput      *Tensor // 4 to 5 dimensions
+	Self            *Tensor // 4 to 5 dimensions
 	KernelSize      []int64
 	Stride          []int64
 	Padding         []int64
 	CeilMode        bool
 	CountIncludePad bool
-	DivisorOverride int64
-	Output          *Tensor // output
+	DivisorOverride int64   // 0 divides by the window's size
+	Output          *Tensor // output, 4 to 5 dimensions
 }
 
 var opAvgPool3dBackward = Operator{
@@ -387,7 +423,10 @@ var opAvgPool3dBackward = Operator{
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
 }
 
-// AvgPool3dBackward launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AvgPool3dBackward computes the gradient of AvgPool3d.
+//
+// It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool3dBackward.md
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAvgPool3dBackward)
 	p.Encode(c)
@@ -412,8 +451,8 @@ func (p *AvgPool3dBackwardParams) Encode(c *Call) {
 
 // GlobalAveragePoolParams are the arguments of aclnnGlobalAveragePool, in C order.
 type GlobalAveragePoolParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 4 to 8 dimensions
+	Out  *Tensor // output, 4 to 8 dimensions
 }
 
 var opGlobalAveragePool = Operator{
@@ -421,7 +460,10 @@ var opGlobalAveragePool = Operator{
 	Params: "self out",
 }
 
-// GlobalAveragePool launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GlobalAveragePool averages each channel over all places.
+//
+// It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnGlobalAveragePool.md
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	c := NewCall(st, &opGlobalAveragePool)
 	p.Encode(c)
@@ -439,8 +481,8 @@ func (p *GlobalAveragePoolParams) Encode(c *Call) {
 
 // GlobalMaxPoolParams are the arguments of aclnnGlobalMaxPool, in C order.
 type GlobalMaxPoolParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 4 to 8 dimensions
+	Out  *Tensor // output, 4 to 8 dimensions
 }
 
 var opGlobalMaxPool = Operator{
@@ -448,7 +490,10 @@ var opGlobalMaxPool = Operator{
 	Params: "self out",
 }
 
-// GlobalMaxPool launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GlobalMaxPool takes the maximum of each channel over all places.
+//
+// It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnGlobalMaxPool.md
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, &opGlobalMaxPool)
 	p.Encode(c)
@@ -466,14 +511,14 @@ func (p *GlobalMaxPoolParams) Encode(c *Call) {
 
 // MaxPoolParams are the arguments of aclnnMaxPool, in C order.
 type MaxPoolParams struct {
-	Self        *Tensor
+	Self        *Tensor // 3 to 4 dimensions
 	KernelShape []int64
 	Strides     []int64
-	AutoPad     int64
+	AutoPad     int64 // 0 explicit pads
 	Pads        []int64
 	Dilations   []int64
-	CeilMode    int64
-	Out         *Tensor // output
+	CeilMode    int64   // 0 rounds the output size down, other values up
+	Out         *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxPool = Operator{
@@ -481,7 +526,10 @@ var opMaxPool = Operator{
 	Params: "self kernelShape strides autoPad pads dilations ceilMode out",
 }
 
-// MaxPool launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool takes the maxima of windows of images.
+//
+// It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs/aclnnMaxPool.md
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	c := NewCall(st, &opMaxPool)
 	p.Encode(c)
@@ -505,14 +553,14 @@ func (p *MaxPoolParams) Encode(c *Call) {
 
 // MaxPool2dWithIndicesParams are the arguments of aclnnMaxPool2dWithIndices, in C order.
 type MaxPool2dWithIndicesParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor // output
-	Indices    *Tensor // output
+	Out        *Tensor // output, 3 to 4 dimensions
+	Indices    *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxPool2dWithIndices = Operator{
@@ -520,7 +568,11 @@ var opMaxPool2dWithIndices = Operator{
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
-// MaxPool2dWithIndices launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool2dWithIndices takes the maxima of windows of images and their indices.
+//
+// It launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
+// st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithIndices.md
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndices)
 	p.Encode(c)
@@ -544,15 +596,15 @@ func (p *MaxPool2dWithIndicesParams) Encode(c *Call) {
 
 // MaxPool2dWithIndicesBackwardParams are the arguments of aclnnMaxPool2dWithIndicesBackward, in C order.
 type MaxPool2dWithIndicesBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
+	GradOutput *Tensor // 3 to 4 dimensions
+	Self       *Tensor // 3 to 4 dimensions
+	Indices    *Tensor // 3 to 4 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxPool2dWithIndicesBackward = Operator{
@@ -560,7 +612,11 @@ var opMaxPool2dWithIndicesBackward = Operator{
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
-// MaxPool2dWithIndicesBackward launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices.
+//
+// It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithIndicesBackward.md
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
 	p.Encode(c)
@@ -587,14 +643,14 @@ func (p *MaxPool2dWithIndicesBackwardParams) Encode(c *Call) {
 
 // MaxPool2dWithMaskParams are the arguments of aclnnMaxPool2dWithMask, in C order.
 type MaxPool2dWithMaskParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor // output
-	Indices    *Tensor // output
+	Out        *Tensor // output, 3 to 4 dimensions
+	Indices    *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxPool2dWithMask = Operator{
@@ -602,7 +658,10 @@ var opMaxPool2dWithMask = Operator{
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
-// MaxPool2dWithMask launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
+//
+// It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithMask.md
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
 	c := NewCall(st, &opMaxPool2dWithMask)
 	p.Encode(c)
@@ -626,15 +685,15 @@ func (p *MaxPool2dWithMaskParams) Encode(c *Call) {
 
 // MaxPool2dWithMaskBackwardParams are the arguments of aclnnMaxPool2dWithMaskBackward, in C order.
 type MaxPool2dWithMaskBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
+	GradOutput *Tensor // 4 dimensions
+	Self       *Tensor // 4 dimensions
+	Indices    *Tensor // 4 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 4 dimensions
 }
 
 var opMaxPool2dWithMaskBackward = Operator{
@@ -642,7 +701,11 @@ var opMaxPool2dWithMaskBackward = Operator{
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
-// MaxPool2dWithMaskBackward launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask.
+//
+// It launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
+// on st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithMaskBackward.md
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithMaskBackward)
 	p.Encode(c)
@@ -683,7 +746,10 @@ var opMaxPool3D = Operator{
 	Params: "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
 }
 
-// MaxPool3D launches aclnnMaxPool3D (libopapi, CANN 2026-08) on st.
+// MaxPool3D takes the maxima of windows of volumes.
+//
+// It launches aclnnMaxPool3D (libopapi, CANN 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs/aclnnMaxPool3D.md
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	c := NewCall(st, &opMaxPool3D)
 	p.Encode(c)
@@ -708,14 +774,14 @@ func (p *MaxPool3DParams) Encode(c *Call) {
 
 // MaxPool3dWithArgmaxParams are the arguments of aclnnMaxPool3dWithArgmax, in C order.
 type MaxPool3dWithArgmaxParams struct {
-	Self       *Tensor
+	Self       *Tensor // 4 to 5 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	Out        *Tensor // output
-	Indices    *Tensor // output
+	Out        *Tensor // output, 4 to 5 dimensions
+	Indices    *Tensor // output, 4 to 5 dimensions
 }
 
 var opMaxPool3dWithArgmax = Operator{
@@ -723,7 +789,11 @@ var opMaxPool3dWithArgmax = Operator{
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 }
 
-// MaxPool3dWithArgmax launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices.
+//
+// It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
+// st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool3dWithArgmax.md
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmax)
 	p.Encode(c)
@@ -747,15 +817,15 @@ func (p *MaxPool3dWithArgmaxParams) Encode(c *Call) {
 
 // MaxPool3dWithArgmaxBackwardParams are the arguments of aclnnMaxPool3dWithArgmaxBackward, in C order.
 type MaxPool3dWithArgmaxBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
+	GradOutput *Tensor // 4 to 5 dimensions
+	Self       *Tensor // 4 to 5 dimensions
+	Indices    *Tensor // 4 to 5 dimensions
 	KernelSize []int64
 	Stride     []int64
 	Padding    []int64
 	Dilation   []int64
 	CeilMode   bool
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 4 to 5 dimensions
 }
 
 var opMaxPool3dWithArgmaxBackward = Operator{
@@ -763,7 +833,11 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 }
 
-// MaxPool3dWithArgmaxBackward launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax.
+//
+// It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// pooling on st.
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool3dWithArgmaxBackward.md
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
 	p.Encode(c)
@@ -790,12 +864,12 @@ func (p *MaxPool3dWithArgmaxBackwardParams) Encode(c *Call) {
 
 // MaxPoolV3Params are the arguments of aclnnMaxPoolV3, in C order.
 type MaxPoolV3Params struct {
-	X        *Tensor
+	X        *Tensor // 4 dimensions
 	Ksize    []int64
 	Strides  []int64
 	Pads     []int64
 	CeilMode Scalar
-	Out      *Tensor // output
+	Out      *Tensor // output, 4 dimensions
 }
 
 var opMaxPoolV3 = Operator{
@@ -803,7 +877,10 @@ var opMaxPoolV3 = Operator{
 	Params: "x ksize strides pads ceilMode out",
 }
 
-// MaxPoolV3 launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) on st.
+// MaxPoolV3 takes the maxima of windows of images.
+//
+// It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs/aclnnMaxPoolV3.md
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	c := NewCall(st, &opMaxPoolV3)
 	p.Encode(c)
@@ -825,10 +902,10 @@ func (p *MaxPoolV3Params) Encode(c *Call) {
 
 // MaxUnpool2dParams are the arguments of aclnnMaxUnpool2d, in C order.
 type MaxUnpool2dParams struct {
-	Self       *Tensor
-	Indices    *Tensor
+	Self       *Tensor // 3 to 4 dimensions
+	Indices    *Tensor // 3 to 4 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxUnpool2d = Operator{
@@ -836,7 +913,10 @@ var opMaxUnpool2d = Operator{
 	Params: "self indices outputSize out",
 }
 
-// MaxUnpool2d launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere.
+//
+// It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool2d.md
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
 	c := NewCall(st, &opMaxUnpool2d)
 	p.Encode(c)
@@ -856,11 +936,11 @@ func (p *MaxUnpool2dParams) Encode(c *Call) {
 
 // MaxUnpool2dBackwardParams are the arguments of aclnnMaxUnpool2dBackward, in C order.
 type MaxUnpool2dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
+	GradOutput *Tensor // 3 to 4 dimensions
+	Self       *Tensor // 3 to 4 dimensions
+	Indices    *Tensor // 3 to 4 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 to 4 dimensions
 }
 
 var opMaxUnpool2dBackward = Operator{
@@ -868,7 +948,11 @@ var opMaxUnpool2dBackward = Operator{
 	Params: "gradOutput self indices outputSize out",
 }
 
-// MaxUnpool2dBackward launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxUnpool2dBackward takes the gradients at the places that the indices give.
+//
+// It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
+// st.
+// Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool2dBackward.md
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool2dBackward)
 	p.Encode(c)
@@ -889,12 +973,12 @@ func (p *MaxUnpool2dBackwardParams) Encode(c *Call) {
 
 // MaxUnpool3dParams are the arguments of aclnnMaxUnpool3d, in C order.
 type MaxUnpool3dParams struct {
-	Self       *Tensor
-	Indices    *Tensor
+	Self       *Tensor // 4 to 5 dimensions
+	Indices    *Tensor // 4 to 5 dimensions
 	OutputSize []int64
 	Stride     []int64
 	Padding    []int64
-	OutRef     *Tensor // read and written
+	OutRef     *Tensor // read and written, 4 to 5 dimensions
 }
 
 var opMaxUnpool3d = Operator{
@@ -902,7 +986,10 @@ var opMaxUnpool3d = Operator{
 	Params: "self indices outputSize stride padding outRef",
 }
 
-// MaxUnpool3d launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere.
+//
+// It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool3d.md
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
 	c := NewCall(st, &opMaxUnpool3d)
 	p.Encode(c)
@@ -924,13 +1011,13 @@ func (p *MaxUnpool3dParams) Encode(c *Call) {
 
 // MaxUnpool3dBackwardParams are the arguments of aclnnMaxUnpool3dBackward, in C order.
 type MaxUnpool3dBackwardParams struct {
-	GradOutput *Tensor
-	Self       *Tensor
-	Indices    *Tensor
+	GradOutput *Tensor // 4 to 5 dimensions
+	Self       *Tensor // 4 to 5 dimensions
+	Indices    *Tensor // 4 to 5 dimensions
 	OutputSize []int64
 	Stride     []int64
 	Padding    []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 to 5 dimensions
 }
 
 var opMaxUnpool3dBackward = Operator{
@@ -938,7 +1025,11 @@ var opMaxUnpool3dBackward = Operator{
 	Params: "gradOutput self indices outputSize stride padding out",
 }
 
-// MaxUnpool3dBackward launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxUnpool3dBackward takes the gradients at the places that the indices give.
+//
+// It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
+// st.
+// Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool3dBackward.md
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool3dBackward)
 	p.Encode(c)

@@ -6,423 +6,13 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AdaLayerNormQuantParams are the arguments of aclnnAdaLayerNormQuant, in C order.
-type AdaLayerNormQuantParams struct {
-	X                    *Tensor
-	Scale                *Tensor
-	Shift                *Tensor
-	WeightOptional       *Tensor // optional
-	BiasOptional         *Tensor // optional
-	SmoothScalesOptional *Tensor // optional
-	Epsilon              float64
-	QuantMode            string
-	Out                  *Tensor // output
-	QuantScale           *Tensor // output
-	QuantOffsetOptional  *Tensor // optional output
-}
-
-var opAdaLayerNormQuant = Operator{
-	Name: "AdaLayerNormQuant", Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
-}
-
-// AdaLayerNormQuant launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) on st.
-func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
-	c := NewCall(st, &opAdaLayerNormQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AdaLayerNormQuantParams) Operator() *Operator { return &opAdaLayerNormQuant }
-
-// Encode implements Params.
-func (p *AdaLayerNormQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Shift)
-	c.Tensor(p.WeightOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Float64(p.Epsilon)
-	c.Str(p.QuantMode)
-	c.Tensor(p.Out)
-	c.Tensor(p.QuantScale)
-	c.Tensor(p.QuantOffsetOptional)
-}
-
-// AddLayerNormQuantParams are the arguments of aclnnAddLayerNormQuant, in C order.
-type AddLayerNormQuantParams struct {
-	X1                  *Tensor
-	X2                  *Tensor
-	Gamma               *Tensor
-	Beta                *Tensor
-	BiasOptional        *Tensor // optional
-	Scales1Optional     *Tensor // optional
-	Scales2Optional     *Tensor // optional
-	ZeroPoints1Optional *Tensor // optional
-	ZeroPoints2Optional *Tensor // optional
-	QuantMode           string
-	Epsilon             float64
-	AdditionalOutput    bool
-	DivMode             bool
-	Y1Out               *Tensor // output
-	Y2Out               *Tensor // output
-	XOut                *Tensor // output
-	OutScales1Out       *Tensor // output
-	OutScales2Out       *Tensor // output
-}
-
-var opAddLayerNormQuant = Operator{
-	Name: "AddLayerNormQuant", Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
-}
-
-// AddLayerNormQuant launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) on st.
-func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
-	c := NewCall(st, &opAddLayerNormQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddLayerNormQuantParams) Operator() *Operator { return &opAddLayerNormQuant }
-
-// Encode implements Params.
-func (p *AddLayerNormQuantParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.Scales1Optional)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Str(p.QuantMode)
-	c.Float64(p.Epsilon)
-	c.Bool(p.AdditionalOutput)
-	c.Bool(p.DivMode)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-	c.Tensor(p.OutScales1Out)
-	c.Tensor(p.OutScales2Out)
-}
-
-// AddLayerNormQuantV2Params are the arguments of aclnnAddLayerNormQuantV2, in C order.
-type AddLayerNormQuantV2Params struct {
-	X1                  *Tensor
-	X2                  *Tensor
-	Gamma               *Tensor
-	Beta                *Tensor
-	BiasOptional        *Tensor // optional
-	Scales1Optional     *Tensor // optional
-	Scales2Optional     *Tensor // optional
-	ZeroPoints1Optional *Tensor // optional
-	ZeroPoints2Optional *Tensor // optional
-	QuantMode           string
-	Epsilon             float64
-	AdditionalOutput    bool
-	DivMode             bool
-	Y1Out               *Tensor // output
-	Y2Out               *Tensor // output
-	XOut                *Tensor // output
-	LayernormRes        *Tensor // output
-	OutScales1Out       *Tensor // output
-	OutScales2Out       *Tensor // output
-}
-
-var opAddLayerNormQuantV2 = Operator{
-	Name: "AddLayerNormQuantV2", Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
-}
-
-// AddLayerNormQuantV2 launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) on st.
-func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
-	c := NewCall(st, &opAddLayerNormQuantV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddLayerNormQuantV2Params) Operator() *Operator { return &opAddLayerNormQuantV2 }
-
-// Encode implements Params.
-func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.Scales1Optional)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Str(p.QuantMode)
-	c.Float64(p.Epsilon)
-	c.Bool(p.AdditionalOutput)
-	c.Bool(p.DivMode)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-	c.Tensor(p.LayernormRes)
-	c.Tensor(p.OutScales1Out)
-	c.Tensor(p.OutScales2Out)
-}
-
-// AddRmsNormDynamicMxQuantParams are the arguments of aclnnAddRmsNormDynamicMxQuant, in C order.
-type AddRmsNormDynamicMxQuantParams struct {
-	X1         *Tensor
-	X2         *Tensor
-	Gamma      *Tensor
-	Beta       *Tensor
-	Epsilon    float64
-	ScaleAlg   int64
-	RoundMode  string
-	DstType    int64
-	OutputRstd bool
-	YOut       *Tensor // output
-	XOut       *Tensor // output
-	MxscaleOut *Tensor // output
-	RstdOut    *Tensor // output
-}
-
-var opAddRmsNormDynamicMxQuant = Operator{
-	Name: "AddRmsNormDynamicMxQuant", Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
-}
-
-// AddRmsNormDynamicMxQuant launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
-func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
-	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddRmsNormDynamicMxQuantParams) Operator() *Operator { return &opAddRmsNormDynamicMxQuant }
-
-// Encode implements Params.
-func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Float64(p.Epsilon)
-	c.Int64(p.ScaleAlg)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
-	c.Bool(p.OutputRstd)
-	c.Tensor(p.YOut)
-	c.Tensor(p.XOut)
-	c.Tensor(p.MxscaleOut)
-	c.Tensor(p.RstdOut)
-}
-
-// AddRmsNormDynamicQuantParams are the arguments of aclnnAddRmsNormDynamicQuant, in C order.
-type AddRmsNormDynamicQuantParams struct {
-	X1                   *Tensor
-	X2                   *Tensor
-	Gamma                *Tensor
-	SmoothScale1Optional *Tensor // optional
-	SmoothScale2Optional *Tensor // optional
-	Epsilon              float64
-	Y1Out                *Tensor // output
-	Y2Out                *Tensor // output
-	XOut                 *Tensor // output
-	Scale1Out            *Tensor // output
-	Scale2Out            *Tensor // output
-}
-
-var opAddRmsNormDynamicQuant = Operator{
-	Name: "AddRmsNormDynamicQuant", Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
-}
-
-// AddRmsNormDynamicQuant launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
-	c := NewCall(st, &opAddRmsNormDynamicQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddRmsNormDynamicQuantParams) Operator() *Operator { return &opAddRmsNormDynamicQuant }
-
-// Encode implements Params.
-func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScale1Optional)
-	c.Tensor(p.SmoothScale2Optional)
-	c.Float64(p.Epsilon)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-	c.Tensor(p.Scale1Out)
-	c.Tensor(p.Scale2Out)
-}
-
-// AddRmsNormDynamicQuantV2Params are the arguments of aclnnAddRmsNormDynamicQuantV2, in C order.
-type AddRmsNormDynamicQuantV2Params struct {
-	X1                   *Tensor
-	X2                   *Tensor
-	Gamma                *Tensor
-	SmoothScale1Optional *Tensor // optional
-	SmoothScale2Optional *Tensor // optional
-	BetaOptional         *Tensor // optional
-	Epsilon              float64
-	OutputMask           []bool
-	Y1Out                *Tensor // output
-	Y2Out                *Tensor // output
-	XOut                 *Tensor // output
-	Scale1Out            *Tensor // output
-	Scale2Out            *Tensor // output
-}
-
-var opAddRmsNormDynamicQuantV2 = Operator{
-	Name: "AddRmsNormDynamicQuantV2", Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
-}
-
-// AddRmsNormDynamicQuantV2 launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) on st.
-func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
-	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddRmsNormDynamicQuantV2Params) Operator() *Operator { return &opAddRmsNormDynamicQuantV2 }
-
-// Encode implements Params.
-func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScale1Optional)
-	c.Tensor(p.SmoothScale2Optional)
-	c.Tensor(p.BetaOptional)
-	c.Float64(p.Epsilon)
-	c.Bools(p.OutputMask)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-	c.Tensor(p.Scale1Out)
-	c.Tensor(p.Scale2Out)
-}
-
-// AddRmsNormQuantParams are the arguments of aclnnAddRmsNormQuant, in C order.
-type AddRmsNormQuantParams struct {
-	X1                  *Tensor
-	X2                  *Tensor
-	Gamma               *Tensor
-	Scales1             *Tensor
-	Scales2Optional     *Tensor // optional
-	ZeroPoints1Optional *Tensor // optional
-	ZeroPoints2Optional *Tensor // optional
-	Axis                int64
-	Epsilon             float64
-	DivMode             bool
-	Y1Out               *Tensor // output
-	Y2Out               *Tensor // output
-	XOut                *Tensor // output
-}
-
-var opAddRmsNormQuant = Operator{
-	Name: "AddRmsNormQuant", Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
-}
-
-// AddRmsNormQuant launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
-	c := NewCall(st, &opAddRmsNormQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddRmsNormQuantParams) Operator() *Operator { return &opAddRmsNormQuant }
-
-// Encode implements Params.
-func (p *AddRmsNormQuantParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Scales1)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Int64(p.Axis)
-	c.Float64(p.Epsilon)
-	c.Bool(p.DivMode)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-}
-
-// AddRmsNormQuantV2Params are the arguments of aclnnAddRmsNormQuantV2, in C order.
-type AddRmsNormQuantV2Params struct {
-	X1                  *Tensor
-	X2                  *Tensor
-	Gamma               *Tensor
-	Scales1             *Tensor
-	Scales2Optional     *Tensor // optional
-	ZeroPoints1Optional *Tensor // optional
-	ZeroPoints2Optional *Tensor // optional
-	BetaOptional        *Tensor // optional
-	Axis                int64
-	Epsilon             float64
-	DivMode             bool
-	Y1Out               *Tensor // output
-	Y2Out               *Tensor // output
-	XOut                *Tensor // output
-	RmsNormOut          *Tensor // output
-}
-
-var opAddRmsNormQuantV2 = Operator{
-	Name: "AddRmsNormQuantV2", Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
-}
-
-// AddRmsNormQuantV2 launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) on st.
-func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
-	c := NewCall(st, &opAddRmsNormQuantV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *AddRmsNormQuantV2Params) Operator() *Operator { return &opAddRmsNormQuantV2 }
-
-// Encode implements Params.
-func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Scales1)
-	c.Tensor(p.Scales2Optional)
-	c.Tensor(p.ZeroPoints1Optional)
-	c.Tensor(p.ZeroPoints2Optional)
-	c.Tensor(p.BetaOptional)
-	c.Int64(p.Axis)
-	c.Float64(p.Epsilon)
-	c.Bool(p.DivMode)
-	c.Tensor(p.Y1Out)
-	c.Tensor(p.Y2Out)
-	c.Tensor(p.XOut)
-	c.Tensor(p.RmsNormOut)
-}
-
 // AntiMxQuantParams are the arguments of aclnnAntiMxQuant, in C order.
 type AntiMxQuantParams struct {
 	X       *Tensor
 	Mxscale *Tensor
 	Axis    int64
-	DstType int64
-	Y       *Tensor // output
+	DstType int64   // a dtype: 0 float32, 1 float16, 27 bfloat16
+	Y       *Tensor // output, 1 to 7 dimensions
 }
 
 var opAntiMxQuant = Operator{
@@ -430,7 +20,10 @@ var opAntiMxQuant = Operator{
 	Params: "x mxscale axis dstType y",
 }
 
-// AntiMxQuant launches aclnnAntiMxQuant (libopapi, CANN 2026-08) on st.
+// AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
+//
+// It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs/aclnnAntiMxQuant.md
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	c := NewCall(st, &opAntiMxQuant)
 	p.Encode(c)
@@ -449,71 +42,14 @@ func (p *AntiMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// ApplyAdamWQuantParams are the arguments of aclnnApplyAdamWQuant, in C order.
-type ApplyAdamWQuantParams struct {
-	VarRef            *Tensor // read and written
-	Grad              *Tensor
-	MRef              *Tensor // read and written
-	VRef              *Tensor // read and written
-	QmapM             *Tensor
-	QmapV             *Tensor
-	AbsmaxMRef        *Tensor // read and written
-	AbsmaxVRef        *Tensor // read and written
-	Step              *Tensor
-	Lr                float64
-	Beta1             float64
-	Beta2             float64
-	WeightDecay       float64
-	Eps               float64
-	GnormScale        float64
-	QuantModeOptional string // optional
-	BlockSize         int64
-}
-
-var opApplyAdamWQuant = Operator{
-	Name: "ApplyAdamWQuant", Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
-	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
-}
-
-// ApplyAdamWQuant launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) on st.
-func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
-	c := NewCall(st, &opApplyAdamWQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *ApplyAdamWQuantParams) Operator() *Operator { return &opApplyAdamWQuant }
-
-// Encode implements Params.
-func (p *ApplyAdamWQuantParams) Encode(c *Call) {
-	c.Tensor(p.VarRef)
-	c.Tensor(p.Grad)
-	c.Tensor(p.MRef)
-	c.Tensor(p.VRef)
-	c.Tensor(p.QmapM)
-	c.Tensor(p.QmapV)
-	c.Tensor(p.AbsmaxMRef)
-	c.Tensor(p.AbsmaxVRef)
-	c.Tensor(p.Step)
-	c.Float64(p.Lr)
-	c.Float64(p.Beta1)
-	c.Float64(p.Beta2)
-	c.Float64(p.WeightDecay)
-	c.Float64(p.Eps)
-	c.Float64(p.GnormScale)
-	c.OptStr(p.QuantModeOptional)
-	c.Int64(p.BlockSize)
-}
-
 // AscendAntiQuantParams are the arguments of aclnnAscendAntiQuant, in C order.
 type AscendAntiQuantParams struct {
-	X        *Tensor
-	Scale    *Tensor
-	Offset   *Tensor
-	DstType  int64
+	X        *Tensor // 0 to 8 dimensions
+	Scale    *Tensor // 1 to 8 dimensions
+	Offset   *Tensor // 1 to 8 dimensions
+	DstType  int64   // a dtype: 1 float16, 27 bfloat16
 	SqrtMode bool
-	Y        *Tensor // output
+	Y        *Tensor // output, 0 to 8 dimensions
 }
 
 var opAscendAntiQuant = Operator{
@@ -521,7 +57,12 @@ var opAscendAntiQuant = Operator{
 	Params: "x scale offset dstType sqrtMode y",
 }
 
-// AscendAntiQuant launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AscendAntiQuant turns integers into floats: (X + Offset) · Scale, Scale being squared when
+// SqrtMode is true.
+//
+// It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
+// st.
+// Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
 	p.Encode(c)
@@ -543,13 +84,13 @@ func (p *AscendAntiQuantParams) Encode(c *Call) {
 
 // AscendQuantParams are the arguments of aclnnAscendQuant, in C order.
 type AscendQuantParams struct {
-	X         *Tensor
-	Scale     *Tensor
-	Offset    *Tensor
+	X         *Tensor // 1 to 8 dimensions
+	Scale     *Tensor // 1 to 8 dimensions
+	Offset    *Tensor // 1 to 8 dimensions
 	SqrtMode  bool
-	RoundMode string
-	DstType   int32
-	Y         *Tensor // output
+	RoundMode string  // RoundRound, RoundCeil, RoundTrunc or RoundFloor
+	DstType   int32   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	Y         *Tensor // output, 1 to 8 dimensions
 }
 
 var opAscendQuant = Operator{
@@ -557,7 +98,11 @@ var opAscendQuant = Operator{
 	Params: "x scale offset sqrtMode roundMode dstType y",
 }
 
-// AscendQuant launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AscendQuant quantises: X · Scale + Offset, rounded as RoundMode says, Scale being squared when
+// SqrtMode is true.
+//
+// It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuant.md
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	c := NewCall(st, &opAscendQuant)
 	p.Encode(c)
@@ -580,14 +125,14 @@ func (p *AscendQuantParams) Encode(c *Call) {
 
 // AscendQuantV3Params are the arguments of aclnnAscendQuantV3, in C order.
 type AscendQuantV3Params struct {
-	X         *Tensor
-	Scale     *Tensor
-	Offset    *Tensor
+	X         *Tensor // 1 to 8 dimensions
+	Scale     *Tensor // 1 to 8 dimensions
+	Offset    *Tensor // 1 to 8 dimensions
 	SqrtMode  bool
-	RoundMode string
-	DstType   int32
+	RoundMode string // RoundRound, RoundCeil, RoundTrunc, RoundFloor or "hybrid"
+	DstType   int32  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	Axis      int32
-	Y         *Tensor // output
+	Y         *Tensor // output, 1 to 8 dimensions
 }
 
 var opAscendQuantV3 = Operator{
@@ -595,7 +140,10 @@ var opAscendQuantV3 = Operator{
 	Params: "x scale offset sqrtMode roundMode dstType axis y",
 }
 
-// AscendQuantV3 launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
+//
+// It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuantV3.md
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, &opAscendQuantV3)
 	p.Encode(c)
@@ -617,46 +165,9 @@ func (p *AscendQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// BatchMatmulQuantParams are the arguments of aclnnBatchMatmulQuant, in C order.
-type BatchMatmulQuantParams struct {
-	X1          *Tensor
-	X2          *Tensor
-	QuantParam  *Tensor
-	Bias        *Tensor
-	TransposeX1 bool
-	TransposeX2 bool
-	Out         *Tensor // output
-}
-
-var opBatchMatmulQuant = Operator{
-	Name: "BatchMatmulQuant", Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
-}
-
-// BatchMatmulQuant launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
-	c := NewCall(st, &opBatchMatmulQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *BatchMatmulQuantParams) Operator() *Operator { return &opBatchMatmulQuant }
-
-// Encode implements Params.
-func (p *BatchMatmulQuantParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.QuantParam)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Tensor(p.Out)
-}
-
 // ConvertWeightToINT4PackParams are the arguments of aclnnConvertWeightToINT4Pack, in C order.
 type ConvertWeightToINT4PackParams struct {
-	Weight         *Tensor
+	Weight         *Tensor // 2 to 3 dimensions
 	WeightInt4Pack *Tensor // output
 }
 
@@ -665,7 +176,11 @@ var opConvertWeightToINT4Pack = Operator{
 	Params: "weight weightInt4Pack",
 }
 
-// ConvertWeightToINT4Pack launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element.
+//
+// It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// quantization on st.
+// Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs/aclnnConvertWeightToINT4Pack.md
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
 	c := NewCall(st, &opConvertWeightToINT4Pack)
 	p.Encode(c)
@@ -681,21 +196,60 @@ func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
 	c.Tensor(p.WeightInt4Pack)
 }
 
+// DequantBiasParams are the arguments of aclnnDequantBias, in C order.
+type DequantBiasParams struct {
+	X                     *Tensor // 2 dimensions
+	WeightScale           *Tensor // 1 dimension
+	ActivateScaleOptional *Tensor // optional, 1 dimension
+	BiasOptional          *Tensor // optional, 1 dimension
+	OutputDtype           int64   // a dtype: 1 float16, 27 bfloat16
+	Out                   *Tensor // output, 2 dimensions
+}
+
+var opDequantBias = Operator{
+	Name: "DequantBias", Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
+	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
+}
+
+// DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
+// the scales of its column and row.
+//
+// It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dequant_bias/docs/aclnnDequantBias.md
+func DequantBias(st *acl.Stream, p DequantBiasParams) error {
+	c := NewCall(st, &opDequantBias)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *DequantBiasParams) Operator() *Operator { return &opDequantBias }
+
+// Encode implements Params.
+func (p *DequantBiasParams) Encode(c *Call) {
+	c.Tensor(p.X)
+	c.Tensor(p.WeightScale)
+	c.Tensor(p.ActivateScaleOptional)
+	c.Tensor(p.BiasOptional)
+	c.Int64(p.OutputDtype)
+	c.Tensor(p.Out)
+}
+
 // DequantSituQuantParams are the arguments of aclnnDequantSituQuant, in C order.
 type DequantSituQuantParams struct {
-	X                       *Tensor
-	WeightScaleOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	BiasOptional            *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	GroupIndexOptional      *Tensor // optional
+	X                       *Tensor // 2 to 8 dimensions
+	WeightScaleOptional     *Tensor // optional, 1 dimension
+	ActivationScaleOptional *Tensor // optional, 1 dimension
+	BiasOptional            *Tensor // optional, 1 dimension
+	QuantScaleOptional      *Tensor // optional, 1 dimension
+	QuantOffsetOptional     *Tensor // optional, 1 dimension
+	GroupIndexOptional      *Tensor // optional, 1 dimension
 	Beta                    float32
 	LinearBeta              float32
 	ActivateLeft            bool
-	QuantTypeOptional       string  // optional
-	YOut                    *Tensor // output
-	YScaleOut               *Tensor // output
+	QuantTypeOptional       string  // optional, "static" or "dynamic"
+	YOut                    *Tensor // output, 2 to 8 dimensions
+	YScaleOut               *Tensor // output, 1 to 7 dimensions
 }
 
 var opDequantSituQuant = Operator{
@@ -703,7 +257,10 @@ var opDequantSituQuant = Operator{
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional beta linearBeta activateLeft quantTypeOptional yOut yScaleOut",
 }
 
-// DequantSituQuant launches aclnnDequantSituQuant (libopapi, CANN 2026-08) on st.
+// DequantSituQuant dequantises, computes SituGlu, and quantises its result.
+//
+// It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs/aclnnDequantSituQuant.md
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, &opDequantSituQuant)
 	p.Encode(c)
@@ -732,15 +289,15 @@ func (p *DequantSituQuantParams) Encode(c *Call) {
 
 // DequantSwigluQuantParams are the arguments of aclnnDequantSwigluQuant, in C order.
 type DequantSwigluQuantParams struct {
-	X                       *Tensor
-	WeightScaleOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	BiasOptional            *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
+	X                       *Tensor // 2 to 8 dimensions
+	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
+	ActivationScaleOptional *Tensor // optional, 1 dimension
+	BiasOptional            *Tensor // optional, 1 dimension
+	QuantScaleOptional      *Tensor // optional, 1 or 2 dimensions
 	QuantOffsetOptional     *Tensor // optional
-	GroupIndexOptional      *Tensor // optional
+	GroupIndexOptional      *Tensor // optional, 1 dimension
 	ActivateLeft            bool
-	QuantModeOptional       string  // optional
+	QuantModeOptional       string  // optional, "static" or "dynamic"
 	YOut                    *Tensor // output
 	ScaleOut                *Tensor // output
 }
@@ -750,7 +307,10 @@ var opDequantSwigluQuant = Operator{
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 }
 
-// DequantSwigluQuant launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) on st.
+// DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
+//
+// It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuant.md
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	c := NewCall(st, &opDequantSwigluQuant)
 	p.Encode(c)
@@ -777,24 +337,24 @@ func (p *DequantSwigluQuantParams) Encode(c *Call) {
 
 // DequantSwigluQuantV2Params are the arguments of aclnnDequantSwigluQuantV2, in C order.
 type DequantSwigluQuantV2Params struct {
-	X                       *Tensor
-	WeightScaleOptional     *Tensor // optional
-	ActivationScaleOptional *Tensor // optional
-	BiasOptional            *Tensor // optional
+	X                       *Tensor // 2 to 8 dimensions
+	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
+	ActivationScaleOptional *Tensor // optional, 1 to 7 dimensions
+	BiasOptional            *Tensor // optional, 1 or 2 dimensions
 	QuantScaleOptional      *Tensor // optional
 	QuantOffsetOptional     *Tensor // optional
-	GroupIndexOptional      *Tensor // optional
+	GroupIndexOptional      *Tensor // optional, 1 or 2 dimensions
 	ActivateLeft            bool
-	QuantModeOptional       string // optional
-	DstType                 int64
+	QuantModeOptional       string // optional, "static" or "dynamic"
+	DstType                 int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	RoundModeOptional       string // optional
 	ActivateDim             int64
-	SwigluMode              int64
+	SwigluMode              int64 // 0 plain halves, 1 clipped even and odd columns, 2 clipped halves
 	ClampLimit              float64
 	GluAlpha                float64
 	GluBias                 float64
-	YOut                    *Tensor // output
-	ScaleOut                *Tensor // output
+	YOut                    *Tensor // output, 2 to 8 dimensions
+	ScaleOut                *Tensor // output, 1 to 7 dimensions
 }
 
 var opDequantSwigluQuantV2 = Operator{
@@ -802,7 +362,11 @@ var opDequantSwigluQuantV2 = Operator{
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional dstType roundModeOptional activateDim swigluMode clampLimit gluAlpha gluBias yOut scaleOut",
 }
 
-// DequantSwigluQuantV2 launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) on st.
+// DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
+// dtype.
+//
+// It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuantV2.md
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, &opDequantSwigluQuantV2)
 	p.Encode(c)
@@ -834,65 +398,16 @@ func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DualLevelQuantMatmulWeightNzParams are the arguments of aclnnDualLevelQuantMatmulWeightNz, in C order.
-type DualLevelQuantMatmulWeightNzParams struct {
-	X1              *Tensor
-	X2              *Tensor
-	X1Level0Scale   *Tensor
-	X2Level0Scale   *Tensor
-	X1Level1Scale   *Tensor
-	X2Level1Scale   *Tensor
-	OptionalBias    *Tensor // optional
-	TransposeX1     bool
-	TransposeX2     bool
-	Level0GroupSize int64
-	Level1GroupSize int64
-	Out             *Tensor // output
-}
-
-var opDualLevelQuantMatmulWeightNz = Operator{
-	Name: "DualLevelQuantMatmulWeightNz", Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
-}
-
-// DualLevelQuantMatmulWeightNz launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *DualLevelQuantMatmulWeightNzParams) Operator() *Operator {
-	return &opDualLevelQuantMatmulWeightNz
-}
-
-// Encode implements Params.
-func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Level0Scale)
-	c.Tensor(p.X2Level0Scale)
-	c.Tensor(p.X1Level1Scale)
-	c.Tensor(p.X2Level1Scale)
-	c.Tensor(p.OptionalBias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.Level0GroupSize)
-	c.Int64(p.Level1GroupSize)
-	c.Tensor(p.Out)
-}
-
 // DynamicBlockQuantParams are the arguments of aclnnDynamicBlockQuant, in C order.
 type DynamicBlockQuantParams struct {
-	X                 *Tensor
+	X                 *Tensor // 2 to 3 dimensions
 	MinScale          float64
 	RoundModeOptional string // optional
-	DstType           int64
+	DstType           int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	RowBlockSize      int64
 	ColBlockSize      int64
-	YOut              *Tensor // output
-	ScaleOut          *Tensor // output
+	YOut              *Tensor // output, 2 to 3 dimensions
+	ScaleOut          *Tensor // output, 2 to 3 dimensions
 }
 
 var opDynamicBlockQuant = Operator{
@@ -900,7 +415,10 @@ var opDynamicBlockQuant = Operator{
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize yOut scaleOut",
 }
 
-// DynamicBlockQuant launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) on st.
+// DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
+//
+// It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuant.md
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, &opDynamicBlockQuant)
 	p.Encode(c)
@@ -924,15 +442,15 @@ func (p *DynamicBlockQuantParams) Encode(c *Call) {
 
 // DynamicBlockQuantV2Params are the arguments of aclnnDynamicBlockQuantV2, in C order.
 type DynamicBlockQuantV2Params struct {
-	X                 *Tensor
+	X                 *Tensor // 2 to 3 dimensions
 	MinScale          float64
 	RoundModeOptional string // optional
-	DstType           int64
+	DstType           int64  // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	RowBlockSize      int64
 	ColBlockSize      int64
 	DstTypeMax        float64
-	YOut              *Tensor // output
-	ScaleOut          *Tensor // output
+	YOut              *Tensor // output, 2 to 3 dimensions
+	ScaleOut          *Tensor // output, 2 to 3 dimensions
 }
 
 var opDynamicBlockQuantV2 = Operator{
@@ -940,7 +458,10 @@ var opDynamicBlockQuantV2 = Operator{
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize dstTypeMax yOut scaleOut",
 }
 
-// DynamicBlockQuantV2 launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) on st.
+// DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
+//
+// It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuantV2.md
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, &opDynamicBlockQuantV2)
 	p.Encode(c)
@@ -965,10 +486,10 @@ func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 
 // DynamicQuantParams are the arguments of aclnnDynamicQuant, in C order.
 type DynamicQuantParams struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
+	X                    *Tensor // 2 to 8 dimensions
+	SmoothScalesOptional *Tensor // optional, 1 dimension
+	YOut                 *Tensor // output, 2 to 8 dimensions
+	ScaleOut             *Tensor // output, 1 to 7 dimensions
 }
 
 var opDynamicQuant = Operator{
@@ -976,7 +497,10 @@ var opDynamicQuant = Operator{
 	Params: "x smoothScalesOptional yOut scaleOut",
 }
 
-// DynamicQuant launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DynamicQuant quantises each row with a scale of its own, which it gives.
+//
+// It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
 	p.Encode(c)
@@ -997,9 +521,9 @@ func (p *DynamicQuantParams) Encode(c *Call) {
 // DynamicQuantV2Params are the arguments of aclnnDynamicQuantV2, in C order.
 type DynamicQuantV2Params struct {
 	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	GroupIndexOptional   *Tensor // optional
-	DstType              int64
+	SmoothScalesOptional *Tensor // optional, 2 dimensions
+	GroupIndexOptional   *Tensor // optional, 1 dimension
+	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	YOut                 *Tensor // output
 	ScaleOut             *Tensor // output
 	OffsetOut            *Tensor // output
@@ -1010,7 +534,12 @@ var opDynamicQuantV2 = Operator{
 	Params: "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
 }
 
-// DynamicQuantV2 launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
+// scales may differ by group.
+//
+// It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
+// st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs/aclnnDynamicQuantV2.md
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, &opDynamicQuantV2)
 	p.Encode(c)
@@ -1033,15 +562,15 @@ func (p *DynamicQuantV2Params) Encode(c *Call) {
 
 // DynamicQuantV3Params are the arguments of aclnnDynamicQuantV3, in C order.
 type DynamicQuantV3Params struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	GroupIndexOptional   *Tensor // optional
-	DstType              int64
+	X                    *Tensor // 2 to 8 dimensions
+	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
+	GroupIndexOptional   *Tensor // optional, 1 dimension
+	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	IsSymmetrical        bool
-	QuantMode            string
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
-	OffsetOut            *Tensor // output
+	QuantMode            string  // "pertoken", "pertensor" or "perchannel"
+	YOut                 *Tensor // output, 2 to 8 dimensions
+	ScaleOut             *Tensor // output, 1 to 7 dimensions
+	OffsetOut            *Tensor // output, 1 to 7 dimensions
 }
 
 var opDynamicQuantV3 = Operator{
@@ -1049,7 +578,11 @@ var opDynamicQuantV3 = Operator{
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
 }
 
-// DynamicQuantV3 launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) on st.
+// DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
+// or tensor.
+//
+// It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
 	p.Encode(c)
@@ -1074,16 +607,16 @@ func (p *DynamicQuantV3Params) Encode(c *Call) {
 
 // DynamicQuantV4Params are the arguments of aclnnDynamicQuantV4, in C order.
 type DynamicQuantV4Params struct {
-	X                    *Tensor
-	SmoothScalesOptional *Tensor // optional
-	GroupIndexOptional   *Tensor // optional
-	DstType              int64
+	X                    *Tensor // 2 to 8 dimensions
+	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
+	GroupIndexOptional   *Tensor // optional, 1 dimension
+	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	IsSymmetrical        bool
-	QuantMode            string
+	QuantMode            string // "pertoken", "pertensor" or "perchannel"
 	DstTypeMax           float32
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
-	OffsetOut            *Tensor // output
+	YOut                 *Tensor // output, 2 to 8 dimensions
+	ScaleOut             *Tensor // output, 1 to 7 dimensions
+	OffsetOut            *Tensor // output, 1 to 7 dimensions
 }
 
 var opDynamicQuantV4 = Operator{
@@ -1091,7 +624,10 @@ var opDynamicQuantV4 = Operator{
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
 }
 
-// DynamicQuantV4 launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) on st.
+// DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
+//
+// It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)
 	p.Encode(c)
@@ -1117,14 +653,14 @@ func (p *DynamicQuantV4Params) Encode(c *Call) {
 
 // FakeQuantPerChannelAffineCachemaskParams are the arguments of aclnnFakeQuantPerChannelAffineCachemask, in C order.
 type FakeQuantPerChannelAffineCachemaskParams struct {
-	Self      *Tensor
-	Scale     *Tensor
-	ZeroPoint *Tensor
+	Self      *Tensor // 0 to 8 dimensions
+	Scale     *Tensor // 1 dimension
+	ZeroPoint *Tensor // 1 dimension
 	Axis      int64
 	QuantMin  int64
 	QuantMax  int64
-	Out       *Tensor // output
-	Mask      *Tensor // output
+	Out       *Tensor // output, 0 to 8 dimensions
+	Mask      *Tensor // output, 0 to 8 dimensions
 }
 
 var opFakeQuantPerChannelAffineCachemask = Operator{
@@ -1132,7 +668,12 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 	Params: "self scale zeroPoint axis quantMin quantMax out mask",
 }
 
-// FakeQuantPerChannelAffineCachemask launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FakeQuantPerChannelAffineCachemask quantises and dequantises with a scale for each channel, and
+// marks the elements within range.
+//
+// It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of
+// family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerChannelAffineCachemask.md
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
 	p.Encode(c)
@@ -1158,14 +699,14 @@ func (p *FakeQuantPerChannelAffineCachemaskParams) Encode(c *Call) {
 
 // FakeQuantPerTensorAffineCachemaskParams are the arguments of aclnnFakeQuantPerTensorAffineCachemask, in C order.
 type FakeQuantPerTensorAffineCachemaskParams struct {
-	Self             *Tensor
-	Scale            *Tensor
-	ZeroPoint        *Tensor
+	Self             *Tensor // 0 to 8 dimensions
+	Scale            *Tensor // 1 dimension
+	ZeroPoint        *Tensor // 1 dimension
 	FakeQuantEnabled float32
 	QuantMin         int64
 	QuantMax         int64
-	Out              *Tensor // output
-	Mask             *Tensor // output
+	Out              *Tensor // output, 0 to 8 dimensions
+	Mask             *Tensor // output, 0 to 8 dimensions
 }
 
 var opFakeQuantPerTensorAffineCachemask = Operator{
@@ -1173,7 +714,12 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 	Params: "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
 }
 
-// FakeQuantPerTensorAffineCachemask launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FakeQuantPerTensorAffineCachemask quantises and dequantises with one scale, and marks the
+// elements within range.
+//
+// It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of family
+// quantization on st.
+// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerTensorAffineCachemask.md
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
 	p.Encode(c)
@@ -1199,12 +745,12 @@ func (p *FakeQuantPerTensorAffineCachemaskParams) Encode(c *Call) {
 
 // FlatQuantParams are the arguments of aclnnFlatQuant, in C order.
 type FlatQuantParams struct {
-	X           *Tensor
-	KroneckerP1 *Tensor
-	KroneckerP2 *Tensor
+	X           *Tensor // 3 dimensions
+	KroneckerP1 *Tensor // 2 dimensions
+	KroneckerP2 *Tensor // 2 dimensions
 	ClipRatio   float64
-	Out         *Tensor // output
-	QuantScale  *Tensor // output
+	Out         *Tensor // output, 3 or 2 dimensions
+	QuantScale  *Tensor // output, 1 or 3 dimensions
 }
 
 var opFlatQuant = Operator{
@@ -1212,7 +758,10 @@ var opFlatQuant = Operator{
 	Params: "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
 }
 
-// FlatQuant launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// FlatQuant multiplies matrices from left and right and quantises the result.
+//
+// It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuant.md
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	c := NewCall(st, &opFlatQuant)
 	p.Encode(c)
@@ -1234,13 +783,13 @@ func (p *FlatQuantParams) Encode(c *Call) {
 
 // FlatQuantV2Params are the arguments of aclnnFlatQuantV2, in C order.
 type FlatQuantV2Params struct {
-	X           *Tensor
-	KroneckerP1 *Tensor
-	KroneckerP2 *Tensor
+	X           *Tensor // 3 dimensions
+	KroneckerP1 *Tensor // 2 dimensions
+	KroneckerP2 *Tensor // 2 dimensions
 	ClipRatio   float64
 	DstTypeMax  float64
-	Out         *Tensor // output
-	QuantScale  *Tensor // output
+	Out         *Tensor // output, 3 or 2 dimensions
+	QuantScale  *Tensor // output, 1 or 3 dimensions
 }
 
 var opFlatQuantV2 = Operator{
@@ -1248,7 +797,10 @@ var opFlatQuantV2 = Operator{
 	Params: "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
 }
 
-// FlatQuantV2 launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) on st.
+// FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
+//
+// It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV2.md
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, &opFlatQuantV2)
 	p.Encode(c)
@@ -1271,15 +823,15 @@ func (p *FlatQuantV2Params) Encode(c *Call) {
 
 // FlatQuantV3Params are the arguments of aclnnFlatQuantV3, in C order.
 type FlatQuantV3Params struct {
-	X                 *Tensor
-	KroneckerP1       *Tensor
-	KroneckerP2       *Tensor
-	GroupListOptional *Tensor // optional
+	X                 *Tensor // 3 dimensions
+	KroneckerP1       *Tensor // 2 dimensions
+	KroneckerP2       *Tensor // 2 dimensions
+	GroupListOptional *Tensor // optional, 1 to 2 dimensions
 	ClipRatio         float64
 	DstTypeMax        float64
-	GroupListType     int64
-	Out               *Tensor // output
-	QuantScale        *Tensor // output
+	GroupListType     int64   // GroupListCumsum, GroupListCount or GroupListSparse
+	Out               *Tensor // output, 3 or 2 dimensions
+	QuantScale        *Tensor // output, 1 or 3 dimensions
 }
 
 var opFlatQuantV3 = Operator{
@@ -1287,7 +839,10 @@ var opFlatQuantV3 = Operator{
 	Params: "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
 }
 
-// FlatQuantV3 launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) on st.
+// FlatQuantV3 is FlatQuantV2 for groups of matrices.
+//
+// It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV3.md
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, &opFlatQuantV3)
 	p.Encode(c)
@@ -1310,115 +865,17 @@ func (p *FlatQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.QuantScale)
 }
 
-// FusedQuantMatmulParams are the arguments of aclnnFusedQuantMatmul, in C order.
-type FusedQuantMatmulParams struct {
-	X1                *Tensor
-	X2                *Tensor
-	X1Scale           *Tensor
-	X2Scale           *Tensor
-	YScaleOptional    *Tensor // optional
-	X1OffsetOptional  *Tensor // optional
-	X2OffsetOptional  *Tensor // optional
-	YOffsetOptional   *Tensor // optional
-	BiasOptional      *Tensor // optional
-	X3Optional        *Tensor // optional
-	FusedOpType       string
-	GroupSizeOptional int64   // optional
-	Out               *Tensor // output
-}
-
-var opFusedQuantMatmul = Operator{
-	Name: "FusedQuantMatmul", Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
-}
-
-// FusedQuantMatmul launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) on st.
-func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
-	c := NewCall(st, &opFusedQuantMatmul)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *FusedQuantMatmulParams) Operator() *Operator { return &opFusedQuantMatmul }
-
-// Encode implements Params.
-func (p *FusedQuantMatmulParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScaleOptional)
-	c.Tensor(p.X1OffsetOptional)
-	c.Tensor(p.X2OffsetOptional)
-	c.Tensor(p.YOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
-	c.Str(p.FusedOpType)
-	c.Int64(p.GroupSizeOptional)
-	c.Tensor(p.Out)
-}
-
-// FusedQuantMatmulWeightNzParams are the arguments of aclnnFusedQuantMatmulWeightNz, in C order.
-type FusedQuantMatmulWeightNzParams struct {
-	X1                *Tensor
-	X2                *Tensor
-	X1Scale           *Tensor
-	X2Scale           *Tensor
-	YScaleOptional    *Tensor // optional
-	X1OffsetOptional  *Tensor // optional
-	X2OffsetOptional  *Tensor // optional
-	YOffsetOptional   *Tensor // optional
-	BiasOptional      *Tensor // optional
-	X3Optional        *Tensor // optional
-	FusedOpType       string
-	GroupSizeOptional int64   // optional
-	Out               *Tensor // output
-}
-
-var opFusedQuantMatmulWeightNz = Operator{
-	Name: "FusedQuantMatmulWeightNz", Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
-}
-
-// FusedQuantMatmulWeightNz launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opFusedQuantMatmulWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *FusedQuantMatmulWeightNzParams) Operator() *Operator { return &opFusedQuantMatmulWeightNz }
-
-// Encode implements Params.
-func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScaleOptional)
-	c.Tensor(p.X1OffsetOptional)
-	c.Tensor(p.X2OffsetOptional)
-	c.Tensor(p.YOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.X3Optional)
-	c.Str(p.FusedOpType)
-	c.Int64(p.GroupSizeOptional)
-	c.Tensor(p.Out)
-}
-
 // GeluQuantParams are the arguments of aclnnGeluQuant, in C order.
 type GeluQuantParams struct {
-	Self                *Tensor
-	InputScaleOptional  *Tensor // optional
+	Self                *Tensor // 1 to 8 dimensions
+	InputScaleOptional  *Tensor // optional, 1 dimension
 	InputOffsetOptional *Tensor // optional
-	Approximate         string
-	QuantMode           string
+	Approximate         string  // "none" for erf, or "tanh"
+	QuantMode           string  // "static" or "dynamic"
 	RoundMode           string
-	DstType             int64
-	Y                   *Tensor // output
-	OutScaleOptional    *Tensor // optional output
+	DstType             int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	Y                   *Tensor // output, 1 to 8 dimensions
+	OutScaleOptional    *Tensor // optional output, 1 to 7 dimensions
 }
 
 var opGeluQuant = Operator{
@@ -1426,7 +883,10 @@ var opGeluQuant = Operator{
 	Params: "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
 }
 
-// GeluQuant launches aclnnGeluQuant (libopapi, CANN 2026-08) on st.
+// GeluQuant computes Gelu and quantises its result, with scales given or found.
+//
+// It launches aclnnGeluQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, activation/gelu_quant/docs/aclnnGeluQuant.md
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, &opGeluQuant)
 	p.Encode(c)
@@ -1449,57 +909,14 @@ func (p *GeluQuantParams) Encode(c *Call) {
 	c.Tensor(p.OutScaleOptional)
 }
 
-// GroupNormSiluQuantParams are the arguments of aclnnGroupNormSiluQuant, in C order.
-type GroupNormSiluQuantParams struct {
-	Self         *Tensor
-	Gamma        *Tensor
-	Beta         *Tensor
-	QuantScale   *Tensor
-	Group        int64
-	Eps          float64
-	ActivateSilu bool
-	Out          *Tensor // output
-	MeanOut      *Tensor // output
-	RstdOut      *Tensor // output
-}
-
-var opGroupNormSiluQuant = Operator{
-	Name: "GroupNormSiluQuant", Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
-	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
-}
-
-// GroupNormSiluQuant launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) on st.
-func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
-	c := NewCall(st, &opGroupNormSiluQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *GroupNormSiluQuantParams) Operator() *Operator { return &opGroupNormSiluQuant }
-
-// Encode implements Params.
-func (p *GroupNormSiluQuantParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Tensor(p.QuantScale)
-	c.Int64(p.Group)
-	c.Float64(p.Eps)
-	c.Bool(p.ActivateSilu)
-	c.Tensor(p.Out)
-	c.Tensor(p.MeanOut)
-	c.Tensor(p.RstdOut)
-}
-
 // GroupQuantParams are the arguments of aclnnGroupQuant, in C order.
 type GroupQuantParams struct {
-	X              *Tensor
-	Scale          *Tensor
-	GroupIndex     *Tensor
-	OffsetOptional *Tensor // optional
-	DstType        int32
-	Y              *Tensor // output
+	X              *Tensor // 2 dimensions
+	Scale          *Tensor // 2 dimensions
+	GroupIndex     *Tensor // 1 dimension
+	OffsetOptional *Tensor // optional, 1 dimension
+	DstType        int32   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	Y              *Tensor // output, 2 dimensions
 }
 
 var opGroupQuant = Operator{
@@ -1507,7 +924,10 @@ var opGroupQuant = Operator{
 	Params: "x scale groupIndex offsetOptional dstType y",
 }
 
-// GroupQuant launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// GroupQuant quantises the rows of each group with its scales.
+//
+// It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/group_quant/docs/aclnnGroupQuant.md
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	c := NewCall(st, &opGroupQuant)
 	p.Encode(c)
@@ -1529,13 +949,13 @@ func (p *GroupQuantParams) Encode(c *Call) {
 
 // GroupedDynamicMxQuantParams are the arguments of aclnnGroupedDynamicMxQuant, in C order.
 type GroupedDynamicMxQuantParams struct {
-	X          *Tensor
-	GroupIndex *Tensor
+	X          *Tensor // 2 dimensions
+	GroupIndex *Tensor // 1 dimension
 	RoundMode  string
-	DstType    int64
+	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	Blocksize  int64
-	Y          *Tensor // output
-	Mxscale    *Tensor // output
+	Y          *Tensor // output, 2 dimensions
+	Mxscale    *Tensor // output, 3 dimensions
 }
 
 var opGroupedDynamicMxQuant = Operator{
@@ -1543,7 +963,10 @@ var opGroupedDynamicMxQuant = Operator{
 	Params: "x groupIndex roundMode dstType blocksize y mxscale",
 }
 
-// GroupedDynamicMxQuant launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) on st.
+// GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
+//
+// It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuant.md
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
 	c := NewCall(st, &opGroupedDynamicMxQuant)
 	p.Encode(c)
@@ -1566,15 +989,15 @@ func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
 
 // GroupedDynamicMxQuantV2Params are the arguments of aclnnGroupedDynamicMxQuantV2, in C order.
 type GroupedDynamicMxQuantV2Params struct {
-	X          *Tensor
-	GroupIndex *Tensor
+	X          *Tensor // 2 dimensions
+	GroupIndex *Tensor // 1 dimension
 	RoundMode  string
-	DstType    int64
+	DstType    int64 // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	Blocksize  int64
 	ScaleAlg   int64
 	DstTypeMax float64
-	Y          *Tensor // output
-	Mxscale    *Tensor // output
+	Y          *Tensor // output, 2 dimensions
+	Mxscale    *Tensor // output, 3 dimensions
 }
 
 var opGroupedDynamicMxQuantV2 = Operator{
@@ -1582,7 +1005,11 @@ var opGroupedDynamicMxQuantV2 = Operator{
 	Params: "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
 }
 
-// GroupedDynamicMxQuantV2 launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) on st.
+// GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
+// exponents are found.
+//
+// It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuantV2.md
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
 	c := NewCall(st, &opGroupedDynamicMxQuantV2)
 	p.Encode(c)
@@ -1605,103 +1032,15 @@ func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.Mxscale)
 }
 
-// GroupedMatmulSwigluQuantParams are the arguments of aclnnGroupedMatmulSwigluQuant, in C order.
-type GroupedMatmulSwigluQuantParams struct {
-	X            *Tensor
-	Weight       *Tensor
-	Bias         *Tensor
-	Offset       *Tensor
-	WeightScale  *Tensor
-	XScale       *Tensor
-	GroupList    *Tensor
-	Output       *Tensor // output
-	OutputScale  *Tensor // output
-	OutputOffset *Tensor // output
-}
-
-var opGroupedMatmulSwigluQuant = Operator{
-	Name: "GroupedMatmulSwigluQuant", Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
-}
-
-// GroupedMatmulSwigluQuant launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
-	c := NewCall(st, &opGroupedMatmulSwigluQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *GroupedMatmulSwigluQuantParams) Operator() *Operator { return &opGroupedMatmulSwigluQuant }
-
-// Encode implements Params.
-func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Bias)
-	c.Tensor(p.Offset)
-	c.Tensor(p.WeightScale)
-	c.Tensor(p.XScale)
-	c.Tensor(p.GroupList)
-	c.Tensor(p.Output)
-	c.Tensor(p.OutputScale)
-	c.Tensor(p.OutputOffset)
-}
-
-// GroupedMatmulSwigluQuantWeightNZParams are the arguments of aclnnGroupedMatmulSwigluQuantWeightNZ, in C order.
-type GroupedMatmulSwigluQuantWeightNZParams struct {
-	X            *Tensor
-	Weight       *Tensor
-	Bias         *Tensor
-	Offset       *Tensor
-	WeightScale  *Tensor
-	XScale       *Tensor
-	GroupList    *Tensor
-	Output       *Tensor // output
-	OutputScale  *Tensor // output
-	OutputOffset *Tensor // output
-}
-
-var opGroupedMatmulSwigluQuantWeightNZ = Operator{
-	Name: "GroupedMatmulSwigluQuantWeightNZ", Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
-	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
-}
-
-// GroupedMatmulSwigluQuantWeightNZ launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) on st.
-func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
-	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *GroupedMatmulSwigluQuantWeightNZParams) Operator() *Operator {
-	return &opGroupedMatmulSwigluQuantWeightNZ
-}
-
-// Encode implements Params.
-func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Bias)
-	c.Tensor(p.Offset)
-	c.Tensor(p.WeightScale)
-	c.Tensor(p.XScale)
-	c.Tensor(p.GroupList)
-	c.Tensor(p.Output)
-	c.Tensor(p.OutputScale)
-	c.Tensor(p.OutputOffset)
-}
-
 // GroupedQuantMaxParams are the arguments of aclnnGroupedQuantMax, in C order.
 type GroupedQuantMaxParams struct {
-	X         *Tensor
-	Scale     *Tensor
-	GroupList *Tensor
+	X         *Tensor // 2 to 8 dimensions
+	Scale     *Tensor // 1 dimension
+	GroupList *Tensor // 1 dimension
 	RoundMode string
-	DstType   int64
-	Y         *Tensor // output
-	Amax      *Tensor // output
+	DstType   int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	Y         *Tensor // output, 2 to 8 dimensions
+	Amax      *Tensor // output, 1 dimension
 }
 
 var opGroupedQuantMax = Operator{
@@ -1709,7 +1048,11 @@ var opGroupedQuantMax = Operator{
 	Params: "x scale groupList roundMode dstType y amax",
 }
 
-// GroupedQuantMax launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) on st.
+// GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
+// value.
+//
+// It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs/aclnnGroupedQuantMax.md
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, &opGroupedQuantMax)
 	p.Encode(c)
@@ -1730,751 +1073,14 @@ func (p *GroupedQuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.Amax)
 }
 
-// InplaceQuantScatterParams are the arguments of aclnnInplaceQuantScatter, in C order.
-type InplaceQuantScatterParams struct {
-	SelfRef         *Tensor // read and written
-	Indices         *Tensor
-	Updates         *Tensor
-	QuantScales     *Tensor
-	QuantZeroPoints *Tensor
-	Axis            int64
-	QuantAxis       int64
-	Reduction       int64
-}
-
-var opInplaceQuantScatter = Operator{
-	Name: "InplaceQuantScatter", Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
-}
-
-// InplaceQuantScatter launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
-	c := NewCall(st, &opInplaceQuantScatter)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceQuantScatterParams) Operator() *Operator { return &opInplaceQuantScatter }
-
-// Encode implements Params.
-func (p *InplaceQuantScatterParams) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Tensor(p.Indices)
-	c.Tensor(p.Updates)
-	c.Tensor(p.QuantScales)
-	c.Tensor(p.QuantZeroPoints)
-	c.Int64(p.Axis)
-	c.Int64(p.QuantAxis)
-	c.Int64(p.Reduction)
-}
-
-// InplaceQuantScatterV2Params are the arguments of aclnnInplaceQuantScatterV2, in C order.
-type InplaceQuantScatterV2Params struct {
-	SelfRef         *Tensor // read and written
-	Indices         *Tensor
-	Updates         *Tensor
-	QuantScales     *Tensor
-	QuantZeroPoints *Tensor
-	Axis            int64
-	QuantAxis       int64
-	Reduction       int64
-	RoundMode       string
-}
-
-var opInplaceQuantScatterV2 = Operator{
-	Name: "InplaceQuantScatterV2", Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
-}
-
-// InplaceQuantScatterV2 launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) on st.
-func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
-	c := NewCall(st, &opInplaceQuantScatterV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *InplaceQuantScatterV2Params) Operator() *Operator { return &opInplaceQuantScatterV2 }
-
-// Encode implements Params.
-func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
-	c.Tensor(p.SelfRef)
-	c.Tensor(p.Indices)
-	c.Tensor(p.Updates)
-	c.Tensor(p.QuantScales)
-	c.Tensor(p.QuantZeroPoints)
-	c.Int64(p.Axis)
-	c.Int64(p.QuantAxis)
-	c.Int64(p.Reduction)
-	c.Str(p.RoundMode)
-}
-
-// LayerNormQuantParams are the arguments of aclnnLayerNormQuant, in C order.
-type LayerNormQuantParams struct {
-	X                  *Tensor
-	Gammma             *Tensor
-	Beta               *Tensor
-	Scale              *Tensor
-	ZeroPointsOptional *Tensor // optional
-	QuantMode          int32
-	Epsilon            float64
-	Res                *Tensor // output
-	ScaleOut           *Tensor // output
-}
-
-var opLayerNormQuant = Operator{
-	Name: "LayerNormQuant", Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
-}
-
-// LayerNormQuant launches aclnnLayerNormQuant (libopapi, CANN 2026-08) on st.
-func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
-	c := NewCall(st, &opLayerNormQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *LayerNormQuantParams) Operator() *Operator { return &opLayerNormQuant }
-
-// Encode implements Params.
-func (p *LayerNormQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Gammma)
-	c.Tensor(p.Beta)
-	c.Tensor(p.Scale)
-	c.Tensor(p.ZeroPointsOptional)
-	c.Int64(int64(p.QuantMode))
-	c.Float64(p.Epsilon)
-	c.Tensor(p.Res)
-	c.Tensor(p.ScaleOut)
-}
-
-// PrecisionCompareParams are the arguments of aclnnPrecisionCompare, in C order.
-type PrecisionCompareParams struct {
-	Golden   *Tensor
-	Realdata *Tensor
-	Out      *Tensor // output
-}
-
-var opPrecisionCompare = Operator{
-	Name: "PrecisionCompare", Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
-	Params: "golden realdata out",
-}
-
-// PrecisionCompare launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
-	c := NewCall(st, &opPrecisionCompare)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *PrecisionCompareParams) Operator() *Operator { return &opPrecisionCompare }
-
-// Encode implements Params.
-func (p *PrecisionCompareParams) Encode(c *Call) {
-	c.Tensor(p.Golden)
-	c.Tensor(p.Realdata)
-	c.Tensor(p.Out)
-}
-
-// QuantBatchMatmulInplaceAddParams are the arguments of aclnnQuantBatchMatmulInplaceAdd, in C order.
-type QuantBatchMatmulInplaceAddParams struct {
-	X1              *Tensor
-	X2              *Tensor
-	X1ScaleOptional *Tensor // optional
-	X2Scale         *Tensor
-	YRef            *Tensor // read and written
-	TransposeX1     bool
-	TransposeX2     bool
-	GroupSize       int64
-}
-
-var opQuantBatchMatmulInplaceAdd = Operator{
-	Name: "QuantBatchMatmulInplaceAdd", Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
-}
-
-// QuantBatchMatmulInplaceAdd launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) on st.
-func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
-	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantBatchMatmulInplaceAddParams) Operator() *Operator { return &opQuantBatchMatmulInplaceAdd }
-
-// Encode implements Params.
-func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1ScaleOptional)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YRef)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupSize)
-}
-
-// QuantConvolutionParams are the arguments of aclnnQuantConvolution, in C order.
-type QuantConvolutionParams struct {
-	Input         *Tensor
-	Weight        *Tensor
-	Bias          *Tensor
-	Scale         *Tensor
-	Offset        *Tensor
-	Stride        []int64
-	Padding       []int64
-	Dilation      []int64
-	Transposed    bool
-	OutputPadding []int64
-	Groups        int64
-	Offsetx       int32
-	RoundMode     string
-	Output        *Tensor // output
-}
-
-var opQuantConvolution = Operator{
-	Name: "QuantConvolution", Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
-	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
-}
-
-// QuantConvolution launches aclnnQuantConvolution (libopapi, CANN 2026-08) on st.
-func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
-	c := NewCall(st, &opQuantConvolution)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantConvolutionParams) Operator() *Operator { return &opQuantConvolution }
-
-// Encode implements Params.
-func (p *QuantConvolutionParams) Encode(c *Call) {
-	c.Tensor(p.Input)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Bias)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Ints(p.Stride)
-	c.Ints(p.Padding)
-	c.Ints(p.Dilation)
-	c.Bool(p.Transposed)
-	c.Ints(p.OutputPadding)
-	c.Int64(p.Groups)
-	c.Int64(int64(p.Offsetx))
-	c.Str(p.RoundMode)
-	c.Tensor(p.Output)
-}
-
-// QuantConvolutionWeightNzParams are the arguments of aclnnQuantConvolutionWeightNz, in C order.
-type QuantConvolutionWeightNzParams struct {
-	Input         *Tensor
-	Weight        *Tensor
-	Bias          *Tensor
-	Scale         *Tensor
-	Offset        *Tensor
-	Stride        []int64
-	Padding       []int64
-	Dilation      []int64
-	Transposed    bool
-	OutputPadding []int64
-	Groups        int64
-	Offsetx       int32
-	RoundMode     string
-	Output        *Tensor // output
-}
-
-var opQuantConvolutionWeightNz = Operator{
-	Name: "QuantConvolutionWeightNz", Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
-}
-
-// QuantConvolutionWeightNz launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) on st.
-func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
-	c := NewCall(st, &opQuantConvolutionWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantConvolutionWeightNzParams) Operator() *Operator { return &opQuantConvolutionWeightNz }
-
-// Encode implements Params.
-func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.Input)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Bias)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Ints(p.Stride)
-	c.Ints(p.Padding)
-	c.Ints(p.Dilation)
-	c.Bool(p.Transposed)
-	c.Ints(p.OutputPadding)
-	c.Int64(p.Groups)
-	c.Int64(int64(p.Offsetx))
-	c.Str(p.RoundMode)
-	c.Tensor(p.Output)
-}
-
-// QuantGroupedMatmulDequantParams are the arguments of aclnnQuantGroupedMatmulDequant, in C order.
-type QuantGroupedMatmulDequantParams struct {
-	X                   *Tensor
-	Weight              *Tensor
-	WeightScale         *Tensor
-	GroupList           *Tensor
-	BiasOptional        *Tensor // optional
-	XScaleOptional      *Tensor // optional
-	XOffsetOptional     *Tensor // optional
-	SmoothScaleOptional *Tensor // optional
-	XQuantMode          string
-	TransposeWeight     bool
-	Out                 *Tensor // output
-}
-
-var opQuantGroupedMatmulDequant = Operator{
-	Name: "QuantGroupedMatmulDequant", Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
-}
-
-// QuantGroupedMatmulDequant launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) on st.
-func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
-	c := NewCall(st, &opQuantGroupedMatmulDequant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantGroupedMatmulDequantParams) Operator() *Operator { return &opQuantGroupedMatmulDequant }
-
-// Encode implements Params.
-func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.WeightScale)
-	c.Tensor(p.GroupList)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.XScaleOptional)
-	c.Tensor(p.XOffsetOptional)
-	c.Tensor(p.SmoothScaleOptional)
-	c.Str(p.XQuantMode)
-	c.Bool(p.TransposeWeight)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulParams are the arguments of aclnnQuantMatmul, in C order.
-type QuantMatmulParams struct {
-	X1       *Tensor
-	X2       *Tensor
-	Bias     *Tensor
-	DeqScale float32
-	Out      *Tensor // output
-}
-
-var opQuantMatmul = Operator{
-	Name: "QuantMatmul", Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias deqScale out",
-}
-
-// QuantMatmul launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
-	c := NewCall(st, &opQuantMatmul)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulParams) Operator() *Operator { return &opQuantMatmul }
-
-// Encode implements Params.
-func (p *QuantMatmulParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Bias)
-	c.Float32(p.DeqScale)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulActivationQuantWeightNzParams are the arguments of aclnnQuantMatmulActivationQuantWeightNz, in C order.
-type QuantMatmulActivationQuantWeightNzParams struct {
-	X1              *Tensor
-	X2              *Tensor
-	X1ScaleOptional *Tensor // optional
-	X2Scale         *Tensor
-	BiasOptional    *Tensor // optional
-	TransposeX1     bool
-	TransposeX2     bool
-	GroupSize       int64
-	ActivationType  string
-	QuantMode       string
-	RoundMode       string
-	ScaleAlg        int64
-	DstTypeMax      float64
-	YOut            *Tensor // output
-	YScaleOut       *Tensor // output
-}
-
-var opQuantMatmulActivationQuantWeightNz = Operator{
-	Name: "QuantMatmulActivationQuantWeightNz", Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
-}
-
-// QuantMatmulActivationQuantWeightNz launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) on st.
-func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulActivationQuantWeightNzParams) Operator() *Operator {
-	return &opQuantMatmulActivationQuantWeightNz
-}
-
-// Encode implements Params.
-func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1ScaleOptional)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.BiasOptional)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupSize)
-	c.Str(p.ActivationType)
-	c.Str(p.QuantMode)
-	c.Str(p.RoundMode)
-	c.Int64(p.ScaleAlg)
-	c.Float64(p.DstTypeMax)
-	c.Tensor(p.YOut)
-	c.Tensor(p.YScaleOut)
-}
-
-// QuantMatmulDequantParams are the arguments of aclnnQuantMatmulDequant, in C order.
-type QuantMatmulDequantParams struct {
-	X                   *Tensor
-	Weight              *Tensor
-	WeightScale         *Tensor
-	BiasOptional        *Tensor // optional
-	XScaleOptional      *Tensor // optional
-	XOffsetOptional     *Tensor // optional
-	SmoothScaleOptional *Tensor // optional
-	XQuantMode          string
-	TransposeWeight     bool
-	Out                 *Tensor // output
-}
-
-var opQuantMatmulDequant = Operator{
-	Name: "QuantMatmulDequant", Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
-}
-
-// QuantMatmulDequant launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
-	c := NewCall(st, &opQuantMatmulDequant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulDequantParams) Operator() *Operator { return &opQuantMatmulDequant }
-
-// Encode implements Params.
-func (p *QuantMatmulDequantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.WeightScale)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.XScaleOptional)
-	c.Tensor(p.XOffsetOptional)
-	c.Tensor(p.SmoothScaleOptional)
-	c.Str(p.XQuantMode)
-	c.Bool(p.TransposeWeight)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulReduceSumWeightNzParams are the arguments of aclnnQuantMatmulReduceSumWeightNz, in C order.
-type QuantMatmulReduceSumWeightNzParams struct {
-	X1          *Tensor
-	X2          *Tensor
-	X1Scale     *Tensor
-	X2Scale     *Tensor
-	YScale      *Tensor
-	X1Offset    *Tensor
-	X2Offset    *Tensor
-	YOffset     *Tensor
-	Bias        *Tensor
-	TransposeX1 bool
-	TransposeX2 bool
-	GroupSize   int64
-	Dims        []int64
-	KeepDims    bool
-	Out         *Tensor // output
-}
-
-var opQuantMatmulReduceSumWeightNz = Operator{
-	Name: "QuantMatmulReduceSumWeightNz", Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
-}
-
-// QuantMatmulReduceSumWeightNz launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) on st.
-func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulReduceSumWeightNzParams) Operator() *Operator {
-	return &opQuantMatmulReduceSumWeightNz
-}
-
-// Encode implements Params.
-func (p *QuantMatmulReduceSumWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScale)
-	c.Tensor(p.X1Offset)
-	c.Tensor(p.X2Offset)
-	c.Tensor(p.YOffset)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupSize)
-	c.Ints(p.Dims)
-	c.Bool(p.KeepDims)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulV2Params are the arguments of aclnnQuantMatmulV2, in C order.
-type QuantMatmulV2Params struct {
-	X1       *Tensor
-	X2       *Tensor
-	Bias     *Tensor
-	DeqScale *Tensor
-	AdjX1    bool
-	AdjX2    bool
-	Out      *Tensor // output
-}
-
-var opQuantMatmulV2 = Operator{
-	Name: "QuantMatmulV2", Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
-}
-
-// QuantMatmulV2 launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
-	c := NewCall(st, &opQuantMatmulV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulV2Params) Operator() *Operator { return &opQuantMatmulV2 }
-
-// Encode implements Params.
-func (p *QuantMatmulV2Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Bias)
-	c.Tensor(p.DeqScale)
-	c.Bool(p.AdjX1)
-	c.Bool(p.AdjX2)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulV3Params are the arguments of aclnnQuantMatmulV3, in C order.
-type QuantMatmulV3Params struct {
-	X1          *Tensor
-	X2          *Tensor
-	Scale       *Tensor
-	Offset      *Tensor
-	Bias        *Tensor
-	TransposeX1 bool
-	TransposeX2 bool
-	Out         *Tensor // output
-}
-
-var opQuantMatmulV3 = Operator{
-	Name: "QuantMatmulV3", Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
-}
-
-// QuantMatmulV3 launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
-	c := NewCall(st, &opQuantMatmulV3)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulV3Params) Operator() *Operator { return &opQuantMatmulV3 }
-
-// Encode implements Params.
-func (p *QuantMatmulV3Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulV4Params are the arguments of aclnnQuantMatmulV4, in C order.
-type QuantMatmulV4Params struct {
-	X1                    *Tensor
-	X2                    *Tensor
-	Scale                 *Tensor
-	Offset                *Tensor
-	PertokenScaleOptional *Tensor // optional
-	Bias                  *Tensor
-	TransposeX1           bool
-	TransposeX2           bool
-	Out                   *Tensor // output
-}
-
-var opQuantMatmulV4 = Operator{
-	Name: "QuantMatmulV4", Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
-}
-
-// QuantMatmulV4 launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
-	c := NewCall(st, &opQuantMatmulV4)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulV4Params) Operator() *Operator { return &opQuantMatmulV4 }
-
-// Encode implements Params.
-func (p *QuantMatmulV4Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Tensor(p.PertokenScaleOptional)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulV5Params are the arguments of aclnnQuantMatmulV5, in C order.
-type QuantMatmulV5Params struct {
-	X1          *Tensor
-	X2          *Tensor
-	X1Scale     *Tensor
-	X2Scale     *Tensor
-	YScale      *Tensor
-	X1Offset    *Tensor
-	X2Offset    *Tensor
-	YOffset     *Tensor
-	Bias        *Tensor
-	TransposeX1 bool
-	TransposeX2 bool
-	GroupSize   int64
-	Out         *Tensor // output
-}
-
-var opQuantMatmulV5 = Operator{
-	Name: "QuantMatmulV5", Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
-}
-
-// QuantMatmulV5 launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) on st.
-func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
-	c := NewCall(st, &opQuantMatmulV5)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulV5Params) Operator() *Operator { return &opQuantMatmulV5 }
-
-// Encode implements Params.
-func (p *QuantMatmulV5Params) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScale)
-	c.Tensor(p.X1Offset)
-	c.Tensor(p.X2Offset)
-	c.Tensor(p.YOffset)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupSize)
-	c.Tensor(p.Out)
-}
-
-// QuantMatmulWeightNzParams are the arguments of aclnnQuantMatmulWeightNz, in C order.
-type QuantMatmulWeightNzParams struct {
-	X1          *Tensor
-	X2          *Tensor
-	X1Scale     *Tensor
-	X2Scale     *Tensor
-	YScale      *Tensor
-	X1Offset    *Tensor
-	X2Offset    *Tensor
-	YOffset     *Tensor
-	Bias        *Tensor
-	TransposeX1 bool
-	TransposeX2 bool
-	GroupSize   int64
-	Out         *Tensor // output
-}
-
-var opQuantMatmulWeightNz = Operator{
-	Name: "QuantMatmulWeightNz", Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
-}
-
-// QuantMatmulWeightNz launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantMatmulWeightNzParams) Operator() *Operator { return &opQuantMatmulWeightNz }
-
-// Encode implements Params.
-func (p *QuantMatmulWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Tensor(p.YScale)
-	c.Tensor(p.X1Offset)
-	c.Tensor(p.X2Offset)
-	c.Tensor(p.YOffset)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Int64(p.GroupSize)
-	c.Tensor(p.Out)
-}
-
 // QuantMaxParams are the arguments of aclnnQuantMax, in C order.
 type QuantMaxParams struct {
-	X         *Tensor
-	Scale     *Tensor
+	X         *Tensor // 1 to 8 dimensions
+	Scale     *Tensor // 1 dimension
 	RoundMode string
-	DstType   int64
-	Y         *Tensor // output
-	Amax      *Tensor // output
+	DstType   int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
+	Y         *Tensor // output, 1 to 8 dimensions
+	Amax      *Tensor // output, 1 dimension
 }
 
 var opQuantMax = Operator{
@@ -2482,7 +1088,10 @@ var opQuantMax = Operator{
 	Params: "x scale roundMode dstType y amax",
 }
 
-// QuantMax launches aclnnQuantMax (libopapi, CANN 2026-08) on st.
+// QuantMax quantises with one scale and gives the greatest absolute value.
+//
+// It launches aclnnQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/quant_max/docs/aclnnQuantMax.md
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, &opQuantMax)
 	p.Encode(c)
@@ -2504,12 +1113,12 @@ func (p *QuantMaxParams) Encode(c *Call) {
 
 // QuantizeParams are the arguments of aclnnQuantize, in C order.
 type QuantizeParams struct {
-	X          *Tensor
-	Scales     *Tensor
-	ZeroPoints *Tensor
+	X          *Tensor // 1 to 8 dimensions
+	Scales     *Tensor // 1 dimension
+	ZeroPoints *Tensor // 1 dimension
 	Dtype      DType
 	Axis       int32
-	Out        *Tensor // output
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opQuantize = Operator{
@@ -2517,7 +1126,11 @@ var opQuantize = Operator{
 	Params: "x scales zeroPoints dtype axis out",
 }
 
-// Quantize launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Quantize quantises: X / scale + zero point, rounded, with one scale or one for each slice along
+// Axis.
+//
+// It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/quantize/docs/aclnnQuantize.md
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, &opQuantize)
 	p.Encode(c)
@@ -2537,270 +1150,18 @@ func (p *QuantizeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantizedBatchNormParams are the arguments of aclnnQuantizedBatchNorm, in C order.
-type QuantizedBatchNormParams struct {
-	Input           *Tensor
-	Mean            *Tensor
-	Var             *Tensor
-	InputScale      Scalar
-	InputZeroPoint  Scalar
-	OutputScale     Scalar
-	OutputZeroPoint Scalar
-	Weight          *Tensor
-	Bias            *Tensor
-	Epsilon         float32
-	Output          *Tensor // output
-}
-
-var opQuantizedBatchNorm = Operator{
-	Name: "QuantizedBatchNorm", Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
-	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
-}
-
-// QuantizedBatchNorm launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) on st.
-func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
-	c := NewCall(st, &opQuantizedBatchNorm)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *QuantizedBatchNormParams) Operator() *Operator { return &opQuantizedBatchNorm }
-
-// Encode implements Params.
-func (p *QuantizedBatchNormParams) Encode(c *Call) {
-	c.Tensor(p.Input)
-	c.Tensor(p.Mean)
-	c.Tensor(p.Var)
-	c.Scalar(p.InputScale)
-	c.Scalar(p.InputZeroPoint)
-	c.Scalar(p.OutputScale)
-	c.Scalar(p.OutputZeroPoint)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Bias)
-	c.Float32(p.Epsilon)
-	c.Tensor(p.Output)
-}
-
-// RmsNormDynamicMxQuantParams are the arguments of aclnnRmsNormDynamicMxQuant, in C order.
-type RmsNormDynamicMxQuantParams struct {
-	X          *Tensor
-	Gamma      *Tensor
-	Beta       *Tensor
-	Epsilon    float64
-	ScaleAlg   int64
-	RoundMode  string
-	DstType    int64
-	OutputRstd bool
-	YOut       *Tensor // output
-	MxscaleOut *Tensor // output
-	RstdOut    *Tensor // output
-}
-
-var opRmsNormDynamicMxQuant = Operator{
-	Name: "RmsNormDynamicMxQuant", Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
-}
-
-// RmsNormDynamicMxQuant launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
-func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
-	c := NewCall(st, &opRmsNormDynamicMxQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RmsNormDynamicMxQuantParams) Operator() *Operator { return &opRmsNormDynamicMxQuant }
-
-// Encode implements Params.
-func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Float64(p.Epsilon)
-	c.Int64(p.ScaleAlg)
-	c.Str(p.RoundMode)
-	c.Int64(p.DstType)
-	c.Bool(p.OutputRstd)
-	c.Tensor(p.YOut)
-	c.Tensor(p.MxscaleOut)
-	c.Tensor(p.RstdOut)
-}
-
-// RmsNormDynamicQuantParams are the arguments of aclnnRmsNormDynamicQuant, in C order.
-type RmsNormDynamicQuantParams struct {
-	X                    *Tensor
-	Gamma                *Tensor
-	SmoothScalesOptional *Tensor // optional
-	BetaOptional         *Tensor // optional
-	Epsilon              float64
-	DstType              int64
-	YOut                 *Tensor // output
-	ScaleOut             *Tensor // output
-}
-
-var opRmsNormDynamicQuant = Operator{
-	Name: "RmsNormDynamicQuant", Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
-}
-
-// RmsNormDynamicQuant launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) on st.
-func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
-	c := NewCall(st, &opRmsNormDynamicQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RmsNormDynamicQuantParams) Operator() *Operator { return &opRmsNormDynamicQuant }
-
-// Encode implements Params.
-func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.SmoothScalesOptional)
-	c.Tensor(p.BetaOptional)
-	c.Float64(p.Epsilon)
-	c.Int64(p.DstType)
-	c.Tensor(p.YOut)
-	c.Tensor(p.ScaleOut)
-}
-
-// RmsNormGradQuantParams are the arguments of aclnnRmsNormGradQuant, in C order.
-type RmsNormGradQuantParams struct {
-	Dy              *Tensor
-	X               *Tensor
-	Rstd            *Tensor
-	Gamma           *Tensor
-	ScalesX         *Tensor
-	OffsetXOptional *Tensor // optional
-	QuantMode       string
-	DivMode         bool
-	DxOut           *Tensor // output
-	DgammaOut       *Tensor // output
-}
-
-var opRmsNormGradQuant = Operator{
-	Name: "RmsNormGradQuant", Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
-	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
-}
-
-// RmsNormGradQuant launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) on st.
-func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
-	c := NewCall(st, &opRmsNormGradQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RmsNormGradQuantParams) Operator() *Operator { return &opRmsNormGradQuant }
-
-// Encode implements Params.
-func (p *RmsNormGradQuantParams) Encode(c *Call) {
-	c.Tensor(p.Dy)
-	c.Tensor(p.X)
-	c.Tensor(p.Rstd)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.ScalesX)
-	c.Tensor(p.OffsetXOptional)
-	c.Str(p.QuantMode)
-	c.Bool(p.DivMode)
-	c.Tensor(p.DxOut)
-	c.Tensor(p.DgammaOut)
-}
-
-// RmsNormQuantParams are the arguments of aclnnRmsNormQuant, in C order.
-type RmsNormQuantParams struct {
-	X       *Tensor
-	Gamma   *Tensor
-	Beta    *Tensor
-	Scale   *Tensor
-	Offset  *Tensor
-	Epsilon float64
-	Y       *Tensor // output
-}
-
-var opRmsNormQuant = Operator{
-	Name: "RmsNormQuant", Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma beta scale offset epsilon y",
-}
-
-// RmsNormQuant launches aclnnRmsNormQuant (libopapi, CANN 2026-08) on st.
-func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
-	c := NewCall(st, &opRmsNormQuant)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RmsNormQuantParams) Operator() *Operator { return &opRmsNormQuant }
-
-// Encode implements Params.
-func (p *RmsNormQuantParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Beta)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Float64(p.Epsilon)
-	c.Tensor(p.Y)
-}
-
-// RmsNormQuantV3Params are the arguments of aclnnRmsNormQuantV3, in C order.
-type RmsNormQuantV3Params struct {
-	X          *Tensor
-	Gamma      *Tensor
-	Scale      *Tensor
-	Offset     *Tensor
-	Beta       *Tensor
-	Epsilon    float64
-	DivMode    bool
-	OutputRstd bool
-	Y          *Tensor // output
-	Rstd       *Tensor // output
-}
-
-var opRmsNormQuantV3 = Operator{
-	Name: "RmsNormQuantV3", Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
-}
-
-// RmsNormQuantV3 launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) on st.
-func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
-	c := NewCall(st, &opRmsNormQuantV3)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *RmsNormQuantV3Params) Operator() *Operator { return &opRmsNormQuantV3 }
-
-// Encode implements Params.
-func (p *RmsNormQuantV3Params) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Gamma)
-	c.Tensor(p.Scale)
-	c.Tensor(p.Offset)
-	c.Tensor(p.Beta)
-	c.Float64(p.Epsilon)
-	c.Bool(p.DivMode)
-	c.Bool(p.OutputRstd)
-	c.Tensor(p.Y)
-	c.Tensor(p.Rstd)
-}
-
 // RotateQuantParams are the arguments of aclnnRotateQuant, in C order.
 type RotateQuantParams struct {
-	X          *Tensor
-	Rotation   *Tensor
-	Alpha      *Tensor
+	X          *Tensor // 1 to 7 dimensions
+	Rotation   *Tensor // 2 or 3 dimensions
+	Alpha      *Tensor // 1 dimension
 	Axis       int64
 	RoundMode  string
 	ScaleAlg   int64
 	DstTypeMax float64
 	Trans      bool
-	YOut       *Tensor // output
-	ScaleOut   *Tensor // output
+	YOut       *Tensor // output, 1 to 7 dimensions
+	ScaleOut   *Tensor // output, 1 to 8 dimensions
 }
 
 var opRotateQuant = Operator{
@@ -2808,7 +1169,11 @@ var opRotateQuant = Operator{
 	Params: "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
 }
 
-// RotateQuant launches aclnnRotateQuant (libopapi, CANN 2026-08) on st.
+// RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
+// gives.
+//
+// It launches aclnnRotateQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs/aclnnRotateQuant.md
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, &opRotateQuant)
 	p.Encode(c)
@@ -2832,45 +1197,6 @@ func (p *RotateQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// Sparse4to2QuantMatmulWeightNzParams are the arguments of aclnnSparse4to2QuantMatmulWeightNz, in C order.
-type Sparse4to2QuantMatmulWeightNzParams struct {
-	X                 *Tensor
-	SparseWeight      *Tensor
-	Index             *Tensor
-	XScale            *Tensor
-	SparseWeightScale *Tensor
-	BiasOptional      *Tensor // optional
-	Out               *Tensor // output
-}
-
-var opSparse4to2QuantMatmulWeightNz = Operator{
-	Name: "Sparse4to2QuantMatmulWeightNz", Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
-}
-
-// Sparse4to2QuantMatmulWeightNz launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
-func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *Sparse4to2QuantMatmulWeightNzParams) Operator() *Operator {
-	return &opSparse4to2QuantMatmulWeightNz
-}
-
-// Encode implements Params.
-func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.SparseWeight)
-	c.Tensor(p.Index)
-	c.Tensor(p.XScale)
-	c.Tensor(p.SparseWeightScale)
-	c.Tensor(p.BiasOptional)
-	c.Tensor(p.Out)
-}
-
 // SwiGluQuantParams are the arguments of aclnnSwiGluQuant, in C order.
 type SwiGluQuantParams struct {
 	X                    *Tensor
@@ -2878,7 +1204,7 @@ type SwiGluQuantParams struct {
 	OffsetsOptional      *Tensor // optional
 	GroupIndexOptional   *Tensor // optional
 	ActivateLeft         bool
-	QuantModeOptional    string  // optional
+	QuantModeOptional    string  // optional, "static" or "dynamic"
 	YOut                 *Tensor // output
 	ScaleOut             *Tensor // output
 }
@@ -2888,7 +1214,10 @@ var opSwiGluQuant = Operator{
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 }
 
-// SwiGluQuant launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) on st.
+// SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
+//
+// It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuant.md
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, &opSwiGluQuant)
 	p.Encode(c)
@@ -2917,9 +1246,9 @@ type SwiGluQuantV2Params struct {
 	OffsetsOptional      *Tensor // optional
 	GroupIndexOptional   *Tensor // optional
 	ActivateLeft         bool
-	QuantModeOptional    string // optional
-	GroupListType        int64
-	DstType              int64
+	QuantModeOptional    string  // optional, "static" or "dynamic"
+	GroupListType        int64   // GroupListCumsum or GroupListCount
+	DstType              int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	YOut                 *Tensor // output
 	ScaleOut             *Tensor // output
 }
@@ -2929,7 +1258,10 @@ var opSwiGluQuantV2 = Operator{
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional groupListType dstType yOut scaleOut",
 }
 
-// SwiGluQuantV2 launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) on st.
+// SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
+//
+// It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuantV2.md
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, &opSwiGluQuantV2)
 	p.Encode(c)
@@ -2955,20 +1287,20 @@ func (p *SwiGluQuantV2Params) Encode(c *Call) {
 
 // SwigluGroupQuantParams are the arguments of aclnnSwigluGroupQuant, in C order.
 type SwigluGroupQuantParams struct {
-	X                  *Tensor
-	WeightOptional     *Tensor // optional
-	GroupIndexOptional *Tensor // optional
-	ScaleOptional      *Tensor // optional
-	DstType            int64
+	X                  *Tensor // 2 to 8 dimensions
+	WeightOptional     *Tensor // optional, 1 to 8 dimensions
+	GroupIndexOptional *Tensor // optional, 1 dimension
+	ScaleOptional      *Tensor // optional, 1 dimension
+	DstType            int64   // a dtype: 2 int8, 3 int32 (eight int4), 29 int4, 34 hifloat8, 35 float8_e5m2, 36 float8_e4m3fn, 40 float4_e2m1, 41 float4_e1m2
 	QuantMode          int64
 	BlockSize          int64
 	RoundScale         bool
 	ClampLimit         float64
 	DstTypeMax         float64
 	OutputOrigin       bool
-	YOut               *Tensor // output
-	YScaleOut          *Tensor // output
-	YOriginOut         *Tensor // output
+	YOut               *Tensor // output, 2 to 8 dimensions
+	YScaleOut          *Tensor // output, 1 to 8 dimensions
+	YOriginOut         *Tensor // output, 2 to 8 dimensions
 }
 
 var opSwigluGroupQuant = Operator{
@@ -2976,7 +1308,11 @@ var opSwigluGroupQuant = Operator{
 	Params: "x weightOptional groupIndexOptional scaleOptional dstType quantMode blockSize roundScale clampLimit dstTypeMax outputOrigin yOut yScaleOut yOriginOut",
 }
 
-// SwigluGroupQuant launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) on st.
+// SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
+// given.
+//
+// It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs/aclnnSwigluGroupQuant.md
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, &opSwigluGroupQuant)
 	p.Encode(c)
@@ -3032,7 +1368,11 @@ var opSwinTransformerLnQkvQuant = Operator{
 	Params: "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
 }
 
-// SwinTransformerLnQkvQuant launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) on st.
+// SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
+// query, key and value with int8 products.
+//
+// It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs/aclnnSwinTransformerLnQkvQuant.md
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, &opSwinTransformerLnQkvQuant)
 	p.Encode(c)
@@ -3067,9 +1407,9 @@ func (p *SwinTransformerLnQkvQuantParams) Encode(c *Call) {
 
 // TransQuantParamV2Params are the arguments of aclnnTransQuantParamV2, in C order.
 type TransQuantParamV2Params struct {
-	Scale  *Tensor
-	Offset *Tensor
-	Out    *Tensor // output
+	Scale  *Tensor // 1 to 2 dimensions
+	Offset *Tensor // 1 to 2 dimensions
+	Out    *Tensor // output, 1 to 2 dimensions
 }
 
 var opTransQuantParamV2 = Operator{
@@ -3077,7 +1417,12 @@ var opTransQuantParamV2 = Operator{
 	Params: "scale offset out",
 }
 
-// TransQuantParamV2 launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// TransQuantParamV2 packs float32 scales and offsets into the 64-bit words that quantised products
+// take.
+//
+// It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
+// st.
+// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV2.md
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	c := NewCall(st, &opTransQuantParamV2)
 	p.Encode(c)
@@ -3096,10 +1441,10 @@ func (p *TransQuantParamV2Params) Encode(c *Call) {
 
 // TransQuantParamV3Params are the arguments of aclnnTransQuantParamV3, in C order.
 type TransQuantParamV3Params struct {
-	Scale     *Tensor
-	Offset    *Tensor
+	Scale     *Tensor // 1 to 2 dimensions
+	Offset    *Tensor // 1 to 2 dimensions
 	RoundMode int64
-	Out       *Tensor // output
+	Out       *Tensor // output, 1 to 2 dimensions
 }
 
 var opTransQuantParamV3 = Operator{
@@ -3107,7 +1452,10 @@ var opTransQuantParamV3 = Operator{
 	Params: "scale offset roundMode out",
 }
 
-// TransQuantParamV3 launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) on st.
+// TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
+//
+// It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV3.md
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, &opTransQuantParamV3)
 	p.Encode(c)
@@ -3125,289 +1473,19 @@ func (p *TransQuantParamV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransposeQuantBatchMatMulParams are the arguments of aclnnTransposeQuantBatchMatMul, in C order.
-type TransposeQuantBatchMatMulParams struct {
-	X1               *Tensor
-	X2               *Tensor
-	Bias             *Tensor
-	X1Scale          *Tensor
-	X2Scale          *Tensor
-	Dtype            int32
-	GroupSize        int64
-	PermX1           []int64
-	PermX2           []int64
-	PermY            []int64
-	BatchSplitFactor int32
-	Out              *Tensor // output
-}
-
-var opTransposeQuantBatchMatMul = Operator{
-	Name: "TransposeQuantBatchMatMul", Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
-}
-
-// TransposeQuantBatchMatMul launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) on st.
-func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
-	c := NewCall(st, &opTransposeQuantBatchMatMul)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *TransposeQuantBatchMatMulParams) Operator() *Operator { return &opTransposeQuantBatchMatMul }
-
-// Encode implements Params.
-func (p *TransposeQuantBatchMatMulParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Bias)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Int64(int64(p.Dtype))
-	c.Int64(p.GroupSize)
-	c.Ints(p.PermX1)
-	c.Ints(p.PermX2)
-	c.Ints(p.PermY)
-	c.Int64(int64(p.BatchSplitFactor))
-	c.Tensor(p.Out)
-}
-
-// TransposeQuantBatchMatMulWeightNzParams are the arguments of aclnnTransposeQuantBatchMatMulWeightNz, in C order.
-type TransposeQuantBatchMatMulWeightNzParams struct {
-	X1               *Tensor
-	X2               *Tensor
-	Bias             *Tensor
-	X1Scale          *Tensor
-	X2Scale          *Tensor
-	Dtype            int32
-	GroupSize        int64
-	PermX1           []int64
-	PermX2           []int64
-	PermY            []int64
-	BatchSplitFactor int32
-	Out              *Tensor // output
-}
-
-var opTransposeQuantBatchMatMulWeightNz = Operator{
-	Name: "TransposeQuantBatchMatMulWeightNz", Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
-}
-
-// TransposeQuantBatchMatMulWeightNz launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
-func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
-	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *TransposeQuantBatchMatMulWeightNzParams) Operator() *Operator {
-	return &opTransposeQuantBatchMatMulWeightNz
-}
-
-// Encode implements Params.
-func (p *TransposeQuantBatchMatMulWeightNzParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.Bias)
-	c.Tensor(p.X1Scale)
-	c.Tensor(p.X2Scale)
-	c.Int64(int64(p.Dtype))
-	c.Int64(p.GroupSize)
-	c.Ints(p.PermX1)
-	c.Ints(p.PermX2)
-	c.Ints(p.PermY)
-	c.Int64(int64(p.BatchSplitFactor))
-	c.Tensor(p.Out)
-}
-
-// WeightQuantBatchMatmulParams are the arguments of aclnnWeightQuantBatchMatmul, in C order.
-type WeightQuantBatchMatmulParams struct {
-	X1              *Tensor
-	X2              *Tensor
-	DiagonalMatrix  *Tensor
-	DeqOffset       *Tensor
-	DeqScale        *Tensor
-	AddOffset       *Tensor
-	MulScale        *Tensor
-	Bias            *Tensor
-	TransposeX1     bool
-	TransposeX2     bool
-	AntiquantScale  float32
-	AntiquantOffset float32
-	Out             *Tensor // output
-}
-
-var opWeightQuantBatchMatmul = Operator{
-	Name: "WeightQuantBatchMatmul", Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
-}
-
-// WeightQuantBatchMatmul launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
-	c := NewCall(st, &opWeightQuantBatchMatmul)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *WeightQuantBatchMatmulParams) Operator() *Operator { return &opWeightQuantBatchMatmul }
-
-// Encode implements Params.
-func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
-	c.Tensor(p.X1)
-	c.Tensor(p.X2)
-	c.Tensor(p.DiagonalMatrix)
-	c.Tensor(p.DeqOffset)
-	c.Tensor(p.DeqScale)
-	c.Tensor(p.AddOffset)
-	c.Tensor(p.MulScale)
-	c.Tensor(p.Bias)
-	c.Bool(p.TransposeX1)
-	c.Bool(p.TransposeX2)
-	c.Float32(p.AntiquantScale)
-	c.Float32(p.AntiquantOffset)
-	c.Tensor(p.Out)
-}
-
-// WeightQuantBatchMatmulNzParams are the arguments of aclnnWeightQuantBatchMatmulNz, in C order.
-type WeightQuantBatchMatmulNzParams struct {
-	X                       *Tensor
-	Weight                  *Tensor
-	AntiquantScale          *Tensor
-	AntiquantOffsetOptional *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional
-	AntiquantGroupSize      int32
-	Y                       *Tensor // output
-}
-
-var opWeightQuantBatchMatmulNz = Operator{
-	Name: "WeightQuantBatchMatmulNz", Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
-}
-
-// WeightQuantBatchMatmulNz launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) on st.
-func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulNz)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *WeightQuantBatchMatmulNzParams) Operator() *Operator { return &opWeightQuantBatchMatmulNz }
-
-// Encode implements Params.
-func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(int64(p.AntiquantGroupSize))
-	c.Tensor(p.Y)
-}
-
-// WeightQuantBatchMatmulV2Params are the arguments of aclnnWeightQuantBatchMatmulV2, in C order.
-type WeightQuantBatchMatmulV2Params struct {
-	X                       *Tensor
-	Weight                  *Tensor
-	AntiquantScale          *Tensor
-	AntiquantOffsetOptional *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional
-	AntiquantGroupSize      int32
-	Y                       *Tensor // output
-}
-
-var opWeightQuantBatchMatmulV2 = Operator{
-	Name: "WeightQuantBatchMatmulV2", Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
-}
-
-// WeightQuantBatchMatmulV2 launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *WeightQuantBatchMatmulV2Params) Operator() *Operator { return &opWeightQuantBatchMatmulV2 }
-
-// Encode implements Params.
-func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(int64(p.AntiquantGroupSize))
-	c.Tensor(p.Y)
-}
-
-// WeightQuantBatchMatmulV3Params are the arguments of aclnnWeightQuantBatchMatmulV3, in C order.
-type WeightQuantBatchMatmulV3Params struct {
-	X                       *Tensor
-	Weight                  *Tensor
-	AntiquantScale          *Tensor
-	AntiquantOffsetOptional *Tensor // optional
-	QuantScaleOptional      *Tensor // optional
-	QuantOffsetOptional     *Tensor // optional
-	BiasOptional            *Tensor // optional
-	AntiquantGroupSize      int32
-	InnerPrecise            int32
-	Y                       *Tensor // output
-}
-
-var opWeightQuantBatchMatmulV3 = Operator{
-	Name: "WeightQuantBatchMatmulV3", Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
-}
-
-// WeightQuantBatchMatmulV3 launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulV3)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *WeightQuantBatchMatmulV3Params) Operator() *Operator { return &opWeightQuantBatchMatmulV3 }
-
-// Encode implements Params.
-func (p *WeightQuantBatchMatmulV3Params) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.AntiquantScale)
-	c.Tensor(p.AntiquantOffsetOptional)
-	c.Tensor(p.QuantScaleOptional)
-	c.Tensor(p.QuantOffsetOptional)
-	c.Tensor(p.BiasOptional)
-	c.Int64(int64(p.AntiquantGroupSize))
-	c.Int64(int64(p.InnerPrecise))
-	c.Tensor(p.Y)
-}
-
 // WeightQuantPreprocessParams are the arguments of aclnnWeightQuantPreprocess, in C order.
 type WeightQuantPreprocessParams struct {
-	Weight                  *Tensor
-	WeightScale             *Tensor
-	WeightOffsetOptional    *Tensor // optional
-	BiasOptional            *Tensor // optional
+	Weight                  *Tensor // 2 to 3 dimensions
+	WeightScale             *Tensor // 3 to 4 dimensions
+	WeightOffsetOptional    *Tensor // optional, 1 to 2 dimensions
+	BiasOptional            *Tensor // optional, 1 to 2 dimensions
 	XDtype                  DType
 	XScaleDtype             DType
 	KGroupSize              int64
-	OutWeight               *Tensor // output
-	OutWeightScale          *Tensor // output
-	OutWeightOffsetOptional *Tensor // optional output
-	OutBiasOptional         *Tensor // optional output
+	OutWeight               *Tensor // output, 2 to 5 dimensions
+	OutWeightScale          *Tensor // output, 3 to 4 dimensions
+	OutWeightOffsetOptional *Tensor // optional output, 1 to 2 dimensions
+	OutBiasOptional         *Tensor // optional output, 1 to 2 dimensions
 }
 
 var opWeightQuantPreprocess = Operator{
@@ -3415,7 +1493,11 @@ var opWeightQuantPreprocess = Operator{
 	Params: "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
 }
 
-// WeightQuantPreprocess launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) on st.
+// WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products
+// take.
+//
+// It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) of family quantization on st.
+// Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs/aclnnWeightQuantPreprocess.md
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
 	c := NewCall(st, &opWeightQuantPreprocess)
 	p.Encode(c)

@@ -8,10 +8,10 @@ import (
 
 // ApplyTopKTopPParams are the arguments of aclnnApplyTopKTopP, in C order.
 type ApplyTopKTopPParams struct {
-	Logits *Tensor
-	P      *Tensor
-	K      *Tensor
-	Out    *Tensor // output
+	Logits *Tensor // 2 dimensions
+	P      *Tensor // 1 dimension
+	K      *Tensor // 1 dimension
+	Out    *Tensor // output, 2 dimensions
 }
 
 var opApplyTopKTopP = Operator{
@@ -19,7 +19,11 @@ var opApplyTopKTopP = Operator{
 	Params: "logits p k out",
 }
 
-// ApplyTopKTopP launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) on st.
+// ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
+// infinity.
+//
+// It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs/aclnnApplyTopKTopP.md
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, &opApplyTopKTopP)
 	p.Encode(c)
@@ -39,11 +43,11 @@ func (p *ApplyTopKTopPParams) Encode(c *Call) {
 
 // BernoulliParams are the arguments of aclnnBernoulli, in C order.
 type BernoulliParams struct {
-	Self   *Tensor
+	Self   *Tensor // 0 to 8 dimensions
 	Prob   Scalar
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence, a multiple of 4
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opBernoulli = Operator{
@@ -51,7 +55,10 @@ var opBernoulli = Operator{
 	Params: "self prob seed offset out",
 }
 
-// Bernoulli launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Bernoulli draws ones with probability Prob and zeros otherwise.
+//
+// It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	c := NewCall(st, &opBernoulli)
 	p.Encode(c)
@@ -72,11 +79,11 @@ func (p *BernoulliParams) Encode(c *Call) {
 
 // BernoulliTensorParams are the arguments of aclnnBernoulliTensor, in C order.
 type BernoulliTensorParams struct {
-	Self   *Tensor
-	Prob   *Tensor
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Self   *Tensor // 0 to 8 dimensions
+	Prob   *Tensor // 0 to 8 dimensions
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence, a multiple of 4
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opBernoulliTensor = Operator{
@@ -84,7 +91,10 @@ var opBernoulliTensor = Operator{
 	Params: "self prob seed offset out",
 }
 
-// BernoulliTensor launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
+//
+// It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
 	c := NewCall(st, &opBernoulliTensor)
 	p.Encode(c)
@@ -105,13 +115,13 @@ func (p *BernoulliTensorParams) Encode(c *Call) {
 
 // DropoutParams are the arguments of aclnnDropout, in C order.
 type DropoutParams struct {
-	Input   *Tensor
+	Input   *Tensor // 1 to 8 dimensions
 	P       float64
 	Train   bool
-	Seed    int64
-	Offset  int64
-	Out     *Tensor // output
-	MaskOut *Tensor // output
+	Seed    int64   // seed of the random numbers
+	Offset  int64   // position in the random sequence
+	Out     *Tensor // output, 1 to 8 dimensions
+	MaskOut *Tensor // output, 1 dimension
 }
 
 var opDropout = Operator{
@@ -119,7 +129,11 @@ var opDropout = Operator{
 	Params: "input p train seed offset out maskOut",
 }
 
-// Dropout launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Dropout sets elements to zero with probability P, divides the others by 1 − P, and gives the mask
+// as bits.
+//
+// It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropout.md
 func Dropout(st *acl.Stream, p DropoutParams) error {
 	c := NewCall(st, &opDropout)
 	p.Encode(c)
@@ -142,10 +156,10 @@ func (p *DropoutParams) Encode(c *Call) {
 
 // DropoutBackwardParams are the arguments of aclnnDropoutBackward, in C order.
 type DropoutBackwardParams struct {
-	GradOutput *Tensor
-	Mask       *Tensor
+	GradOutput *Tensor // 1 to 8 dimensions
+	Mask       *Tensor // 1 to 8 dimensions
 	Scale      float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 1 to 8 dimensions
 }
 
 var opDropoutBackward = Operator{
@@ -153,7 +167,10 @@ var opDropoutBackward = Operator{
 	Params: "gradOutput mask scale out",
 }
 
-// DropoutBackward launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DropoutBackward computes the gradient of Dropout from its mask of bits.
+//
+// It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutBackward.md
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	c := NewCall(st, &opDropoutBackward)
 	p.Encode(c)
@@ -173,10 +190,10 @@ func (p *DropoutBackwardParams) Encode(c *Call) {
 
 // DropoutDoMaskParams are the arguments of aclnnDropoutDoMask, in C order.
 type DropoutDoMaskParams struct {
-	Self *Tensor
-	Mask *Tensor
+	Self *Tensor // 0 to 8 dimensions
+	Mask *Tensor // 0 to 8 dimensions
 	Prob float64
-	Out  *Tensor // output
+	Out  *Tensor // output, 0 to 8 dimensions
 }
 
 var opDropoutDoMask = Operator{
@@ -184,7 +201,10 @@ var opDropoutDoMask = Operator{
 	Params: "self mask prob out",
 }
 
-// DropoutDoMask launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
+//
+// It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutDoMask.md
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	c := NewCall(st, &opDropoutDoMask)
 	p.Encode(c)
@@ -206,9 +226,9 @@ func (p *DropoutDoMaskParams) Encode(c *Call) {
 type DropoutGenMaskParams struct {
 	Shape  []int64
 	Prob   float64
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
+	Out    *Tensor // output, 1 dimension
 }
 
 var opDropoutGenMask = Operator{
@@ -216,7 +236,10 @@ var opDropoutGenMask = Operator{
 	Params: "shape prob seed offset out",
 }
 
-// DropoutGenMask launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DropoutGenMask draws a mask of bits that are zero with probability Prob.
+//
+// It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMask.md
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, &opDropoutGenMask)
 	p.Encode(c)
@@ -239,10 +262,10 @@ func (p *DropoutGenMaskParams) Encode(c *Call) {
 type DropoutGenMaskV2Params struct {
 	Shape        []int64
 	Prob         float64
-	Seed         int64
-	Offset       int64
+	Seed         int64 // seed of the random numbers
+	Offset       int64 // position in the random sequence
 	ProbDataType DType
-	Out          *Tensor // output
+	Out          *Tensor // output, 1 dimension
 }
 
 var opDropoutGenMaskV2 = Operator{
@@ -250,7 +273,10 @@ var opDropoutGenMaskV2 = Operator{
 	Params: "shape prob seed offset probDataType out",
 }
 
-// DropoutGenMaskV2 launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
+//
+// It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2.md
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	c := NewCall(st, &opDropoutGenMaskV2)
 	p.Encode(c)
@@ -274,8 +300,8 @@ func (p *DropoutGenMaskV2Params) Encode(c *Call) {
 type DropoutGenMaskV2TensorParams struct {
 	Shape        []int64
 	Prob         float64
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SeedTensor   *Tensor // (1)
+	OffsetTensor *Tensor // (1)
 	Offset       int64
 	ProbDataType DType
 	Out          *Tensor // output
@@ -286,7 +312,11 @@ var opDropoutGenMaskV2Tensor = Operator{
 	Params: "shape prob seedTensor offsetTensor offset probDataType out",
 }
 
-// DropoutGenMaskV2Tensor launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) on st.
+// DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
+// a tensor.
+//
+// It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2Tensor.md
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, &opDropoutGenMaskV2Tensor)
 	p.Encode(c)
@@ -309,13 +339,13 @@ func (p *DropoutGenMaskV2TensorParams) Encode(c *Call) {
 
 // DropoutV3Params are the arguments of aclnnDropoutV3, in C order.
 type DropoutV3Params struct {
-	Input              *Tensor
-	OptionalNoiseShape *Tensor // optional
+	Input              *Tensor // 0 to 8 dimensions
+	OptionalNoiseShape *Tensor // optional, 0 dimensions
 	P                  float64
-	Seed               int64
-	Offset             int64
-	Out                *Tensor // output
-	MaskOut            *Tensor // output
+	Seed               int64   // seed of the random numbers
+	Offset             int64   // position in the random sequence, a multiple of 4
+	Out                *Tensor // output, 0 to 8 dimensions
+	MaskOut            *Tensor // output, 1 dimension
 }
 
 var opDropoutV3 = Operator{
@@ -323,7 +353,11 @@ var opDropoutV3 = Operator{
 	Params: "input optionalNoiseShape p seed offset out maskOut",
 }
 
-// DropoutV3 launches aclnnDropoutV3 (libopapi, CANN 2026-08) on st.
+// DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
+// mask as bits.
+//
+// It launches aclnnDropoutV3 (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/drop_out_v3/docs/aclnnDropoutV3.md
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, &opDropoutV3)
 	p.Encode(c)
@@ -346,10 +380,10 @@ func (p *DropoutV3Params) Encode(c *Call) {
 
 // DropoutV3GradParams are the arguments of aclnnDropoutV3Grad, in C order.
 type DropoutV3GradParams struct {
-	GradY *Tensor
-	Mask  *Tensor
+	GradY *Tensor // 0 to 8 dimensions
+	Mask  *Tensor // 0 to 8 dimensions
 	Scale float64
-	GradX *Tensor // output
+	GradX *Tensor // output, 0 to 8 dimensions
 }
 
 var opDropoutV3Grad = Operator{
@@ -357,7 +391,10 @@ var opDropoutV3Grad = Operator{
 	Params: "gradY mask scale gradX",
 }
 
-// DropoutV3Grad launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) on st.
+// DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
+//
+// It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs/aclnnDropoutV3Grad.md
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, &opDropoutV3Grad)
 	p.Encode(c)
@@ -377,10 +414,10 @@ func (p *DropoutV3GradParams) Encode(c *Call) {
 
 // InplaceBernoulliParams are the arguments of aclnnInplaceBernoulli, in C order.
 type InplaceBernoulliParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Prob    Scalar
-	Seed    int64
-	Offset  int64
+	Seed    int64 // seed of the random numbers
+	Offset  int64 // position in the random sequence, a multiple of 4
 }
 
 var opInplaceBernoulli = Operator{
@@ -388,7 +425,10 @@ var opInplaceBernoulli = Operator{
 	Params: "selfRef prob seed offset",
 }
 
-// InplaceBernoulli launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBernoulli is Bernoulli with the result in place of the first argument.
+//
+// It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 	c := NewCall(st, &opInplaceBernoulli)
 	p.Encode(c)
@@ -408,10 +448,10 @@ func (p *InplaceBernoulliParams) Encode(c *Call) {
 
 // InplaceBernoulliTensorParams are the arguments of aclnnInplaceBernoulliTensor, in C order.
 type InplaceBernoulliTensorParams struct {
-	SelfRef *Tensor // read and written
-	Prob    *Tensor
-	Seed    int64
-	Offset  int64
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Prob    *Tensor // 0 to 8 dimensions
+	Seed    int64   // seed of the random numbers
+	Offset  int64   // position in the random sequence, a multiple of 4
 }
 
 var opInplaceBernoulliTensor = Operator{
@@ -419,7 +459,11 @@ var opInplaceBernoulliTensor = Operator{
 	Params: "selfRef prob seed offset",
 }
 
-// InplaceBernoulliTensor launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument.
+//
+// It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on
+// st.
+// Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
 	c := NewCall(st, &opInplaceBernoulliTensor)
 	p.Encode(c)
@@ -442,8 +486,8 @@ type InplaceNormalParams struct {
 	SelfRef *Tensor // read and written
 	Mean    float32
 	Std     float32
-	Seed    int64
-	Offset  int64
+	Seed    int64 // seed of the random numbers
+	Offset  int64 // position in the random sequence
 }
 
 var opInplaceNormal = Operator{
@@ -451,7 +495,10 @@ var opInplaceNormal = Operator{
 	Params: "selfRef mean std seed offset",
 }
 
-// InplaceNormal launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceNormal draws from the normal distribution with a mean and a standard deviation.
+//
+// It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormal.md
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	c := NewCall(st, &opInplaceNormal)
 	p.Encode(c)
@@ -472,11 +519,11 @@ func (p *InplaceNormalParams) Encode(c *Call) {
 
 // InplaceNormalTensorParams are the arguments of aclnnInplaceNormalTensor, in C order.
 type InplaceNormalTensorParams struct {
-	SelfRef      *Tensor // read and written
+	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	Mean         float32
 	Std          float32
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SeedTensor   *Tensor // (1)
+	OffsetTensor *Tensor // (1)
 	Offset       int64
 }
 
@@ -485,7 +532,11 @@ var opInplaceNormalTensor = Operator{
 	Params: "selfRef mean std seedTensor offsetTensor offset",
 }
 
-// InplaceNormalTensor launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) on st.
+// InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
+// the seed in a tensor.
+//
+// It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormalTensor.md
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, &opInplaceNormalTensor)
 	p.Encode(c)
@@ -507,11 +558,11 @@ func (p *InplaceNormalTensorParams) Encode(c *Call) {
 
 // InplaceRandomParams are the arguments of aclnnInplaceRandom, in C order.
 type InplaceRandomParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	From    int64
 	To      int64
-	Seed    int64
-	Offset  int64
+	Seed    int64 // seed of the random numbers
+	Offset  int64 // position in the random sequence
 }
 
 var opInplaceRandom = Operator{
@@ -519,7 +570,10 @@ var opInplaceRandom = Operator{
 	Params: "selfRef from to seed offset",
 }
 
-// InplaceRandom launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceRandom draws integers from From to To, without To, all equally likely.
+//
+// It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandom.md
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, &opInplaceRandom)
 	p.Encode(c)
@@ -540,11 +594,11 @@ func (p *InplaceRandomParams) Encode(c *Call) {
 
 // InplaceRandomTensorParams are the arguments of aclnnInplaceRandomTensor, in C order.
 type InplaceRandomTensorParams struct {
-	SelfRef      *Tensor // read and written
+	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	From         int64
 	To           int64
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SeedTensor   *Tensor // 1 dimension
+	OffsetTensor *Tensor // 1 dimension
 	Offset       int64
 }
 
@@ -553,7 +607,11 @@ var opInplaceRandomTensor = Operator{
 	Params: "selfRef from to seedTensor offsetTensor offset",
 }
 
-// InplaceRandomTensor launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) on st.
+// InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
+// in a tensor.
+//
+// It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)
 	p.Encode(c)
@@ -575,9 +633,9 @@ func (p *InplaceRandomTensorParams) Encode(c *Call) {
 
 // InplaceRandomWithoutFromToParams are the arguments of aclnnInplaceRandomWithoutFromTo, in C order.
 type InplaceRandomWithoutFromToParams struct {
-	SelfRef *Tensor // read and written
-	Seed    int64
-	Offset  int64
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
+	Seed    int64   // seed of the random numbers
+	Offset  int64   // position in the random sequence
 }
 
 var opInplaceRandomWithoutFromTo = Operator{
@@ -585,7 +643,10 @@ var opInplaceRandomWithoutFromTo = Operator{
 	Params: "selfRef seed offset",
 }
 
-// InplaceRandomWithoutFromTo launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) on st.
+// InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
+//
+// It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromTo.md
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromTo)
 	p.Encode(c)
@@ -604,9 +665,9 @@ func (p *InplaceRandomWithoutFromToParams) Encode(c *Call) {
 
 // InplaceRandomWithoutFromToTensorParams are the arguments of aclnnInplaceRandomWithoutFromToTensor, in C order.
 type InplaceRandomWithoutFromToTensorParams struct {
-	SelfRef      *Tensor // read and written
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SelfRef      *Tensor // read and written, 0 to 8 dimensions
+	SeedTensor   *Tensor // 1 dimension
+	OffsetTensor *Tensor // 1 dimension
 	Offset       int64
 }
 
@@ -615,7 +676,12 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 	Params: "selfRef seedTensor offsetTensor offset",
 }
 
-// InplaceRandomWithoutFromToTensor launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) on st.
+// InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
+// exactly, with the seed in a tensor.
+//
+// It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) of family random on
+// st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromToTensor.md
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
 	p.Encode(c)
@@ -637,11 +703,11 @@ func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
 
 // InplaceUniformParams are the arguments of aclnnInplaceUniform, in C order.
 type InplaceUniformParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	From    float64
 	To      float64
-	Seed    uint64
-	Offset  uint64
+	Seed    uint64 // seed of the random numbers
+	Offset  uint64 // position in the random sequence
 }
 
 var opInplaceUniform = Operator{
@@ -649,7 +715,10 @@ var opInplaceUniform = Operator{
 	Params: "selfRef from to seed offset",
 }
 
-// InplaceUniform launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceUniform draws numbers from From to To, without To, uniformly.
+//
+// It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniform.md
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	c := NewCall(st, &opInplaceUniform)
 	p.Encode(c)
@@ -670,11 +739,11 @@ func (p *InplaceUniformParams) Encode(c *Call) {
 
 // InplaceUniformTensorParams are the arguments of aclnnInplaceUniformTensor, in C order.
 type InplaceUniformTensorParams struct {
-	SelfRef      *Tensor // read and written
+	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	From         float64
 	To           float64
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SeedTensor   *Tensor // 1 dimension
+	OffsetTensor *Tensor // 1 dimension
 	Offset       uint64
 }
 
@@ -683,7 +752,11 @@ var opInplaceUniformTensor = Operator{
 	Params: "selfRef from to seedTensor offsetTensor offset",
 }
 
-// InplaceUniformTensor launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) on st.
+// InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
+// tensor.
+//
+// It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniformTensor.md
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, &opInplaceUniformTensor)
 	p.Encode(c)
@@ -708,7 +781,7 @@ type MultinomialParams struct {
 	Self        *Tensor
 	Numsamples  int64
 	Replacement bool
-	Seed        int64
+	Seed        int64 // seed of the random numbers
 	Offset      int64
 	Out         *Tensor // output
 }
@@ -718,7 +791,10 @@ var opMultinomial = Operator{
 	Params: "self numsamples replacement seed offset out",
 }
 
-// Multinomial launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Multinomial draws indices with the probabilities that each row gives.
+//
+// It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomial.md
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	c := NewCall(st, &opMultinomial)
 	p.Encode(c)
@@ -743,8 +819,8 @@ type MultinomialTensorParams struct {
 	Self         *Tensor
 	Numsamples   int64
 	Replacement  bool
-	SeedTensor   *Tensor
-	OffsetTensor *Tensor
+	SeedTensor   *Tensor // (1)
+	OffsetTensor *Tensor // (1)
 	Offset       int64
 	Out          *Tensor // output
 }
@@ -754,7 +830,11 @@ var opMultinomialTensor = Operator{
 	Params: "self numsamples replacement seedTensor offsetTensor offset out",
 }
 
-// MultinomialTensor launches aclnnMultinomialTensor (libopapi, CANN 2026-08) on st.
+// MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
+// tensor.
+//
+// It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)
 	p.Encode(c)
@@ -779,9 +859,9 @@ func (p *MultinomialTensorParams) Encode(c *Call) {
 type NormalFloatFloatParams struct {
 	Mean   float32
 	Std    float32
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opNormalFloatFloat = Operator{
@@ -789,7 +869,10 @@ var opNormalFloatFloat = Operator{
 	Params: "mean std seed offset out",
 }
 
-// NormalFloatFloat launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
+//
+// It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatFloat.md
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, &opNormalFloatFloat)
 	p.Encode(c)
@@ -811,10 +894,10 @@ func (p *NormalFloatFloatParams) Encode(c *Call) {
 // NormalFloatTensorParams are the arguments of aclnnNormalFloatTensor, in C order.
 type NormalFloatTensorParams struct {
 	Mean   float32
-	Std    *Tensor
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Std    *Tensor // 0 to 8 dimensions
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opNormalFloatTensor = Operator{
@@ -822,7 +905,11 @@ var opNormalFloatTensor = Operator{
 	Params: "mean std seed offset out",
 }
 
-// NormalFloatTensor launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NormalFloatTensor draws from normal distributions with one mean and a standard deviation for each
+// element.
+//
+// It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatTensor.md
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, &opNormalFloatTensor)
 	p.Encode(c)
@@ -843,11 +930,11 @@ func (p *NormalFloatTensorParams) Encode(c *Call) {
 
 // NormalTensorFloatParams are the arguments of aclnnNormalTensorFloat, in C order.
 type NormalTensorFloatParams struct {
-	Mean   *Tensor
+	Mean   *Tensor // 0 to 8 dimensions
 	Std    float32
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opNormalTensorFloat = Operator{
@@ -855,7 +942,11 @@ var opNormalTensorFloat = Operator{
 	Params: "mean std seed offset out",
 }
 
-// NormalTensorFloat launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NormalTensorFloat draws from normal distributions with a mean for each element and one standard
+// deviation.
+//
+// It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorFloat.md
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	c := NewCall(st, &opNormalTensorFloat)
 	p.Encode(c)
@@ -876,11 +967,11 @@ func (p *NormalTensorFloatParams) Encode(c *Call) {
 
 // NormalTensorTensorParams are the arguments of aclnnNormalTensorTensor, in C order.
 type NormalTensorTensorParams struct {
-	Mean   *Tensor
-	Std    *Tensor
-	Seed   int64
-	Offset int64
-	Out    *Tensor // output
+	Mean   *Tensor // 0 to 8 dimensions
+	Std    *Tensor // 0 to 8 dimensions
+	Seed   int64   // seed of the random numbers
+	Offset int64   // position in the random sequence
+	Out    *Tensor // output, 0 to 8 dimensions
 }
 
 var opNormalTensorTensor = Operator{
@@ -888,7 +979,11 @@ var opNormalTensorTensor = Operator{
 	Params: "mean std seed offset out",
 }
 
-// NormalTensorTensor launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NormalTensorTensor draws from normal distributions with a mean and a standard deviation for each
+// element.
+//
+// It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorTensor.md
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, &opNormalTensorTensor)
 	p.Encode(c)
@@ -910,9 +1005,9 @@ func (p *NormalTensorTensorParams) Encode(c *Call) {
 // RandpermParams are the arguments of aclnnRandperm, in C order.
 type RandpermParams struct {
 	N      int64
-	Seed   int64
+	Seed   int64 // seed of the random numbers
 	Offset int64
-	Out    *Tensor // output
+	Out    *Tensor // output, (n)
 }
 
 var opRandperm = Operator{
@@ -920,7 +1015,10 @@ var opRandperm = Operator{
 	Params: "n seed offset out",
 }
 
-// Randperm launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Randperm draws a permutation of the integers from 0 to N − 1.
+//
+// It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/stateless_randperm/docs/aclnnRandperm.md
 func Randperm(st *acl.Stream, p RandpermParams) error {
 	c := NewCall(st, &opRandperm)
 	p.Encode(c)
@@ -940,10 +1038,10 @@ func (p *RandpermParams) Encode(c *Call) {
 
 // SimThreadExponentialParams are the arguments of aclnnSimThreadExponential, in C order.
 type SimThreadExponentialParams struct {
-	SelfRef *Tensor // read and written
+	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Count   int64
 	Lambda  float64
-	Seed    int64
+	Seed    int64 // seed of the random numbers
 	Offset  int64
 }
 
@@ -952,7 +1050,10 @@ var opSimThreadExponential = Operator{
 	Params: "selfRef count lambda seed offset",
 }
 
-// SimThreadExponential launches aclnnSimThreadExponential (libopapi, CANN 2026-08) on st.
+// SimThreadExponential draws Count numbers from the exponential distribution.
+//
+// It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs/aclnnSimThreadExponential.md
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, &opSimThreadExponential)
 	p.Encode(c)
@@ -973,15 +1074,15 @@ func (p *SimThreadExponentialParams) Encode(c *Call) {
 
 // TopKTopPSampleParams are the arguments of aclnnTopKTopPSample, in C order.
 type TopKTopPSampleParams struct {
-	Logits            *Tensor
-	TopK              *Tensor
-	TopP              *Tensor
-	Q                 *Tensor
+	Logits            *Tensor // 2 dimensions
+	TopK              *Tensor // 1 dimension
+	TopP              *Tensor // 1 dimension
+	Q                 *Tensor // 2 dimensions
 	Eps               float64
 	IsNeedLogits      bool
 	TopKGuess         int64
-	LogitsSelectIdx   *Tensor // output
-	LogitsTopKPSelect *Tensor // output
+	LogitsSelectIdx   *Tensor // output, 1 dimension
+	LogitsTopKPSelect *Tensor // output, 1 dimension
 }
 
 var opTopKTopPSample = Operator{
@@ -989,7 +1090,11 @@ var opTopKTopPSample = Operator{
 	Params: "logits topK topP q eps isNeedLogits topKGuess logitsSelectIdx logitsTopKPSelect",
 }
 
-// TopKTopPSample launches aclnnTopKTopPSample (libopapi, CANN 2026-08) on st.
+// TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
+// random numbers Q.
+//
+// It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs/aclnnTopKTopPSample.md
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	c := NewCall(st, &opTopKTopPSample)
 	p.Encode(c)
@@ -1014,21 +1119,21 @@ func (p *TopKTopPSampleParams) Encode(c *Call) {
 
 // TopKTopPSampleV2Params are the arguments of aclnnTopKTopPSampleV2, in C order.
 type TopKTopPSampleV2Params struct {
-	Logits             *Tensor
-	TopK               *Tensor
-	TopP               *Tensor
-	Q                  *Tensor
-	MinPs              *Tensor
+	Logits             *Tensor // 2 dimensions
+	TopK               *Tensor // 1 dimension
+	TopP               *Tensor // 1 dimension
+	Q                  *Tensor // 2 dimensions
+	MinPs              *Tensor // 2 dimensions
 	Eps                float64
 	IsNeedLogits       bool
 	TopKGuess          int64
 	KsMax              int64
 	InputIsLogits      bool
 	IsNeedSampleResult bool
-	LogitsSelectIdx    *Tensor // output
-	LogitsTopKPSelect  *Tensor // output
-	LogitsIdx          *Tensor // output
-	LogitsSortMasked   *Tensor // output
+	LogitsSelectIdx    *Tensor // output, 1 dimension
+	LogitsTopKPSelect  *Tensor // output, 1 dimension
+	LogitsIdx          *Tensor // output, 1 dimension
+	LogitsSortMasked   *Tensor // output, 1 dimension
 }
 
 var opTopKTopPSampleV2 = Operator{
@@ -1036,7 +1141,11 @@ var opTopKTopPSampleV2 = Operator{
 	Params: "logits topK topP q minPs eps isNeedLogits topKGuess ksMax inputIsLogits isNeedSampleResult logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
 }
 
-// TopKTopPSampleV2 launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) on st.
+// TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks
+// one in each row or gives them sorted.
+//
+// It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) of family random on st.
+// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs/aclnnTopKTopPSampleV2.md
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	c := NewCall(st, &opTopKTopPSampleV2)
 	p.Encode(c)

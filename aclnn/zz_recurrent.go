@@ -8,24 +8,24 @@ import (
 
 // BidirectionLSTMParams are the arguments of aclnnBidirectionLSTM, in C order.
 type BidirectionLSTMParams struct {
-	X                  *Tensor
-	InitH              *Tensor
-	InitC              *Tensor
-	WIh                *Tensor
-	WHh                *Tensor
-	BIhOptional        *Tensor // optional
-	BHhOptional        *Tensor // optional
-	WIhReverseOptional *Tensor // optional
-	WHhReverseOptional *Tensor // optional
-	BIhReverseOptional *Tensor // optional
-	BHhReverseOptional *Tensor // optional
+	X                  *Tensor // 3 dimensions
+	InitH              *Tensor // 3 dimensions
+	InitC              *Tensor // 3 dimensions
+	WIh                *Tensor // 2 dimensions
+	WHh                *Tensor // 2 dimensions
+	BIhOptional        *Tensor // optional, 1 dimension
+	BHhOptional        *Tensor // optional, 1 dimension
+	WIhReverseOptional *Tensor // optional, 2 dimensions
+	WHhReverseOptional *Tensor // optional, 2 dimensions
+	BIhReverseOptional *Tensor // optional, 1 dimension
+	BHhReverseOptional *Tensor // optional, 1 dimension
 	NumLayers          int64
 	Isbias             bool
 	BatchFirst         bool
 	Bidirection        bool
-	YOut               *Tensor // output
-	OutputHOut         *Tensor // output
-	OutputCOut         *Tensor // output
+	YOut               *Tensor // output, 3 dimensions
+	OutputHOut         *Tensor // output, 3 dimensions
+	OutputCOut         *Tensor // output, 3 dimensions
 }
 
 var opBidirectionLSTM = Operator{
@@ -33,7 +33,10 @@ var opBidirectionLSTM = Operator{
 	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional numLayers isbias batchFirst bidirection yOut outputHOut outputCOut",
 }
 
-// BidirectionLSTM launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) on st.
+// BidirectionLSTM computes a long short-term memory layer in one or both directions.
+//
+// It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs/aclnnBidirectionLSTM.md
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	c := NewCall(st, &opBidirectionLSTM)
 	p.Encode(c)
@@ -67,26 +70,26 @@ func (p *BidirectionLSTMParams) Encode(c *Call) {
 
 // BidirectionLSTMV2Params are the arguments of aclnnBidirectionLSTMV2, in C order.
 type BidirectionLSTMV2Params struct {
-	X                  *Tensor
-	InitH              *Tensor
-	InitC              *Tensor
-	WIh                *Tensor
-	WHh                *Tensor
-	BIhOptional        *Tensor // optional
-	BHhOptional        *Tensor // optional
-	WIhReverseOptional *Tensor // optional
-	WHhReverseOptional *Tensor // optional
-	BIhReverseOptional *Tensor // optional
-	BHhReverseOptional *Tensor // optional
-	BatchSizeOptional  *Tensor // optional
+	X                  *Tensor // 3 dimensions
+	InitH              *Tensor // 3 dimensions
+	InitC              *Tensor // 3 dimensions
+	WIh                *Tensor // 2 dimensions
+	WHh                *Tensor // 2 dimensions
+	BIhOptional        *Tensor // optional, 1 dimension
+	BHhOptional        *Tensor // optional, 1 dimension
+	WIhReverseOptional *Tensor // optional, 2 dimensions
+	WHhReverseOptional *Tensor // optional, 2 dimensions
+	BIhReverseOptional *Tensor // optional, 1 dimension
+	BHhReverseOptional *Tensor // optional, 1 dimension
+	BatchSizeOptional  *Tensor // optional, 1 dimension
 	NumLayers          int64
 	Isbias             bool
 	BatchFirst         bool
 	Bidirection        bool
 	Packed             bool
-	YOut               *Tensor // output
-	OutputHOut         *Tensor // output
-	OutputCOut         *Tensor // output
+	YOut               *Tensor // output, 3 dimensions
+	OutputHOut         *Tensor // output, 3 dimensions
+	OutputCOut         *Tensor // output, 3 dimensions
 }
 
 var opBidirectionLSTMV2 = Operator{
@@ -94,7 +97,11 @@ var opBidirectionLSTMV2 = Operator{
 	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional batchSizeOptional numLayers isbias batchFirst bidirection packed yOut outputHOut outputCOut",
 }
 
-// BidirectionLSTMV2 launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) on st.
+// BidirectionLSTMV2 computes a long short-term memory layer in one or both directions, over
+// sequences of different lengths too.
+//
+// It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs/aclnnBidirectionLSTMV2.md
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	c := NewCall(st, &opBidirectionLSTMV2)
 	p.Encode(c)
@@ -157,7 +164,12 @@ var opChunkBwdDqkwg = Operator{
 	Params: "q k v g h dox dh dv cuSeqlensOptional chunkIndicesOptional w gGamma scale chunkSize use_exp2 transpose_state_layout dqOut dkOut dwOut dgOut",
 }
 
-// ChunkBwdDqkwg launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) on st.
+// ChunkBwdDqkwg computes gradients of the chunked gated delta rule for queries, keys, the WY
+// weights and gates.
+//
+// It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) of family recurrent on
+// st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, &opChunkBwdDqkwg)
 	p.Encode(c)
@@ -211,7 +223,11 @@ var opChunkBwdDvLocal = Operator{
 	Params: "q k dO g gGammaOptional aOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize out",
 }
 
-// ChunkBwdDvLocal launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) on st.
+// ChunkBwdDvLocal computes the part of the values' gradient within chunks of the gated delta rule.
+//
+// It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) of family recurrent on
+// st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, &opChunkBwdDvLocal)
 	p.Encode(c)
@@ -255,7 +271,11 @@ var opChunkFwdO = Operator{
 	Params: "q k v h g cuSeqlensOptional chunkOffsetsOptional scale chunkSize oOut",
 }
 
-// ChunkFwdO launches aclnnChunkFwdO (libcust_opapi, custom operator package) on st.
+// ChunkFwdO computes the outputs of the chunked gated delta rule from states between and scores
+// within chunks.
+//
+// It launches aclnnChunkFwdO (libcust_opapi, custom operator package) of family recurrent on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, &opChunkFwdO)
 	p.Encode(c)
@@ -305,7 +325,12 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 	Params: "q k w dO dv gOptional gkOptional h0Optional dhtOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize useExp2 dhOut dh0Out dv2Out",
 }
 
-// ChunkGatedDeltaRuleBwdDhu launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) on st.
+// ChunkGatedDeltaRuleBwdDhu computes the gradients of the states between chunks of the gated delta
+// rule, back from the last.
+//
+// It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) of family
+// recurrent on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
 	p.Encode(c)
@@ -359,7 +384,11 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 	Params: "k w u gOptional gkOptional initialStateOptional outputFinalState chunkSize cuSeqlensOptional chunkIndicesOptional stateVFirst hOut vNewOut finalStateOut",
 }
 
-// ChunkGatedDeltaRuleFwdH launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) on st.
+// ChunkGatedDeltaRuleFwdH computes the states between chunks of the gated delta rule, and the
+// corrected values.
+//
+// It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) of family
+// recurrent on st.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleFwdH)
 	p.Encode(c)
@@ -415,7 +444,11 @@ var opChunkKdaBwdIntra = Operator{
 	Params: "q k gk beta dAqk dAkk dq dk db dg cuSeqlensOptional chunkIndicesOptional chunkSize safeGate layout dqOut dkOut dbOut dgOut",
 }
 
-// ChunkKdaBwdIntra launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) on st.
+// ChunkKdaBwdIntra adds the gradients within chunks of Kimi delta attention to those of queries,
+// keys, betas and gates.
+//
+// It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) of family recurrent on
+// st.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, &opChunkKdaBwdIntra)
 	p.Encode(c)
@@ -485,7 +518,11 @@ var opChunkKdaFwd = Operator{
 	Params: "q k v g beta aLogOptional dtBiasOptional initialStateOptional cuSeqlensOptional chunkIndicesOptional layout scale chunkSize safeGate lowerBound useGateInKernel stateVFirst attnOut finalStateOut gkOut aqkOut akkOut wOut uOut qgOut kgOut vNewOut hOut",
 }
 
-// ChunkKdaFwd launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) on st.
+// ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
+// chunks.
+//
+// It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) of family recurrent on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, &opChunkKdaFwd)
 	p.Encode(c)
@@ -545,7 +582,11 @@ var opChunkLocalCumsum = Operator{
 	Params: "g cuSeqlensOptional chunkIndicesOutOptional chunkSize reverse scale headFirst outputDtypeOptional out",
 }
 
-// ChunkLocalCumsum launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) on st.
+// ChunkLocalCumsum computes cumulative sums within chunks of a sequence.
+//
+// It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
+// st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs/aclnnChunkLocalCumsum.md
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, &opChunkLocalCumsum)
 	p.Encode(c)
@@ -570,8 +611,8 @@ func (p *ChunkLocalCumsumParams) Encode(c *Call) {
 
 // ExpSegsumParams are the arguments of aclnnExpSegsum, in C order.
 type ExpSegsumParams struct {
-	Self *Tensor
-	Out  *Tensor // output
+	Self *Tensor // 3 to 4 dimensions
+	Out  *Tensor // output, 4 to 5 dimensions
 }
 
 var opExpSegsum = Operator{
@@ -579,7 +620,10 @@ var opExpSegsum = Operator{
 	Params: "self out",
 }
 
-// ExpSegsum launches aclnnExpSegsum (libopapi, CANN 2026-08) on st.
+// ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
+//
+// It launches aclnnExpSegsum (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-math, math/segsum/docs/aclnnExpSegsum.md
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, &opExpSegsum)
 	p.Encode(c)
@@ -597,9 +641,9 @@ func (p *ExpSegsumParams) Encode(c *Call) {
 
 // ExpSegsumBackwardParams are the arguments of aclnnExpSegsumBackward, in C order.
 type ExpSegsumBackwardParams struct {
-	GradOutput *Tensor
-	GradSelf   *Tensor
-	GradInput  *Tensor // output
+	GradOutput *Tensor // 4 to 5 dimensions
+	GradSelf   *Tensor // 4 to 5 dimensions
+	GradInput  *Tensor // output, 3 to 4 dimensions
 }
 
 var opExpSegsumBackward = Operator{
@@ -607,7 +651,10 @@ var opExpSegsumBackward = Operator{
 	Params: "gradOutput gradSelf gradInput",
 }
 
-// ExpSegsumBackward launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) on st.
+// ExpSegsumBackward computes the gradient of ExpSegsum.
+//
+// It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs/aclnnExpSegsumBackward.md
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, &opExpSegsumBackward)
 	p.Encode(c)
@@ -626,7 +673,7 @@ func (p *ExpSegsumBackwardParams) Encode(c *Call) {
 
 // GRUParams are the arguments of aclnnGRU, in C order.
 type GRUParams struct {
-	Input       *Tensor
+	Input       *Tensor // 2 to 3 dimensions
 	Params      []*Tensor
 	Hx          *Tensor
 	BatchSizes  *Tensor
@@ -636,13 +683,13 @@ type GRUParams struct {
 	Train       bool
 	Bidirection bool
 	BatchFirst  bool
-	Output      *Tensor   // output
+	Output      *Tensor   // output, 2 to 3 dimensions
 	Hy          *Tensor   // output
-	ROut        []*Tensor // output
-	ZOut        []*Tensor // output
-	NOut        []*Tensor // output
-	HnOut       []*Tensor // output
-	HOut        []*Tensor // output
+	ROut        []*Tensor // output, 2 to 3 dimensions
+	ZOut        []*Tensor // output, 2 to 3 dimensions
+	NOut        []*Tensor // output, 2 to 3 dimensions
+	HnOut       []*Tensor // output, 2 to 3 dimensions
+	HOut        []*Tensor // output, 2 to 3 dimensions
 }
 
 var opGRU = Operator{
@@ -650,7 +697,11 @@ var opGRU = Operator{
 	Params: "input params hx batchSizes hasBias numLayers dropout train bidirection batchFirst output hy rOut zOut nOut hnOut hOut",
 }
 
-// GRU launches aclnnGRU (libopapi, CANN 2026-08) on st.
+// GRU computes layers of gated recurrent units in one or both directions, and what their gradient
+// needs.
+//
+// It launches aclnnGRU (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/gru/docs/aclnnGRU.md
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, &opGRU)
 	p.Encode(c)
@@ -686,8 +737,8 @@ type GRUBackwardParams struct {
 	Input       *Tensor
 	Params      []*Tensor
 	Hx          *Tensor
-	Dy          *Tensor
-	Dh          *Tensor
+	Dy          *Tensor // (time_step,batch_size,hidden_size*D) or (batch_size,time_step,hidden_size*D)
+	Dh          *Tensor // (numLayers*D,batch_size,hidden_size)
 	R           []*Tensor
 	Z           []*Tensor
 	N           []*Tensor
@@ -698,8 +749,8 @@ type GRUBackwardParams struct {
 	NumLayers   int64
 	Bidirection bool
 	BatchFirst  bool
-	DxOut       *Tensor   // output
-	DhPrevOut   *Tensor   // output
+	DxOut       *Tensor   // output, (time_step,batch_size,input_size) or (batch_size,time_step,input_size)
+	DhPrevOut   *Tensor   // output, (D*num_layers,batch_size,hidden_size)
 	DparamsOut  []*Tensor // output
 }
 
@@ -708,7 +759,10 @@ var opGRUBackward = Operator{
 	Params: "input params hx dy dh r z n hn h batchSizes hasBias numLayers bidirection batchFirst dxOut dhPrevOut dparamsOut",
 }
 
-// GRUBackward launches aclnnGRUBackward (libopapi, CANN 2026-08) on st.
+// GRUBackward computes the gradients of GRU.
+//
+// It launches aclnnGRUBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/gru_grad/docs/aclnnGRUBackward.md
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	c := NewCall(st, &opGRUBackward)
 	p.Encode(c)
@@ -758,7 +812,10 @@ var opKdaGateCumsum = Operator{
 	Params: "g aLogOptional dtBiasOptional cuSeqlensOptional chunkSize useGateInKernel safeGate lowerBound gkOut",
 }
 
-// KdaGateCumsum launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) on st.
+// KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention.
+//
+// It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) of family recurrent on
+// st.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, &opKdaGateCumsum)
 	p.Encode(c)
@@ -783,23 +840,23 @@ func (p *KdaGateCumsumParams) Encode(c *Call) {
 
 // LSTMParams are the arguments of aclnnLSTM, in C order.
 type LSTMParams struct {
-	Input         *Tensor
+	Input         *Tensor // 3 dimensions
 	Params        []*Tensor
 	Hx            []*Tensor
-	BatchSizes    *Tensor
+	BatchSizes    *Tensor // 1 dimension
 	HasBias       bool
 	NumLayers     int64
 	Dropout       float64
 	Train         bool
 	Bidirectional bool
 	BatchFirst    bool
-	Output        *Tensor   // output
-	Hy            *Tensor   // output
-	Cy            *Tensor   // output
-	IOut          []*Tensor // output
-	JOut          []*Tensor // output
-	FOut          []*Tensor // output
-	OOut          []*Tensor // output
+	Output        *Tensor   // output, 3 dimensions
+	Hy            *Tensor   // output, 3 dimensions
+	Cy            *Tensor   // output, 3 dimensions
+	IOut          []*Tensor // output, 3 dimensions
+	JOut          []*Tensor // output, 3 dimensions
+	FOut          []*Tensor // output, 3 dimensions
+	OOut          []*Tensor // output, 3 dimensions
 	HOut          []*Tensor // output
 	COut          []*Tensor // output
 	TanhCOut      []*Tensor // output
@@ -810,7 +867,11 @@ var opLSTM = Operator{
 	Params: "input params hx batchSizes hasBias numLayers dropout train bidirectional batchFirst output hy cy iOut jOut fOut oOut hOut cOut tanhCOut",
 }
 
-// LSTM launches aclnnLSTM (libopapi, CANN 2026-08) on st.
+// LSTM computes layers of long short-term memory in one or both directions, and what their gradient
+// needs.
+//
+// It launches aclnnLSTM (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs/aclnnLSTM.md
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, &opLSTM)
 	p.Encode(c)
@@ -850,16 +911,16 @@ type LstmBackwardParams struct {
 	Hx                 []*Tensor
 	Params             []*Tensor
 	Dy                 *Tensor
-	Dh                 *Tensor
-	Dc                 *Tensor
-	I                  []*Tensor
-	G                  []*Tensor
-	F                  []*Tensor
-	O                  []*Tensor
-	H                  []*Tensor
-	C                  []*Tensor
-	Tanhc              []*Tensor
-	BatchSizesOptional *Tensor // optional
+	Dh                 *Tensor   // (numLayers*D,batch_size,hidden_size)
+	Dc                 *Tensor   // (numLayers*D,batch_size,hidden_size)
+	I                  []*Tensor // (time_step,batch_size,hidden_size)
+	G                  []*Tensor // (time_step,batch_size,hidden_size)
+	F                  []*Tensor // (time_step,batch_size,hidden_size)
+	O                  []*Tensor // (time_step,batch_size,hidden_size)
+	H                  []*Tensor // (time_step,batch_size,hidden_size)
+	C                  []*Tensor // (time_step,batch_size,hidden_size)
+	Tanhc              []*Tensor // (time_step,batch_size,hidden_size)
+	BatchSizesOptional *Tensor   // optional, (time_step)
 	HasBias            bool
 	NumLayers          int64
 	Dropout            float64
@@ -868,8 +929,8 @@ type LstmBackwardParams struct {
 	BatchFirst         bool
 	OutputMask         []bool
 	DxOut              *Tensor   // output
-	DhPrevOut          *Tensor   // output
-	DcPrevOut          *Tensor   // output
+	DhPrevOut          *Tensor   // output, (D*num_layers,batch_size,hidden_size)
+	DcPrevOut          *Tensor   // output, (D*num_layers,batch_size,hidden_size)
 	DparamsOut         []*Tensor // output
 }
 
@@ -878,7 +939,10 @@ var opLstmBackward = Operator{
 	Params: "input hx params dy dh dc i g f o h c tanhc batchSizesOptional hasBias numLayers dropout train bidirectional batchFirst outputMask dxOut dhPrevOut dcPrevOut dparamsOut",
 }
 
-// LstmBackward launches aclnnLstmBackward (libopapi, CANN 2026-08) on st.
+// LstmBackward computes the gradients of LSTM.
+//
+// It launches aclnnLstmBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs/aclnnLstmBackward.md
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	c := NewCall(st, &opLstmBackward)
 	p.Encode(c)
@@ -940,7 +1004,11 @@ var opPrepareWyReprBwd = Operator{
 	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 }
 
-// PrepareWyReprBwd launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) on st.
+// PrepareWyReprBwd computes the gradients of the WY representation of chunks for keys, values,
+// betas and gates.
+//
+// It launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) of family recurrent on
+// st.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
 	c := NewCall(st, &opPrepareWyReprBwd)
 	p.Encode(c)
@@ -988,7 +1056,12 @@ var opPrepareWyReprBwdDa = Operator{
 	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dAOut",
 }
 
-// PrepareWyReprBwdDa launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) on st.
+// PrepareWyReprBwdDa computes the gradient of the WY representation of chunks for its triangular
+// matrix.
+//
+// It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) of family recurrent
+// on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdDa)
 	p.Encode(c)
@@ -1037,7 +1110,12 @@ var opPrepareWyReprBwdFull = Operator{
 	Params: "k v beta a dA dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 }
 
-// PrepareWyReprBwdFull launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) on st.
+// PrepareWyReprBwdFull computes the gradients of the WY representation of chunks for keys, values,
+// betas and gates from that of its triangular matrix.
+//
+// It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) of family
+// recurrent on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdFull)
 	p.Encode(c)
@@ -1086,7 +1164,11 @@ var opRecomputeWUFwd = Operator{
 	Params: "k v beta a g gk cuSeqlensOptional chunkIndicesOptional chunkSize wOut uOut",
 }
 
-// RecomputeWUFwd launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) on st.
+// RecomputeWUFwd computes the WY representation of chunks again from keys, values, betas and gates.
+//
+// It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) of family recurrent on
+// st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, &opRecomputeWUFwd)
 	p.Encode(c)
@@ -1113,18 +1195,18 @@ func (p *RecomputeWUFwdParams) Encode(c *Call) {
 
 // RecurrentGatedDeltaRuleParams are the arguments of aclnnRecurrentGatedDeltaRule, in C order.
 type RecurrentGatedDeltaRuleParams struct {
-	Query             *Tensor
-	Key               *Tensor
-	Value             *Tensor
-	Beta              *Tensor
-	StateRef          *Tensor // read and written
-	ActualSeqLengths  *Tensor
-	SsmStateIndices   *Tensor
-	G                 *Tensor
-	Gk                *Tensor
-	NumAcceptedTokens *Tensor
+	Query             *Tensor // (T,Nk,Dk)
+	Key               *Tensor // (T,Nk,Dk)
+	Value             *Tensor // (T,Nv,Dv)
+	Beta              *Tensor // (T,Nv)
+	StateRef          *Tensor // read and written, (BlockNum,Nv,Dv,Dk)
+	ActualSeqLengths  *Tensor // (B)
+	SsmStateIndices   *Tensor // (T)
+	G                 *Tensor // (T,Nv)
+	Gk                *Tensor // (T,Nv,Dk)
+	NumAcceptedTokens *Tensor // (B)
 	ScaleValue        float32
-	Out               *Tensor // output
+	Out               *Tensor // output, (T,Nv,Dv)
 }
 
 var opRecurrentGatedDeltaRule = Operator{
@@ -1132,7 +1214,11 @@ var opRecurrentGatedDeltaRule = Operator{
 	Params: "query key value beta stateRef actualSeqLengths ssmStateIndices g gk numAcceptedTokens scaleValue out",
 }
 
-// RecurrentGatedDeltaRule launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) on st.
+// RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states.
+//
+// It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) of family
+// recurrent on st.
+// Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs/aclnnRecurrentGatedDeltaRule.md
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, &opRecurrentGatedDeltaRule)
 	p.Encode(c)
@@ -1191,7 +1277,10 @@ var opRecurrentKda = Operator{
 	Params: "query key value gate beta initialStateRef cuSeqlensOptional ssmStateIndicesOptional aLogOptional dtBiasOptional numAcceptedTokensOptional layout scale outputFinalState inplaceFinalState useQkL2normInKernel useGateInKernel useBetaSigmoidInKernel allowNegEigval safeGate lowerBound stateVFirst attnOut finalState",
 }
 
-// RecurrentKda launches aclnnRecurrentKda (libcust_opapi, custom operator package) on st.
+// RecurrentKda computes Kimi delta attention token by token and updates the states.
+//
+// It launches aclnnRecurrentKda (libcust_opapi, custom operator package) of family recurrent on st.
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/recurrent_kda/docs/api.md
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	c := NewCall(st, &opRecurrentKda)
 	p.Encode(c)
@@ -1231,14 +1320,14 @@ func (p *RecurrentKdaParams) Encode(c *Call) {
 
 // ThnnFusedLstmCellParams are the arguments of aclnnThnnFusedLstmCell, in C order.
 type ThnnFusedLstmCellParams struct {
-	InputGates         *Tensor
-	HiddenGates        *Tensor
-	Cx                 *Tensor
-	InputBiasOptional  *Tensor // optional
-	HiddenBiasOptional *Tensor // optional
-	HyOut              *Tensor // output
-	CyOut              *Tensor // output
-	StorageOut         *Tensor // output
+	InputGates         *Tensor // (batch_size,4*hidden_size)
+	HiddenGates        *Tensor // (batch_size,4*hidden_size)
+	Cx                 *Tensor // (batch_size,hidden_size)
+	InputBiasOptional  *Tensor // optional, (4*hidden_size)
+	HiddenBiasOptional *Tensor // optional, (4*hidden_size)
+	HyOut              *Tensor // output, (batch_size,hidden_size)
+	CyOut              *Tensor // output, (batch_size,hidden_size)
+	StorageOut         *Tensor // output, (batch_size,4*hidden_size)
 }
 
 var opThnnFusedLstmCell = Operator{
@@ -1246,7 +1335,10 @@ var opThnnFusedLstmCell = Operator{
 	Params: "inputGates hiddenGates cx inputBiasOptional hiddenBiasOptional hyOut cyOut storageOut",
 }
 
-// ThnnFusedLstmCell launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) on st.
+// ThnnFusedLstmCell computes one step of a long short-term memory cell after its products.
+//
+// It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs/aclnnThnnFusedLstmCell.md
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	c := NewCall(st, &opThnnFusedLstmCell)
 	p.Encode(c)
@@ -1270,15 +1362,15 @@ func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
 
 // ThnnFusedLstmCellBackwardParams are the arguments of aclnnThnnFusedLstmCellBackward, in C order.
 type ThnnFusedLstmCellBackwardParams struct {
-	GradHyOptional *Tensor // optional
-	GradCOptional  *Tensor // optional
-	Cx             *Tensor
-	Cy             *Tensor
-	Storage        *Tensor
+	GradHyOptional *Tensor // optional, (batch,hidden_size)
+	GradCOptional  *Tensor // optional, (batch,hidden_size)
+	Cx             *Tensor // (batch,hidden_size)
+	Cy             *Tensor // (batch,hidden_size)
+	Storage        *Tensor // (batch,4*hidden_size)
 	HasBias        bool
-	GradGatesOut   *Tensor // output
-	GradCxOut      *Tensor // output
-	GradBiasOut    *Tensor // output
+	GradGatesOut   *Tensor // output, (batch,4*hidden_size)
+	GradCxOut      *Tensor // output, (batch,hidden_size)
+	GradBiasOut    *Tensor // output, (4*hidden_size)
 }
 
 var opThnnFusedLstmCellBackward = Operator{
@@ -1286,7 +1378,10 @@ var opThnnFusedLstmCellBackward = Operator{
 	Params: "gradHyOptional gradCOptional cx cy storage hasBias gradGatesOut gradCxOut gradBiasOut",
 }
 
-// ThnnFusedLstmCellBackward launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) on st.
+// ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell.
+//
+// It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs/aclnnThnnFusedLstmCellBackward.md
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
 	c := NewCall(st, &opThnnFusedLstmCellBackward)
 	p.Encode(c)

@@ -19,7 +19,10 @@ var opAll = Operator{
 	Params: "self dim keepdim out",
 }
 
-// All launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// All tells whether all elements over the given dimensions are true.
+//
+// It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_all/docs/aclnnAll.md
 func All(st *acl.Stream, p AllParams) error {
 	c := NewCall(st, &opAll)
 	p.Encode(c)
@@ -50,7 +53,10 @@ var opAmax = Operator{
 	Params: "self dim keepDim out",
 }
 
-// Amax launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Amax computes the maximum over the given dimensions.
+//
+// It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnAmax.md
 func Amax(st *acl.Stream, p AmaxParams) error {
 	c := NewCall(st, &opAmax)
 	p.Encode(c)
@@ -81,7 +87,10 @@ var opAmin = Operator{
 	Params: "self dim keepDim out",
 }
 
-// Amin launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Amin computes the minimum over the given dimensions.
+//
+// It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAmin.md
 func Amin(st *acl.Stream, p AminParams) error {
 	c := NewCall(st, &opAmin)
 	p.Encode(c)
@@ -113,7 +122,10 @@ var opAminmax = Operator{
 	Params: "self dim keepDim minOut maxOut",
 }
 
-// Aminmax launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Aminmax computes the minimum and the maximum over the given dimensions.
+//
+// It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmax.md
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	c := NewCall(st, &opAminmax)
 	p.Encode(c)
@@ -144,7 +156,10 @@ var opAminmaxAll = Operator{
 	Params: "self minOut maxOut",
 }
 
-// AminmaxAll launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AminmaxAll computes the minimum and the maximum of all elements.
+//
+// It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxAll.md
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	c := NewCall(st, &opAminmaxAll)
 	p.Encode(c)
@@ -164,7 +179,7 @@ func (p *AminmaxAllParams) Encode(c *Call) {
 // AminmaxDimParams are the arguments of aclnnAminmaxDim, in C order.
 type AminmaxDimParams struct {
 	Self    *Tensor
-	Dim     int64
+	Dim     int64 // a dimension; negative ones count from the end
 	KeepDim bool
 	MinOut  *Tensor // output
 	MaxOut  *Tensor // output
@@ -175,7 +190,10 @@ var opAminmaxDim = Operator{
 	Params: "self dim keepDim minOut maxOut",
 }
 
-// AminmaxDim launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AminmaxDim computes the minimum and the maximum over one dimension.
+//
+// It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxDim.md
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	c := NewCall(st, &opAminmaxDim)
 	p.Encode(c)
@@ -207,7 +225,10 @@ var opAny = Operator{
 	Params: "self dim keepdim out",
 }
 
-// Any launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Any tells whether any element over the given dimensions is true.
+//
+// It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_any/docs/aclnnAny.md
 func Any(st *acl.Stream, p AnyParams) error {
 	c := NewCall(st, &opAny)
 	p.Encode(c)
@@ -228,7 +249,7 @@ func (p *AnyParams) Encode(c *Call) {
 // ArgMaxParams are the arguments of aclnnArgMax, in C order.
 type ArgMaxParams struct {
 	Self    *Tensor
-	Dim     int64
+	Dim     int64 // a dimension; negative ones count from the end
 	Keepdim bool
 	Out     *Tensor // output
 }
@@ -238,7 +259,10 @@ var opArgMax = Operator{
 	Params: "self dim keepdim out",
 }
 
-// ArgMax launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ArgMax computes the index of the maximum over Dim.
+//
+// It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/arg_max_v2/docs/aclnnArgMax.md
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	c := NewCall(st, &opArgMax)
 	p.Encode(c)
@@ -259,7 +283,7 @@ func (p *ArgMaxParams) Encode(c *Call) {
 // ArgMinParams are the arguments of aclnnArgMin, in C order.
 type ArgMinParams struct {
 	Self    *Tensor
-	Dim     int64
+	Dim     int64 // a dimension; negative ones count from the end
 	Keepdim bool
 	Out     *Tensor // output
 }
@@ -269,7 +293,10 @@ var opArgMin = Operator{
 	Params: "self dim keepdim out",
 }
 
-// ArgMin launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ArgMin computes the index of the minimum over Dim.
+//
+// It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/arg_min/docs/aclnnArgMin.md
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	c := NewCall(st, &opArgMin)
 	p.Encode(c)
@@ -290,9 +317,9 @@ func (p *ArgMinParams) Encode(c *Call) {
 // ArgsortParams are the arguments of aclnnArgsort, in C order.
 type ArgsortParams struct {
 	Self       *Tensor
-	Dim        int64
+	Dim        int64 // a dimension; negative ones count from the end
 	Descending bool
-	Out        *Tensor // output
+	Out        *Tensor // output, dimensions as Self
 }
 
 var opArgsort = Operator{
@@ -300,7 +327,10 @@ var opArgsort = Operator{
 	Params: "self dim descending out",
 }
 
-// Argsort launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Argsort computes the indices that sort Self along Dim.
+//
+// It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/sort/docs/aclnnArgsort.md
 func Argsort(st *acl.Stream, p ArgsortParams) error {
 	c := NewCall(st, &opArgsort)
 	p.Encode(c)
@@ -331,7 +361,10 @@ var opBincount = Operator{
 	Params: "self weights minlength out",
 }
 
-// Bincount launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
+//
+// It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/bincount/docs/aclnnBincount.md
 func Bincount(st *acl.Stream, p BincountParams) error {
 	c := NewCall(st, &opBincount)
 	p.Encode(c)
@@ -351,10 +384,10 @@ func (p *BincountParams) Encode(c *Call) {
 
 // CummaxParams are the arguments of aclnnCummax, in C order.
 type CummaxParams struct {
-	Self       *Tensor
-	Dim        int64
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	Self       *Tensor // (0,8)
+	Dim        int64   // a dimension; negative ones count from the end
+	ValuesOut  *Tensor // output, 0 to 8 dimensions
+	IndicesOut *Tensor // output, 0 to 8 dimensions
 }
 
 var opCummax = Operator{
@@ -362,7 +395,10 @@ var opCummax = Operator{
 	Params: "self dim valuesOut indicesOut",
 }
 
-// Cummax launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cummax computes at each place the maximum up to it along Dim, and its index.
+//
+// It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cummax/docs/aclnnCummax.md
 func Cummax(st *acl.Stream, p CummaxParams) error {
 	c := NewCall(st, &opCummax)
 	p.Encode(c)
@@ -382,10 +418,10 @@ func (p *CummaxParams) Encode(c *Call) {
 
 // CumminParams are the arguments of aclnnCummin, in C order.
 type CumminParams struct {
-	Self       *Tensor
-	Dim        int64
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	Self       *Tensor // 0 to 8 dimensions
+	Dim        int64   // a dimension; negative ones count from the end
+	ValuesOut  *Tensor // output, 0 to 8 dimensions
+	IndicesOut *Tensor // output, 0 to 8 dimensions
 }
 
 var opCummin = Operator{
@@ -393,7 +429,10 @@ var opCummin = Operator{
 	Params: "self dim valuesOut indicesOut",
 }
 
-// Cummin launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cummin computes at each place the minimum up to it along Dim, and its index.
+//
+// It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cummin/docs/aclnnCummin.md
 func Cummin(st *acl.Stream, p CumminParams) error {
 	c := NewCall(st, &opCummin)
 	p.Encode(c)
@@ -413,7 +452,7 @@ func (p *CumminParams) Encode(c *Call) {
 
 // CumprodParams are the arguments of aclnnCumprod, in C order.
 type CumprodParams struct {
-	Input *Tensor
+	Input *Tensor // 0 to 8 dimensions
 	Dim   Scalar
 	Dtype DType
 	Out   *Tensor // output
@@ -424,7 +463,10 @@ var opCumprod = Operator{
 	Params: "input dim dtype out",
 }
 
-// Cumprod launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cumprod computes at each place the product of the elements up to it along Dim.
+//
+// It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func Cumprod(st *acl.Stream, p CumprodParams) error {
 	c := NewCall(st, &opCumprod)
 	p.Encode(c)
@@ -445,7 +487,7 @@ func (p *CumprodParams) Encode(c *Call) {
 // CumsumParams are the arguments of aclnnCumsum, in C order.
 type CumsumParams struct {
 	Self  *Tensor
-	Dim   int64
+	Dim   int64 // a dimension; negative ones count from the end
 	Dtype DType
 	Out   *Tensor // output
 }
@@ -455,7 +497,10 @@ var opCumsum = Operator{
 	Params: "self dim dtype out",
 }
 
-// Cumsum launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Cumsum computes at each place the sum of the elements up to it along Dim.
+//
+// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsum.md
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, &opCumsum)
 	p.Encode(c)
@@ -476,7 +521,7 @@ func (p *CumsumParams) Encode(c *Call) {
 // CumsumV2Params are the arguments of aclnnCumsumV2, in C order.
 type CumsumV2Params struct {
 	Self      *Tensor
-	Dim       int64
+	Dim       int64 // a dimension; negative ones count from the end
 	Exclusive bool
 	Reverse   bool
 	Out       *Tensor // output
@@ -487,7 +532,11 @@ var opCumsumV2 = Operator{
 	Params: "self dim exclusive reverse out",
 }
 
-// CumsumV2 launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// CumsumV2 computes at each place the sum of the elements up to it along Dim, from either end, with
+// or without its own.
+//
+// It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsumV2.md
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, &opCumsumV2)
 	p.Encode(c)
@@ -508,11 +557,11 @@ func (p *CumsumV2Params) Encode(c *Call) {
 
 // HistcParams are the arguments of aclnnHistc, in C order.
 type HistcParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Bins int64
 	Min  Scalar
 	Max  Scalar
-	Out  *Tensor // output
+	Out  *Tensor // output, 1 dimension
 }
 
 var opHistc = Operator{
@@ -520,7 +569,10 @@ var opHistc = Operator{
 	Params: "self bins min max out",
 }
 
-// Histc launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Histc counts the elements in Bins intervals of equal width between Min and Max.
+//
+// It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/histogram_v2/docs/aclnnHistc.md
 func Histc(st *acl.Stream, p HistcParams) error {
 	c := NewCall(st, &opHistc)
 	p.Encode(c)
@@ -541,7 +593,7 @@ func (p *HistcParams) Encode(c *Call) {
 
 // InplaceCumprodParams are the arguments of aclnnInplaceCumprod, in C order.
 type InplaceCumprodParams struct {
-	Input *Tensor // read and written
+	Input *Tensor // read and written, 0 to 8 dimensions
 	Dim   Scalar
 }
 
@@ -550,7 +602,10 @@ var opInplaceCumprod = Operator{
 	Params: "input dim",
 }
 
-// InplaceCumprod launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// InplaceCumprod is Cumprod with the result in place of the first argument.
+//
+// It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
 	c := NewCall(st, &opInplaceCumprod)
 	p.Encode(c)
@@ -568,12 +623,12 @@ func (p *InplaceCumprodParams) Encode(c *Call) {
 
 // KthvalueParams are the arguments of aclnnKthvalue, in C order.
 type KthvalueParams struct {
-	Self       *Tensor
+	Self       *Tensor // 1 to 8 dimensions
 	K          int64
-	Dim        int64
+	Dim        int64 // a dimension; negative ones count from the end
 	Keepdim    bool
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	ValuesOut  *Tensor // output, 1 to 8 dimensions
+	IndicesOut *Tensor // output, 1 to 8 dimensions
 }
 
 var opKthvalue = Operator{
@@ -581,7 +636,10 @@ var opKthvalue = Operator{
 	Params: "self k dim keepdim valuesOut indicesOut",
 }
 
-// Kthvalue launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Kthvalue computes the K-th smallest element along Dim and its index.
+//
+// It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnKthvalue.md
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, &opKthvalue)
 	p.Encode(c)
@@ -601,12 +659,50 @@ func (p *KthvalueParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
+// LinalgVectorNormParams are the arguments of aclnnLinalgVectorNorm, in C order.
+type LinalgVectorNormParams struct {
+	Self     *Tensor // 0 to 8 dimensions
+	Ord      Scalar
+	Dims     []int64
+	KeepDims bool
+	Dtype    DType
+	Out      *Tensor // output, 0 to 8 dimensions
+}
+
+var opLinalgVectorNorm = Operator{
+	Name: "LinalgVectorNorm", Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self ord dims keepDims dtype out",
+}
+
+// LinalgVectorNorm computes the norm of order Ord over the given dimensions.
+//
+// It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnLinalgVectorNorm.md
+func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
+	c := NewCall(st, &opLinalgVectorNorm)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *LinalgVectorNormParams) Operator() *Operator { return &opLinalgVectorNorm }
+
+// Encode implements Params.
+func (p *LinalgVectorNormParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Scalar(p.Ord)
+	c.Ints(p.Dims)
+	c.Bool(p.KeepDims)
+	c.Int64(int64(p.Dtype))
+	c.Tensor(p.Out)
+}
+
 // LogSumExpParams are the arguments of aclnnLogSumExp, in C order.
 type LogSumExpParams struct {
-	Self    *Tensor
+	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
 	KeepDim bool
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opLogSumExp = Operator{
@@ -614,7 +710,11 @@ var opLogSumExp = Operator{
 	Params: "self dim keepDim out",
 }
 
-// LogSumExp launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// LogSumExp computes the logarithm of the sum of e to the power of the elements over the given
+// dimensions.
+//
+// It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs/aclnnLogSumExp.md
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	c := NewCall(st, &opLogSumExp)
 	p.Encode(c)
@@ -634,7 +734,7 @@ func (p *LogSumExpParams) Encode(c *Call) {
 
 // MaxParams are the arguments of aclnnMax, in C order.
 type MaxParams struct {
-	Self *Tensor
+	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
 }
 
@@ -643,7 +743,10 @@ var opMax = Operator{
 	Params: "self out",
 }
 
-// Max launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Max computes the maximum of all elements.
+//
+// It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMax.md
 func Max(st *acl.Stream, p MaxParams) error {
 	c := NewCall(st, &opMax)
 	p.Encode(c)
@@ -661,8 +764,8 @@ func (p *MaxParams) Encode(c *Call) {
 
 // MaxDimParams are the arguments of aclnnMaxDim, in C order.
 type MaxDimParams struct {
-	Self    *Tensor
-	Dim     int64
+	Self    *Tensor // 1 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
 	Keepdim bool
 	Out     *Tensor // output
 	Indices *Tensor // output
@@ -673,7 +776,10 @@ var opMaxDim = Operator{
 	Params: "self dim keepdim out indices",
 }
 
-// MaxDim launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxDim computes the maximum over Dim and its index.
+//
+// It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/arg_max_with_value/docs/aclnnMaxDim.md
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	c := NewCall(st, &opMaxDim)
 	p.Encode(c)
@@ -694,11 +800,11 @@ func (p *MaxDimParams) Encode(c *Call) {
 
 // MaxV2Params are the arguments of aclnnMaxV2, in C order.
 type MaxV2Params struct {
-	Self              *Tensor
+	Self              *Tensor // 0 to 8 dimensions
 	Dims              []int64
 	KeepDims          bool
 	NoopWithEmptyDims bool
-	Out               *Tensor // output
+	Out               *Tensor // output, 0 to 8 dimensions
 }
 
 var opMaxV2 = Operator{
@@ -706,7 +812,10 @@ var opMaxV2 = Operator{
 	Params: "self dims keepDims noopWithEmptyDims out",
 }
 
-// MaxV2 launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MaxV2 computes the maximum over the given dimensions.
+//
+// It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMaxV2.md
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	c := NewCall(st, &opMaxV2)
 	p.Encode(c)
@@ -727,11 +836,11 @@ func (p *MaxV2Params) Encode(c *Call) {
 
 // MeanParams are the arguments of aclnnMean, in C order.
 type MeanParams struct {
-	Self    *Tensor
+	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opMean = Operator{
@@ -739,7 +848,10 @@ var opMean = Operator{
 	Params: "self dim keepDim dtype out",
 }
 
-// Mean launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Mean computes the mean over the given dimensions.
+//
+// It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
 	p.Encode(c)
@@ -760,11 +872,11 @@ func (p *MeanParams) Encode(c *Call) {
 
 // MeanV2Params are the arguments of aclnnMeanV2, in C order.
 type MeanV2Params struct {
-	Self              *Tensor
+	Self              *Tensor // 0 to 8 dimensions
 	Dim               []int64
 	KeepDim           bool
 	NoopWithEmptyAxes bool
-	Out               *Tensor // output
+	Out               *Tensor // output, 0 to 8 dimensions
 }
 
 var opMeanV2 = Operator{
@@ -772,7 +884,11 @@ var opMeanV2 = Operator{
 	Params: "self dim keepDim noopWithEmptyAxes out",
 }
 
-// MeanV2 launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MeanV2 computes the mean over the given dimensions; without any it reduces all, or copies with
+// NoopWithEmptyAxes.
+//
+// It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
 	p.Encode(c)
@@ -802,7 +918,10 @@ var opMedian = Operator{
 	Params: "self valuesOut",
 }
 
-// Median launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Median computes the median of all elements, the lower one of two.
+//
+// It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedian.md
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, &opMedian)
 	p.Encode(c)
@@ -821,7 +940,7 @@ func (p *MedianParams) Encode(c *Call) {
 // MedianDimParams are the arguments of aclnnMedianDim, in C order.
 type MedianDimParams struct {
 	Self       *Tensor
-	Dim        int64
+	Dim        int64 // a dimension; negative ones count from the end
 	KeepDim    bool
 	ValuesOut  *Tensor // output
 	IndicesOut *Tensor // output
@@ -832,7 +951,10 @@ var opMedianDim = Operator{
 	Params: "self dim keepDim valuesOut indicesOut",
 }
 
-// MedianDim launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MedianDim computes the median over Dim, the lower one of two, and its index.
+//
+// It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedianDim.md
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, &opMedianDim)
 	p.Encode(c)
@@ -862,7 +984,10 @@ var opMin = Operator{
 	Params: "self out",
 }
 
-// Min launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Min computes the minimum of all elements.
+//
+// It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnMin.md
 func Min(st *acl.Stream, p MinParams) error {
 	c := NewCall(st, &opMin)
 	p.Encode(c)
@@ -880,11 +1005,11 @@ func (p *MinParams) Encode(c *Call) {
 
 // MinDimParams are the arguments of aclnnMinDim, in C order.
 type MinDimParams struct {
-	Self    *Tensor
-	Dim     int64
+	Self    *Tensor // 1 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
 	Keepdim bool
 	Out     *Tensor // output
-	Indices *Tensor // output
+	Indices *Tensor // output, dimensions as Out
 }
 
 var opMinDim = Operator{
@@ -892,7 +1017,10 @@ var opMinDim = Operator{
 	Params: "self dim keepdim out indices",
 }
 
-// MinDim launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// MinDim computes the minimum over Dim and its index.
+//
+// It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/arg_min_with_value/docs/aclnnMinDim.md
 func MinDim(st *acl.Stream, p MinDimParams) error {
 	c := NewCall(st, &opMinDim)
 	p.Encode(c)
@@ -914,7 +1042,7 @@ func (p *MinDimParams) Encode(c *Call) {
 // NanMedianParams are the arguments of aclnnNanMedian, in C order.
 type NanMedianParams struct {
 	Self *Tensor
-	Out  *Tensor // output
+	Out  *Tensor // output, (1)
 }
 
 var opNanMedian = Operator{
@@ -922,7 +1050,10 @@ var opNanMedian = Operator{
 	Params: "self out",
 }
 
-// NanMedian launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NanMedian computes the median of all elements that are not NaN.
+//
+// It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedian.md
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	c := NewCall(st, &opNanMedian)
 	p.Encode(c)
@@ -940,11 +1071,11 @@ func (p *NanMedianParams) Encode(c *Call) {
 
 // NanMedianDimParams are the arguments of aclnnNanMedianDim, in C order.
 type NanMedianDimParams struct {
-	Self       *Tensor
-	Dim        int64
+	Self       *Tensor // 0 to 8 dimensions
+	Dim        int64   // a dimension; negative ones count from the end
 	KeepDim    bool
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	ValuesOut  *Tensor // output, 0 to 8 dimensions
+	IndicesOut *Tensor // output, 0 to 8 dimensions
 }
 
 var opNanMedianDim = Operator{
@@ -952,7 +1083,10 @@ var opNanMedianDim = Operator{
 	Params: "self dim keepDim valuesOut indicesOut",
 }
 
-// NanMedianDim launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
+//
+// It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedianDim.md
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	c := NewCall(st, &opNanMedianDim)
 	p.Encode(c)
@@ -973,11 +1107,11 @@ func (p *NanMedianDimParams) Encode(c *Call) {
 
 // NormParams are the arguments of aclnnNorm, in C order.
 type NormParams struct {
-	Self    *Tensor
+	Self    *Tensor // 0 to 8 dimensions
 	PScalar Scalar
 	Dim     []int64
 	Keepdim bool
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opNorm = Operator{
@@ -985,7 +1119,10 @@ var opNorm = Operator{
 	Params: "self pScalar dim keepdim out",
 }
 
-// Norm launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Norm computes the norm of order PScalar over the given dimensions.
+//
+// It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnNorm.md
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, &opNorm)
 	p.Encode(c)
@@ -1006,7 +1143,7 @@ func (p *NormParams) Encode(c *Call) {
 
 // ProdParams are the arguments of aclnnProd, in C order.
 type ProdParams struct {
-	Self  *Tensor
+	Self  *Tensor // 0 to 8 dimensions
 	Dtype DType
 	Out   *Tensor // output
 }
@@ -1016,7 +1153,10 @@ var opProd = Operator{
 	Params: "self dtype out",
 }
 
-// Prod launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Prod computes the product of all elements.
+//
+// It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProd.md
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, &opProd)
 	p.Encode(c)
@@ -1035,11 +1175,11 @@ func (p *ProdParams) Encode(c *Call) {
 
 // ProdDimParams are the arguments of aclnnProdDim, in C order.
 type ProdDimParams struct {
-	Self    *Tensor
-	Dim     int64
+	Self    *Tensor // 0 to 8 dimensions
+	Dim     int64   // a dimension; negative ones count from the end
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opProdDim = Operator{
@@ -1047,7 +1187,10 @@ var opProdDim = Operator{
 	Params: "self dim keepDim dtype out",
 }
 
-// ProdDim launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ProdDim computes the product over Dim.
+//
+// It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProdDim.md
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, &opProdDim)
 	p.Encode(c)
@@ -1068,11 +1211,11 @@ func (p *ProdDimParams) Encode(c *Call) {
 
 // ReduceLogSumParams are the arguments of aclnnReduceLogSum, in C order.
 type ReduceLogSumParams struct {
-	Data              *Tensor
+	Data              *Tensor // 0 to 8 dimensions
 	Axes              []int64
 	KeepDims          bool
 	NoopWithEmptyAxes bool
-	Reduce            *Tensor // output
+	Reduce            *Tensor // output, 0 to 8 dimensions
 }
 
 var opReduceLogSum = Operator{
@@ -1080,7 +1223,10 @@ var opReduceLogSum = Operator{
 	Params: "data axes keepDims noopWithEmptyAxes reduce",
 }
 
-// ReduceLogSum launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReduceLogSum computes the logarithm of the sum over the given dimensions.
+//
+// It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_log_sum/docs/aclnnReduceLogSum.md
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, &opReduceLogSum)
 	p.Encode(c)
@@ -1101,11 +1247,11 @@ func (p *ReduceLogSumParams) Encode(c *Call) {
 
 // ReduceNansumParams are the arguments of aclnnReduceNansum, in C order.
 type ReduceNansumParams struct {
-	Self    *Tensor
+	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
 	KeepDim bool
 	Dtype   DType
-	Out     *Tensor // output
+	Out     *Tensor // output, 0 to 8 dimensions
 }
 
 var opReduceNansum = Operator{
@@ -1113,7 +1259,10 @@ var opReduceNansum = Operator{
 	Params: "self dim keepDim dtype out",
 }
 
-// ReduceNansum launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReduceNansum computes the sum over the given dimensions, with zero for NaN.
+//
+// It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_nansum/docs/aclnnReduceNansum.md
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	c := NewCall(st, &opReduceNansum)
 	p.Encode(c)
@@ -1134,11 +1283,11 @@ func (p *ReduceNansumParams) Encode(c *Call) {
 
 // ReduceSumParams are the arguments of aclnnReduceSum, in C order.
 type ReduceSumParams struct {
-	Self     *Tensor
+	Self     *Tensor // 0 to 8 dimensions
 	Dims     []int64
 	KeepDims bool
 	Dtype    DType
-	Out      *Tensor // output
+	Out      *Tensor // output, 0 to 8 dimensions
 }
 
 var opReduceSum = Operator{
@@ -1146,7 +1295,10 @@ var opReduceSum = Operator{
 	Params: "self dims keepDims dtype out",
 }
 
-// ReduceSum launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// ReduceSum computes the sum over the given dimensions.
+//
+// It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_sum/docs/aclnnReduceSum.md
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, &opReduceSum)
 	p.Encode(c)
@@ -1167,12 +1319,12 @@ func (p *ReduceSumParams) Encode(c *Call) {
 
 // SortParams are the arguments of aclnnSort, in C order.
 type SortParams struct {
-	Self       *Tensor
+	Self       *Tensor // 1 to 8 dimensions
 	Stable     bool
-	Dim        int64
+	Dim        int64 // a dimension; negative ones count from the end
 	Descending bool
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	ValuesOut  *Tensor // output, dimensions as Self
+	IndicesOut *Tensor // output, dimensions as Self
 }
 
 var opSort = Operator{
@@ -1180,7 +1332,10 @@ var opSort = Operator{
 	Params: "self stable dim descending valuesOut indicesOut",
 }
 
-// Sort launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Sort sorts along Dim and gives the indices as well.
+//
+// It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/sort/docs/aclnnSort.md
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, &opSort)
 	p.Encode(c)
@@ -1202,13 +1357,13 @@ func (p *SortParams) Encode(c *Call) {
 
 // SortWithIndexParams are the arguments of aclnnSortWithIndex, in C order.
 type SortWithIndexParams struct {
-	X          *Tensor
-	Index      *Tensor
+	X          *Tensor // 0 to 8 dimensions
+	Index      *Tensor // 0 to 8 dimensions
 	Axis       int64
 	Descending bool
 	Stable     bool
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	ValuesOut  *Tensor // output, 0 to 8 dimensions
+	IndicesOut *Tensor // output, 0 to 8 dimensions
 }
 
 var opSortWithIndex = Operator{
@@ -1216,7 +1371,10 @@ var opSortWithIndex = Operator{
 	Params: "x index axis descending stable valuesOut indicesOut",
 }
 
-// SortWithIndex launches aclnnSortWithIndex (libopapi, CANN 2026-08) on st.
+// SortWithIndex sorts along Axis and reorders a tensor of indices alike.
+//
+// It launches aclnnSortWithIndex (libopapi, CANN 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs/aclnnSortWithIndex.md
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, &opSortWithIndex)
 	p.Encode(c)
@@ -1251,7 +1409,11 @@ var opStd = Operator{
 	Params: "self dim correction keepdim out",
 }
 
-// Std launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Std computes the standard deviation over the given dimensions, dividing by their size less
+// Correction.
+//
+// It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_std_v2/docs/aclnnStd.md
 func Std(st *acl.Stream, p StdParams) error {
 	c := NewCall(st, &opStd)
 	p.Encode(c)
@@ -1285,7 +1447,12 @@ var opStdMeanCorrection = Operator{
 	Params: "self dim correction keepdim stdOut meanOut",
 }
 
-// StdMeanCorrection launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// StdMeanCorrection computes the standard deviation and the mean over the given dimensions,
+// dividing by their size less Correction.
+//
+// It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
+// st.
+// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnStdMeanCorrection.md
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, &opStdMeanCorrection)
 	p.Encode(c)
@@ -1305,69 +1472,15 @@ func (p *StdMeanCorrectionParams) Encode(c *Call) {
 	c.Tensor(p.MeanOut)
 }
 
-// SumParams are the arguments of aclnnSum, in C order.
-type SumParams struct {
-	Tensors []*Tensor
-	Out     *Tensor // output
-}
-
-var opSum = Operator{
-	Name: "Sum", Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors out",
-}
-
-// Sum launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
-func Sum(st *acl.Stream, p SumParams) error {
-	c := NewCall(st, &opSum)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *SumParams) Operator() *Operator { return &opSum }
-
-// Encode implements Params.
-func (p *SumParams) Encode(c *Call) {
-	c.Tensors(p.Tensors)
-	c.Tensor(p.Out)
-}
-
-// SumV2Params are the arguments of aclnnSumV2, in C order.
-type SumV2Params struct {
-	Tensors []*Tensor
-	Out     *Tensor // output
-}
-
-var opSumV2 = Operator{
-	Name: "SumV2", Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
-	Params: "tensors out",
-}
-
-// SumV2 launches aclnnSumV2 (libopapi, CANN 2026-08) on st.
-func SumV2(st *acl.Stream, p SumV2Params) error {
-	c := NewCall(st, &opSumV2)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *SumV2Params) Operator() *Operator { return &opSumV2 }
-
-// Encode implements Params.
-func (p *SumV2Params) Encode(c *Call) {
-	c.Tensors(p.Tensors)
-	c.Tensor(p.Out)
-}
-
 // TopkParams are the arguments of aclnnTopk, in C order.
 type TopkParams struct {
-	Self       *Tensor
+	Self       *Tensor // 1 to 8 dimensions
 	K          int64
-	Dim        int64
+	Dim        int64 // a dimension; negative ones count from the end
 	Largest    bool
 	Sorted     bool
-	ValuesOut  *Tensor // output
-	IndicesOut *Tensor // output
+	ValuesOut  *Tensor // output, 1 to 8 dimensions
+	IndicesOut *Tensor // output, 1 to 8 dimensions
 }
 
 var opTopk = Operator{
@@ -1375,7 +1488,10 @@ var opTopk = Operator{
 	Params: "self k dim largest sorted valuesOut indicesOut",
 }
 
-// Topk launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Topk finds the K largest or smallest elements along Dim, with their indices.
+//
+// It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/topk/docs/aclnnTopk.md
 func Topk(st *acl.Stream, p TopkParams) error {
 	c := NewCall(st, &opTopk)
 	p.Encode(c)
@@ -1398,7 +1514,7 @@ func (p *TopkParams) Encode(c *Call) {
 
 // UniqueParams are the arguments of aclnnUnique, in C order.
 type UniqueParams struct {
-	Self          *Tensor
+	Self          *Tensor // 0 to 8 dimensions
 	Sorted        bool
 	ReturnInverse bool
 	ValueOut      *Tensor // output
@@ -1410,7 +1526,10 @@ var opUnique = Operator{
 	Params: "self sorted returnInverse valueOut inverseOut",
 }
 
-// Unique launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Unique finds the different elements, and the place of each element among them.
+//
+// It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique.md
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, &opUnique)
 	p.Encode(c)
@@ -1431,7 +1550,7 @@ func (p *UniqueParams) Encode(c *Call) {
 
 // Unique2Params are the arguments of aclnnUnique2, in C order.
 type Unique2Params struct {
-	Self          *Tensor
+	Self          *Tensor // 1 to 8 dimensions
 	Sorted        bool
 	ReturnInverse bool
 	ReturnCounts  bool
@@ -1445,7 +1564,11 @@ var opUnique2 = Operator{
 	Params: "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
 }
 
-// Unique2 launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Unique2 finds the different elements, the place of each element among them, and how often each
+// occurs.
+//
+// It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique2.md
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, &opUnique2)
 	p.Encode(c)
@@ -1468,13 +1591,13 @@ func (p *Unique2Params) Encode(c *Call) {
 
 // UniqueConsecutiveParams are the arguments of aclnnUniqueConsecutive, in C order.
 type UniqueConsecutiveParams struct {
-	Self          *Tensor
+	Self          *Tensor // 0 to 8 dimensions
 	ReturnInverse bool
 	ReturnCounts  bool
-	Dim           int64
-	ValueOut      *Tensor // output
-	InverseOut    *Tensor // output
-	CountsOut     *Tensor // output
+	Dim           int64   // a dimension; negative ones count from the end
+	ValueOut      *Tensor // output, dimensions as Self
+	InverseOut    *Tensor // output, dimensions as ValueOut
+	CountsOut     *Tensor // output, dimensions as ValueOut
 }
 
 var opUniqueConsecutive = Operator{
@@ -1482,7 +1605,11 @@ var opUniqueConsecutive = Operator{
 	Params: "self returnInverse returnCounts dim valueOut inverseOut countsOut",
 }
 
-// UniqueConsecutive launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// UniqueConsecutive drops elements that equal the one before, and counts how long each run was.
+//
+// It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
+// st.
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)
 	p.Encode(c)
@@ -1505,10 +1632,10 @@ func (p *UniqueConsecutiveParams) Encode(c *Call) {
 
 // UniqueDimParams are the arguments of aclnnUniqueDim, in C order.
 type UniqueDimParams struct {
-	Self          *Tensor
+	Self          *Tensor // 1 to 8 dimensions
 	Sorted        bool
 	ReturnInverse bool
-	Dim           int64
+	Dim           int64   // a dimension; negative ones count from the end
 	ValueOut      *Tensor // output
 	InverseOut    *Tensor // output
 	CountsOut     *Tensor // output
@@ -1519,7 +1646,11 @@ var opUniqueDim = Operator{
 	Params: "self sorted returnInverse dim valueOut inverseOut countsOut",
 }
 
-// UniqueDim launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// UniqueDim finds the different slices along Dim, the place of each slice among them, and how often
+// each occurs.
+//
+// It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs/aclnnUniqueDim.md
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	c := NewCall(st, &opUniqueDim)
 	p.Encode(c)
@@ -1554,7 +1685,11 @@ var opVar = Operator{
 	Params: "self dim unbiased keepdim out",
 }
 
-// Var launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// Var computes the variance over the given dimensions, dividing by their size, less one when
+// Unbiased is true.
+//
+// It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVar.md
 func Var(st *acl.Stream, p VarParams) error {
 	c := NewCall(st, &opVar)
 	p.Encode(c)
@@ -1587,7 +1722,11 @@ var opVarCorrection = Operator{
 	Params: "self dim correction keepdim out",
 }
 
-// VarCorrection launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// VarCorrection computes the variance over the given dimensions, dividing by their size less
+// Correction.
+//
+// It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarCorrection.md
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	c := NewCall(st, &opVarCorrection)
 	p.Encode(c)
@@ -1608,12 +1747,12 @@ func (p *VarCorrectionParams) Encode(c *Call) {
 
 // VarMeanParams are the arguments of aclnnVarMean, in C order.
 type VarMeanParams struct {
-	Self       *Tensor
+	Self       *Tensor // 1 to 8 dimensions
 	Dim        []int64
 	Correction int64
 	Keepdim    bool
-	VarOut     *Tensor // output
-	MeanOut    *Tensor // output
+	VarOut     *Tensor // output, 0 to 8 dimensions
+	MeanOut    *Tensor // output, 0 to 8 dimensions
 }
 
 var opVarMean = Operator{
@@ -1621,7 +1760,11 @@ var opVarMean = Operator{
 	Params: "self dim correction keepdim varOut meanOut",
 }
 
-// VarMean launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// VarMean computes the variance and the mean over the given dimensions, dividing by their size less
+// Correction.
+//
+// It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarMean.md
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, &opVarMean)
 	p.Encode(c)

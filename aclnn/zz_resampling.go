@@ -8,7 +8,7 @@ import (
 
 // AffineGridParams are the arguments of aclnnAffineGrid, in C order.
 type AffineGridParams struct {
-	Theta        *Tensor
+	Theta        *Tensor // (N,2,3) or (N,3,4)
 	Size         []int64
 	AlignCorners bool
 	Out          *Tensor // output
@@ -19,7 +19,11 @@ var opAffineGrid = Operator{
 	Params: "theta size alignCorners out",
 }
 
-// AffineGrid launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// AffineGrid computes the coordinates at which affine maps read images or volumes, as GridSampler2D
+// and GridSampler3D take them.
+//
+// It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) of family resampling on st.
+// Vendor's page: hicann/ops-math, math/affine_grid/docs/aclnnAffineGrid.md
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
 	c := NewCall(st, &opAffineGrid)
 	p.Encode(c)
@@ -50,7 +54,10 @@ var opBackgroundReplace = Operator{
 	Params: "bkg src mask out",
 }
 
-// BackgroundReplace launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) on st.
+// BackgroundReplace blends Src over Bkg as Mask says.
+//
+// It launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/background_replace/docs/aclnnBackgroundReplace.md
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
 	c := NewCall(st, &opBackgroundReplace)
 	p.Encode(c)
@@ -81,7 +88,10 @@ var opBlendImagesCustom = Operator{
 	Params: "rgb alpha frame out",
 }
 
-// BlendImagesCustom launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) on st.
+// BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255.
+//
+// It launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs/aclnnBlendImagesCustom.md
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
 	c := NewCall(st, &opBlendImagesCustom)
 	p.Encode(c)
@@ -101,12 +111,12 @@ func (p *BlendImagesCustomParams) Encode(c *Call) {
 
 // GridSampler2DParams are the arguments of aclnnGridSampler2D, in C order.
 type GridSampler2DParams struct {
-	Input             *Tensor
-	Grid              *Tensor
-	InterpolationMode int64
-	PaddingMode       int64
+	Input             *Tensor // 4 dimensions
+	Grid              *Tensor // 4 dimensions
+	InterpolationMode int64   // InterpolationBilinear, InterpolationNearest or InterpolationBicubic
+	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
 	AlignCorners      bool
-	Out               *Tensor // output
+	Out               *Tensor // output, 4 dimensions
 }
 
 var opGridSampler2D = Operator{
@@ -114,7 +124,10 @@ var opGridSampler2D = Operator{
 	Params: "input grid interpolationMode paddingMode alignCorners out",
 }
 
-// GridSampler2D launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) on st.
+// GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
+//
+// It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler2D.md
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	c := NewCall(st, &opGridSampler2D)
 	p.Encode(c)
@@ -136,15 +149,15 @@ func (p *GridSampler2DParams) Encode(c *Call) {
 
 // GridSampler2DBackwardParams are the arguments of aclnnGridSampler2DBackward, in C order.
 type GridSampler2DBackwardParams struct {
-	GradOutput        *Tensor
-	Input             *Tensor
-	Grid              *Tensor
-	InterpolationMode int64
-	PaddingMode       int64
+	GradOutput        *Tensor // 4 dimensions
+	Input             *Tensor // 4 dimensions
+	Grid              *Tensor // 4 dimensions
+	InterpolationMode int64   // InterpolationBilinear, InterpolationNearest or InterpolationBicubic
+	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
 	AlignCorners      bool
 	OutputMask        []bool
-	InputGrad         *Tensor // output
-	GridGrad          *Tensor // output
+	InputGrad         *Tensor // output, 4 dimensions
+	GridGrad          *Tensor // output, 4 dimensions
 }
 
 var opGridSampler2DBackward = Operator{
@@ -152,7 +165,10 @@ var opGridSampler2DBackward = Operator{
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 }
 
-// GridSampler2DBackward launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) on st.
+// GridSampler2DBackward computes the gradients of GridSampler2D.
+//
+// It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs/aclnnGridSampler2DBackward.md
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, &opGridSampler2DBackward)
 	p.Encode(c)
@@ -177,12 +193,12 @@ func (p *GridSampler2DBackwardParams) Encode(c *Call) {
 
 // GridSampler3DParams are the arguments of aclnnGridSampler3D, in C order.
 type GridSampler3DParams struct {
-	Input             *Tensor
-	Grid              *Tensor
-	InterpolationMode int64
-	PaddingMode       int64
+	Input             *Tensor // 5 dimensions
+	Grid              *Tensor // 5 dimensions
+	InterpolationMode int64   // InterpolationBilinear or InterpolationNearest
+	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
 	AlignCorners      bool
-	Out               *Tensor // output
+	Out               *Tensor // output, 5 dimensions
 }
 
 var opGridSampler3D = Operator{
@@ -190,7 +206,10 @@ var opGridSampler3D = Operator{
 	Params: "input grid interpolationMode paddingMode alignCorners out",
 }
 
-// GridSampler3D launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) on st.
+// GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
+//
+// It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler3D.md
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, &opGridSampler3D)
 	p.Encode(c)
@@ -212,15 +231,15 @@ func (p *GridSampler3DParams) Encode(c *Call) {
 
 // GridSampler3DBackwardParams are the arguments of aclnnGridSampler3DBackward, in C order.
 type GridSampler3DBackwardParams struct {
-	GradOutput        *Tensor
-	Input             *Tensor
-	Grid              *Tensor
-	InterpolationMode int64
-	PaddingMode       int64
+	GradOutput        *Tensor // 5 dimensions
+	Input             *Tensor // 5 dimensions
+	Grid              *Tensor // 5 dimensions
+	InterpolationMode int64   // InterpolationBilinear or InterpolationNearest
+	PaddingMode       int64   // PaddingZeros, PaddingBorder or PaddingReflection
 	AlignCorners      bool
 	OutputMask        []bool
-	InputGrad         *Tensor // output
-	GridGrad          *Tensor // output
+	InputGrad         *Tensor // output, 5 dimensions
+	GridGrad          *Tensor // output, 5 dimensions
 }
 
 var opGridSampler3DBackward = Operator{
@@ -228,7 +247,10 @@ var opGridSampler3DBackward = Operator{
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 }
 
-// GridSampler3DBackward launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) on st.
+// GridSampler3DBackward computes the gradients of GridSampler3D.
+//
+// It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs/aclnnGridSampler3DBackward.md
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, &opGridSampler3DBackward)
 	p.Encode(c)
@@ -253,12 +275,12 @@ func (p *GridSampler3DBackwardParams) Encode(c *Call) {
 
 // NonMaxSuppressionParams are the arguments of aclnnNonMaxSuppression, in C order.
 type NonMaxSuppressionParams struct {
-	Boxes                  *Tensor
-	Scores                 *Tensor
+	Boxes                  *Tensor // (num_batches,spatial_dimension,4)
+	Scores                 *Tensor // (num_batches,num_classes,spatial_dimension)
 	MaxOutputBoxesPerClass []int64
 	IouThreshold           []float32
 	ScoreThreshold         []float32
-	CenterPointBox         int32
+	CenterPointBox         int32   // 0 boxes y1 x1 y2 x2, 1 boxes x y width height by centre
 	SelectedIndices        *Tensor // output
 }
 
@@ -267,7 +289,11 @@ var opNonMaxSuppression = Operator{
 	Params: "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
 }
 
-// NonMaxSuppression launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) on st.
+// NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
+// class.
+//
+// It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs/aclnnNonMaxSuppression.md
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
 	c := NewCall(st, &opNonMaxSuppression)
 	p.Encode(c)
@@ -290,10 +316,10 @@ func (p *NonMaxSuppressionParams) Encode(c *Call) {
 
 // ResizeParams are the arguments of aclnnResize, in C order.
 type ResizeParams struct {
-	Self   *Tensor
+	Self   *Tensor // 4 dimensions
 	Scales []float32
 	Mode   string
-	Out    *Tensor // output
+	Out    *Tensor // output, 4 dimensions
 }
 
 var opResize = Operator{
@@ -301,7 +327,10 @@ var opResize = Operator{
 	Params: "self scales mode out",
 }
 
-// Resize launches aclnnResize (libopapi, CANN 8.1.RC1) on st.
+// Resize resizes images by the factors Scales.
+//
+// It launches aclnnResize (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs/aclnnResize.md
 func Resize(st *acl.Stream, p ResizeParams) error {
 	c := NewCall(st, &opResize)
 	p.Encode(c)
@@ -337,7 +366,11 @@ var opRoiAlign = Operator{
 	Params: "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
 }
 
-// RoiAlign launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) on st.
+// RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
+// it.
+//
+// It launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs/aclnnRoiAlign.md
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
 	c := NewCall(st, &opRoiAlign)
 	p.Encode(c)
@@ -377,7 +410,11 @@ var opRoiAlignV2 = Operator{
 	Params: "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
 }
 
-// RoiAlignV2 launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) on st.
+// RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
+// torchvision defines it.
+//
+// It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs/aclnnRoiAlignV2.md
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	c := NewCall(st, &opRoiAlignV2)
 	p.Encode(c)
@@ -417,7 +454,10 @@ var opRoiAlignV2Backward = Operator{
 	Params: "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
 }
 
-// RoiAlignV2Backward launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) on st.
+// RoiAlignV2Backward computes the gradient of RoiAlignV2.
+//
+// It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs/aclnnRoiAlignV2Backward.md
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	c := NewCall(st, &opRoiAlignV2Backward)
 	p.Encode(c)
@@ -442,12 +482,12 @@ func (p *RoiAlignV2BackwardParams) Encode(c *Call) {
 
 // UpsampleBicubic2dParams are the arguments of aclnnUpsampleBicubic2d, in C order.
 type UpsampleBicubic2dParams struct {
-	Self         *Tensor
+	Self         *Tensor // 4 dimensions
 	OutputSize   []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBicubic2d = Operator{
@@ -455,7 +495,10 @@ var opUpsampleBicubic2d = Operator{
 	Params: "self outputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBicubic2d launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBicubic2d resizes images by bicubic interpolation.
+//
+// It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs/aclnnUpsampleBicubic2d.md
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, &opUpsampleBicubic2d)
 	p.Encode(c)
@@ -477,12 +520,12 @@ func (p *UpsampleBicubic2dParams) Encode(c *Call) {
 
 // UpsampleBicubic2dAAParams are the arguments of aclnnUpsampleBicubic2dAA, in C order.
 type UpsampleBicubic2dAAParams struct {
-	X            *Tensor
+	X            *Tensor // 4 dimensions
 	OutputSize   []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBicubic2dAA = Operator{
@@ -490,7 +533,10 @@ var opUpsampleBicubic2dAA = Operator{
 	Params: "x outputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBicubic2dAA launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
+//
+// It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs/aclnnUpsampleBicubic2dAA.md
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAA)
 	p.Encode(c)
@@ -512,13 +558,13 @@ func (p *UpsampleBicubic2dAAParams) Encode(c *Call) {
 
 // UpsampleBicubic2dAAGradParams are the arguments of aclnnUpsampleBicubic2dAAGrad, in C order.
 type UpsampleBicubic2dAAGradParams struct {
-	GradOutput   *Tensor
+	GradOutput   *Tensor // 4 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBicubic2dAAGrad = Operator{
@@ -526,7 +572,10 @@ var opUpsampleBicubic2dAAGrad = Operator{
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBicubic2dAAGrad launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
+//
+// It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs/aclnnUpsampleBicubic2dAAGrad.md
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
 	p.Encode(c)
@@ -549,13 +598,13 @@ func (p *UpsampleBicubic2dAAGradParams) Encode(c *Call) {
 
 // UpsampleBicubic2dBackwardParams are the arguments of aclnnUpsampleBicubic2dBackward, in C order.
 type UpsampleBicubic2dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	GradInput    *Tensor // output
+	GradInput    *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBicubic2dBackward = Operator{
@@ -563,7 +612,10 @@ var opUpsampleBicubic2dBackward = Operator{
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
 }
 
-// UpsampleBicubic2dBackward launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
+//
+// It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs/aclnnUpsampleBicubic2dBackward.md
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dBackward)
 	p.Encode(c)
@@ -586,12 +638,12 @@ func (p *UpsampleBicubic2dBackwardParams) Encode(c *Call) {
 
 // UpsampleBilinear2dParams are the arguments of aclnnUpsampleBilinear2d, in C order.
 type UpsampleBilinear2dParams struct {
-	Self         *Tensor
+	Self         *Tensor // 4 dimensions
 	OutputSize   []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBilinear2d = Operator{
@@ -599,7 +651,10 @@ var opUpsampleBilinear2d = Operator{
 	Params: "self outputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBilinear2d launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBilinear2d resizes images by bilinear interpolation.
+//
+// It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs/aclnnUpsampleBilinear2d.md
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	c := NewCall(st, &opUpsampleBilinear2d)
 	p.Encode(c)
@@ -621,12 +676,12 @@ func (p *UpsampleBilinear2dParams) Encode(c *Call) {
 
 // UpsampleBilinear2dAAParams are the arguments of aclnnUpsampleBilinear2dAA, in C order.
 type UpsampleBilinear2dAAParams struct {
-	Input        *Tensor
+	Input        *Tensor // 4 dimensions
 	OutputSize   []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBilinear2dAA = Operator{
@@ -634,7 +689,10 @@ var opUpsampleBilinear2dAA = Operator{
 	Params: "input outputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBilinear2dAA launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
+//
+// It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs/aclnnUpsampleBilinear2dAA.md
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAA)
 	p.Encode(c)
@@ -656,13 +714,13 @@ func (p *UpsampleBilinear2dAAParams) Encode(c *Call) {
 
 // UpsampleBilinear2dAABackwardParams are the arguments of aclnnUpsampleBilinear2dAABackward, in C order.
 type UpsampleBilinear2dAABackwardParams struct {
-	GradOutput   *Tensor
+	GradOutput   *Tensor // 4 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBilinear2dAABackward = Operator{
@@ -670,7 +728,11 @@ var opUpsampleBilinear2dAABackward = Operator{
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBilinear2dAABackward launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA.
+//
+// It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) of family resampling on
+// st.
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs/aclnnUpsampleBilinear2dAABackward.md
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAABackward)
 	p.Encode(c)
@@ -695,13 +757,13 @@ func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
 
 // UpsampleBilinear2dBackwardParams are the arguments of aclnnUpsampleBilinear2dBackward, in C order.
 type UpsampleBilinear2dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBilinear2dBackward = Operator{
@@ -709,7 +771,10 @@ var opUpsampleBilinear2dBackward = Operator{
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBilinear2dBackward launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
+//
+// It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs/aclnnUpsampleBilinear2dBackward.md
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackward)
 	p.Encode(c)
@@ -732,13 +797,13 @@ func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
 
 // UpsampleBilinear2dBackwardV2Params are the arguments of aclnnUpsampleBilinear2dBackwardV2, in C order.
 type UpsampleBilinear2dBackwardV2Params struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	ScalesH      float64
 	ScalesW      float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 4 dimensions
 }
 
 var opUpsampleBilinear2dBackwardV2 = Operator{
@@ -746,7 +811,11 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 }
 
-// UpsampleBilinear2dBackwardV2 launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) on st.
+// UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d.
+//
+// It launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) of family resampling on
+// st.
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleBilinear2dBackwardV2.md
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackwardV2)
 	p.Encode(c)
@@ -771,11 +840,11 @@ func (p *UpsampleBilinear2dBackwardV2Params) Encode(c *Call) {
 
 // UpsampleLinear1dParams are the arguments of aclnnUpsampleLinear1d, in C order.
 type UpsampleLinear1dParams struct {
-	Self         *Tensor
+	Self         *Tensor // 3 dimensions
 	OutputSize   []int64
 	AlignCorners bool
 	Scales       float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 3 dimensions
 }
 
 var opUpsampleLinear1d = Operator{
@@ -783,7 +852,10 @@ var opUpsampleLinear1d = Operator{
 	Params: "self outputSize alignCorners scales out",
 }
 
-// UpsampleLinear1d launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleLinear1d resizes sequences by linear interpolation.
+//
+// It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs/aclnnUpsampleLinear1d.md
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, &opUpsampleLinear1d)
 	p.Encode(c)
@@ -804,12 +876,12 @@ func (p *UpsampleLinear1dParams) Encode(c *Call) {
 
 // UpsampleLinear1dBackwardParams are the arguments of aclnnUpsampleLinear1dBackward, in C order.
 type UpsampleLinear1dBackwardParams struct {
-	GradOut      *Tensor
+	GradOut      *Tensor // 3 dimensions
 	OutputSize   []int64
 	InputSize    []int64
 	AlignCorners bool
 	Scales       float64
-	Out          *Tensor // output
+	Out          *Tensor // output, 3 dimensions
 }
 
 var opUpsampleLinear1dBackward = Operator{
@@ -817,7 +889,10 @@ var opUpsampleLinear1dBackward = Operator{
 	Params: "gradOut outputSize inputSize alignCorners scales out",
 }
 
-// UpsampleLinear1dBackward launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
+//
+// It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleLinear1dBackward.md
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleLinear1dBackward)
 	p.Encode(c)
@@ -839,9 +914,9 @@ func (p *UpsampleLinear1dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearest1dParams are the arguments of aclnnUpsampleNearest1d, in C order.
 type UpsampleNearest1dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 dimensions
 }
 
 var opUpsampleNearest1d = Operator{
@@ -849,7 +924,10 @@ var opUpsampleNearest1d = Operator{
 	Params: "self outputSize out",
 }
 
-// UpsampleNearest1d launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest1d resizes sequences by repeating or dropping elements.
+//
+// It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest1d.md
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, &opUpsampleNearest1d)
 	p.Encode(c)
@@ -868,11 +946,11 @@ func (p *UpsampleNearest1dParams) Encode(c *Call) {
 
 // UpsampleNearest1dBackwardParams are the arguments of aclnnUpsampleNearest1dBackward, in C order.
 type UpsampleNearest1dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // 3 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	Scales     float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 dimensions
 }
 
 var opUpsampleNearest1dBackward = Operator{
@@ -880,7 +958,10 @@ var opUpsampleNearest1dBackward = Operator{
 	Params: "gradOut outputSize inputSize scales out",
 }
 
-// UpsampleNearest1dBackward launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
+//
+// It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest1dBackward.md
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest1dBackward)
 	p.Encode(c)
@@ -901,10 +982,10 @@ func (p *UpsampleNearest1dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearest1dV2Params are the arguments of aclnnUpsampleNearest1dV2, in C order.
 type UpsampleNearest1dV2Params struct {
-	Self       *Tensor
+	Self       *Tensor // 3 dimensions
 	OutputSize []int64
 	ScaleL     float32
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 dimensions
 }
 
 var opUpsampleNearest1dV2 = Operator{
@@ -912,7 +993,10 @@ var opUpsampleNearest1dV2 = Operator{
 	Params: "self outputSize scaleL out",
 }
 
-// UpsampleNearest1dV2 launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
+//
+// It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest1dV2.md
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest1dV2)
 	p.Encode(c)
@@ -932,9 +1016,9 @@ func (p *UpsampleNearest1dV2Params) Encode(c *Call) {
 
 // UpsampleNearest2dParams are the arguments of aclnnUpsampleNearest2d, in C order.
 type UpsampleNearest2dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 4 dimensions
 	OutputSize []int64
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 dimensions
 }
 
 var opUpsampleNearest2d = Operator{
@@ -942,7 +1026,10 @@ var opUpsampleNearest2d = Operator{
 	Params: "self outputSize out",
 }
 
-// UpsampleNearest2d launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest2d resizes images by repeating or dropping elements.
+//
+// It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest2d.md
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, &opUpsampleNearest2d)
 	p.Encode(c)
@@ -961,12 +1048,12 @@ func (p *UpsampleNearest2dParams) Encode(c *Call) {
 
 // UpsampleNearest2dBackwardParams are the arguments of aclnnUpsampleNearest2dBackward, in C order.
 type UpsampleNearest2dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // 4 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 4 dimensions
 }
 
 var opUpsampleNearest2dBackward = Operator{
@@ -974,7 +1061,10 @@ var opUpsampleNearest2dBackward = Operator{
 	Params: "gradOut outputSize inputSize scalesH scalesW gradInput",
 }
 
-// UpsampleNearest2dBackward launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
+//
+// It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest2dBackward.md
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest2dBackward)
 	p.Encode(c)
@@ -996,11 +1086,11 @@ func (p *UpsampleNearest2dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearest2dV2Params are the arguments of aclnnUpsampleNearest2dV2, in C order.
 type UpsampleNearest2dV2Params struct {
-	Self       *Tensor
+	Self       *Tensor // 4 dimensions
 	OutputSize []int64
 	ScalesH    float32
 	ScalesW    float32
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 dimensions
 }
 
 var opUpsampleNearest2dV2 = Operator{
@@ -1008,7 +1098,10 @@ var opUpsampleNearest2dV2 = Operator{
 	Params: "self outputSize scalesH scalesW out",
 }
 
-// UpsampleNearest2dV2 launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest2dV2 resizes images by repeating or dropping elements.
+//
+// It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest2dV2.md
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest2dV2)
 	p.Encode(c)
@@ -1029,12 +1122,12 @@ func (p *UpsampleNearest2dV2Params) Encode(c *Call) {
 
 // UpsampleNearest3dParams are the arguments of aclnnUpsampleNearest3d, in C order.
 type UpsampleNearest3dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 5 dimensions
 	OutputSize []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 5 dimensions
 }
 
 var opUpsampleNearest3d = Operator{
@@ -1042,7 +1135,10 @@ var opUpsampleNearest3d = Operator{
 	Params: "self outputSize scalesD scalesH scalesW out",
 }
 
-// UpsampleNearest3d launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest3d resizes volumes by repeating or dropping elements.
+//
+// It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest3d.md
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, &opUpsampleNearest3d)
 	p.Encode(c)
@@ -1064,13 +1160,13 @@ func (p *UpsampleNearest3dParams) Encode(c *Call) {
 
 // UpsampleNearest3dBackwardParams are the arguments of aclnnUpsampleNearest3dBackward, in C order.
 type UpsampleNearest3dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // 5 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 5 dimensions
 }
 
 var opUpsampleNearest3dBackward = Operator{
@@ -1078,7 +1174,10 @@ var opUpsampleNearest3dBackward = Operator{
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 }
 
-// UpsampleNearest3dBackward launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
+//
+// It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs/aclnnUpsampleNearest3dBackward.md
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest3dBackward)
 	p.Encode(c)
@@ -1101,10 +1200,10 @@ func (p *UpsampleNearest3dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearestExact1dParams are the arguments of aclnnUpsampleNearestExact1d, in C order.
 type UpsampleNearestExact1dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 3 dimensions
 	OutputSize []int64
 	Scales     float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 dimensions
 }
 
 var opUpsampleNearestExact1d = Operator{
@@ -1112,7 +1211,10 @@ var opUpsampleNearestExact1d = Operator{
 	Params: "self outputSize scales out",
 }
 
-// UpsampleNearestExact1d launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
+//
+// It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact1d.md
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1d)
 	p.Encode(c)
@@ -1132,11 +1234,11 @@ func (p *UpsampleNearestExact1dParams) Encode(c *Call) {
 
 // UpsampleNearestExact1dBackwardParams are the arguments of aclnnUpsampleNearestExact1dBackward, in C order.
 type UpsampleNearestExact1dBackwardParams struct {
-	GradOutput *Tensor
+	GradOutput *Tensor // 3 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	Scales     float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 3 dimensions
 }
 
 var opUpsampleNearestExact1dBackward = Operator{
@@ -1144,7 +1246,11 @@ var opUpsampleNearestExact1dBackward = Operator{
 	Params: "gradOutput outputSize inputSize scales out",
 }
 
-// UpsampleNearestExact1dBackward launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d.
+//
+// It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
+// st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
 	p.Encode(c)
@@ -1167,11 +1273,11 @@ func (p *UpsampleNearestExact1dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearestExact2dParams are the arguments of aclnnUpsampleNearestExact2d, in C order.
 type UpsampleNearestExact2dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 4 dimensions
 	OutputSize []int64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 dimensions
 }
 
 var opUpsampleNearestExact2d = Operator{
@@ -1179,7 +1285,10 @@ var opUpsampleNearestExact2d = Operator{
 	Params: "self outputSize scalesH scalesW out",
 }
 
-// UpsampleNearestExact2d launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
+//
+// It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact2d.md
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2d)
 	p.Encode(c)
@@ -1200,12 +1309,12 @@ func (p *UpsampleNearestExact2dParams) Encode(c *Call) {
 
 // UpsampleNearestExact2dBackwardParams are the arguments of aclnnUpsampleNearestExact2dBackward, in C order.
 type UpsampleNearestExact2dBackwardParams struct {
-	GradOutput *Tensor
+	GradOutput *Tensor // 4 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 4 dimensions
 }
 
 var opUpsampleNearestExact2dBackward = Operator{
@@ -1213,7 +1322,11 @@ var opUpsampleNearestExact2dBackward = Operator{
 	Params: "gradOutput outputSize inputSize scalesH scalesW out",
 }
 
-// UpsampleNearestExact2dBackward launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d.
+//
+// It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
+// st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
 	p.Encode(c)
@@ -1237,12 +1350,12 @@ func (p *UpsampleNearestExact2dBackwardParams) Encode(c *Call) {
 
 // UpsampleNearestExact3dParams are the arguments of aclnnUpsampleNearestExact3d, in C order.
 type UpsampleNearestExact3dParams struct {
-	Self       *Tensor
+	Self       *Tensor // 5 dimensions
 	OutputSize []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	Out        *Tensor // output
+	Out        *Tensor // output, 5 dimensions
 }
 
 var opUpsampleNearestExact3d = Operator{
@@ -1250,7 +1363,10 @@ var opUpsampleNearestExact3d = Operator{
 	Params: "self outputSize scalesD scalesH scalesW out",
 }
 
-// UpsampleNearestExact3d launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
+//
+// It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs/aclnnUpsampleNearestExact3d.md
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3d)
 	p.Encode(c)
@@ -1272,13 +1388,13 @@ func (p *UpsampleNearestExact3dParams) Encode(c *Call) {
 
 // UpsampleNearestExact3dBackwardParams are the arguments of aclnnUpsampleNearestExact3dBackward, in C order.
 type UpsampleNearestExact3dBackwardParams struct {
-	GradOut    *Tensor
+	GradOut    *Tensor // 5 dimensions
 	OutputSize []int64
 	InputSize  []int64
 	ScalesD    float64
 	ScalesH    float64
 	ScalesW    float64
-	GradInput  *Tensor // output
+	GradInput  *Tensor // output, 5 dimensions
 }
 
 var opUpsampleNearestExact3dBackward = Operator{
@@ -1286,7 +1402,11 @@ var opUpsampleNearestExact3dBackward = Operator{
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 }
 
-// UpsampleNearestExact3dBackward launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) on st.
+// UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d.
+//
+// It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
+// st.
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)
 	p.Encode(c)
@@ -1303,6 +1423,90 @@ func (p *UpsampleNearestExact3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.GradInput)
+}
+
+// UpsampleTrilinear3dParams are the arguments of aclnnUpsampleTrilinear3d, in C order.
+type UpsampleTrilinear3dParams struct {
+	Self         *Tensor // 5 dimensions
+	OutputSize   []int64
+	AlignCorners bool
+	ScalesD      float64
+	ScalesH      float64
+	ScalesW      float64
+	Out          *Tensor // output, 5 dimensions
+}
+
+var opUpsampleTrilinear3d = Operator{
+	Name: "UpsampleTrilinear3d", Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
+	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
+}
+
+// UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
+//
+// It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs/aclnnUpsampleTrilinear3d.md
+func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
+	c := NewCall(st, &opUpsampleTrilinear3d)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *UpsampleTrilinear3dParams) Operator() *Operator { return &opUpsampleTrilinear3d }
+
+// Encode implements Params.
+func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
+	c.Tensor(p.Self)
+	c.Ints(p.OutputSize)
+	c.Bool(p.AlignCorners)
+	c.Float64(p.ScalesD)
+	c.Float64(p.ScalesH)
+	c.Float64(p.ScalesW)
+	c.Tensor(p.Out)
+}
+
+// UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
+type UpsampleTrilinear3dBackwardParams struct {
+	GradOut      *Tensor // 5 dimensions
+	OutputSize   []int64
+	InputSize    []int64
+	AlignCorners bool
+	ScalesD      float64
+	ScalesH      float64
+	ScalesW      float64
+	GradInput    *Tensor // output, 5 dimensions
+}
+
+var opUpsampleTrilinear3dBackward = Operator{
+	Name: "UpsampleTrilinear3dBackward", Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
+}
+
+// UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.
+//
+// It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs/aclnnUpsampleTrilinear3dBackward.md
+func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
+	c := NewCall(st, &opUpsampleTrilinear3dBackward)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *UpsampleTrilinear3dBackwardParams) Operator() *Operator {
+	return &opUpsampleTrilinear3dBackward
+}
+
+// Encode implements Params.
+func (p *UpsampleTrilinear3dBackwardParams) Encode(c *Call) {
+	c.Tensor(p.GradOut)
+	c.Ints(p.OutputSize)
+	c.Ints(p.InputSize)
+	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesD)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)

@@ -1,3 +1,5 @@
+//go:build linux && cgo && (amd64 || arm64)
+
 #define _GNU_SOURCE
 #include "dlopen.h"
 

@@ -4,6 +4,9 @@
 // By default the functions come from CANN's libraries through dlopen, lazily; a missing
 // library or symbol is an error value that lists what was tried. With the build tag emu
 // they come from the emulator linked into the program. Everything above is the same code.
+// On systems other than Linux, on processors other than amd64 and arm64, and without cgo the
+// package compiles with the same API and finds nothing, with the tag or without: every call
+// returns a *LibraryError that says where the program can run.
 //
 // The package knows no function's meaning: acl, aclnn and hccl name the functions and
 // give the errors their sense. Use those; this package is for people who bind a C

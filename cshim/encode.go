@@ -1,8 +1,5 @@
 package cshim
 
-// #include "shim.h"
-import "C"
-
 import (
 	"math"
 	"math/bits"
@@ -10,7 +7,19 @@ import (
 )
 
 // MaxRank is the largest number of dimensions of a tensor or its storage.
-const MaxRank = C.CANN_MAX_RANK
+const MaxRank = 8
+
+// Classes of records, as in enum cann_class.
+const (
+	classTensor = 1 + iota
+	classTensors
+	classScalar
+	classScalars
+	classString
+	classInts
+	classFloats
+	classBools
+)
 
 // TensorDesc describes a tensor as aclCreateTensor takes it: a strided view over device
 // memory. Offset and strides count elements. Strides of rank Rank are always given.
@@ -34,16 +43,6 @@ type record struct {
 	dtype       int16
 	count       uint32
 }
-
-// The layouts must agree: each constant overflows if they do not.
-const (
-	_ = uint(unsafe.Sizeof(TensorDesc{}) - C.sizeof_struct_cann_tensor)
-	_ = uint(C.sizeof_struct_cann_tensor - unsafe.Sizeof(TensorDesc{}))
-	_ = uint(unsafe.Offsetof(TensorDesc{}.Address) - unsafe.Offsetof(C.struct_cann_tensor{}.address))
-	_ = uint(unsafe.Offsetof(TensorDesc{}.Storage) - unsafe.Offsetof(C.struct_cann_tensor{}.storage))
-	_ = uint(unsafe.Sizeof(record{}) - C.sizeof_struct_cann_record)
-	_ = uint(C.sizeof_struct_cann_record - unsafe.Sizeof(record{}))
-)
 
 // Sizes in words.
 const (
@@ -72,7 +71,7 @@ func (l *Launch) grow() {
 // word appends an argument that travels as it is.
 func (l *Launch) word(w uint64) {
 	if l.words < maxWords {
-		l.head.word[l.words] = C.uint64_t(w)
+		l.head.word[l.words] = w
 	}
 	l.words++
 }
@@ -80,7 +79,7 @@ func (l *Launch) word(w uint64) {
 // float appends a floating-point argument.
 func (l *Launch) float(bits uint64) {
 	if l.floats < len(l.head.floats) {
-		l.head.floats[l.floats] = C.double(math.Float64frombits(bits))
+		l.head.floats[l.floats] = math.Float64frombits(bits)
 		l.floating |= 1 << ((l.words + l.floats) & 63)
 	}
 	l.floats++
@@ -118,13 +117,13 @@ func (l *Launch) Tensor(d *TensorDesc) {
 }
 
 // Tensors starts a tensor list of n members; n calls of Member must follow.
-func (l *Launch) Tensors(n int) { l.object(C.CANN_TENSORS, 0, n) }
+func (l *Launch) Tensors(n int) { l.object(classTensors, 0, n) }
 
 // Member appends a member of a tensor list.
 func (l *Launch) Member(d *TensorDesc) {
 	r := (*TensorDesc)(unsafe.Pointer(unsafe.SliceData(l.extend(tensorWords))))
 	*r = *d
-	r.class, r.slot = C.CANN_TENSOR, uint8(l.words)
+	r.class, r.slot = classTensor, uint8(l.words)
 	l.tensors++
 }
 
@@ -136,26 +135,26 @@ func (l *Launch) Scalar(dtype int32, value [2]uint64) {
 }
 
 // Scalars starts a scalar list of n members; n calls of ScalarMember must follow.
-func (l *Launch) Scalars(n int) { l.object(C.CANN_SCALARS, 0, n) }
+func (l *Launch) Scalars(n int) { l.object(classScalars, 0, n) }
 
 // ScalarMember appends a member of a scalar list.
 func (l *Launch) ScalarMember(dtype int32, value [2]uint64) {
-	l.member(C.CANN_SCALAR, int16(dtype), 0)
+	l.member(classScalar, int16(dtype), 0)
 	copy(l.extend(len(value)), value[:])
 }
 
 // Ints appends an aclIntArray.
-func (l *Launch) Ints(v []int64) { packed(l, C.CANN_INTS, v) }
+func (l *Launch) Ints(v []int64) { packed(l, classInts, v) }
 
 // Floats appends an aclFloatArray.
-func (l *Launch) Floats(v []float32) { packed(l, C.CANN_FLOATS, v) }
+func (l *Launch) Floats(v []float32) { packed(l, classFloats, v) }
 
 // Bools appends an aclBoolArray.
-func (l *Launch) Bools(v []bool) { packed(l, C.CANN_BOOLS, v) }
+func (l *Launch) Bools(v []bool) { packed(l, classBools, v) }
 
 // Text appends a C string; the copy ends with a NUL.
 func (l *Launch) Text(s string) {
-	l.object(C.CANN_STRING, 0, len(s)+1)
+	l.object(classString, 0, len(s)+1)
 	w := l.extend(len(s)/8 + 1)
 	w[len(w)-1] = 0
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), len(s)), s)
@@ -185,25 +184,25 @@ func (l *Launch) Each(f func(param, member int, d *TensorDesc)) {
 	for range l.head.records {
 		r := *(*record)(unsafe.Pointer(&w[0]))
 		param, count := l.param(int(r.slot)), int(r.count)
-		if r.class == C.CANN_TENSOR {
+		if r.class == classTensor {
 			tensor(param, -1)
 			continue
 		}
 		w = w[recordWords:]
 		switch r.class {
-		case C.CANN_TENSORS:
+		case classTensors:
 			for k := range count {
 				tensor(param, k)
 			}
-		case C.CANN_SCALAR:
+		case classScalar:
 			w = w[2:]
-		case C.CANN_SCALARS:
+		case classScalars:
 			w = w[(recordWords+2)*count:]
-		case C.CANN_INTS:
+		case classInts:
 			w = w[count:]
-		case C.CANN_FLOATS:
+		case classFloats:
 			w = w[payload(count, 4):]
-		case C.CANN_STRING, C.CANN_BOOLS:
+		case classString, classBools:
 			w = w[payload(count, 1):]
 		}
 	}

@@ -3,6 +3,8 @@ package cshim
 import (
 	"fmt"
 	"strings"
+
+	"github.com/goascend/cann/internal/class"
 )
 
 // Error is a non-zero code that a C function returned.
@@ -29,9 +31,16 @@ type Attempt struct {
 type LibraryError struct {
 	Library Library
 	Tried   []Attempt
+	// Build is what the program was built for, such as "darwin/arm64", when such a program can
+	// open no CANN library; else "".
+	Build string
 }
 
 func (e *LibraryError) Error() string {
+	if e.Build != "" {
+		return fmt.Sprintf("CANN library %v cannot be opened by a program built for %s: CANN and its emulator need Linux on amd64 or arm64, and cgo; build and run the program there or in a Linux container, with CGO_ENABLED=1 and gcc",
+			e.Library, e.Build)
+	}
 	return fmt.Sprintf("CANN library %v not found; tried %s; source CANN's set_env.sh (it sets ASCEND_HOME_PATH and LD_LIBRARY_PATH), or build with -tags emu for the emulator",
 		e.Library, attempts(e.Tried))
 }
@@ -47,6 +56,17 @@ type SymbolError struct {
 func (e *SymbolError) Error() string {
 	return fmt.Sprintf("CANN function %s not found; tried %s; this CANN version or the installed operator packages do not have it",
 		e.Symbol, attempts(e.Tried))
+}
+
+// Unwrap gives the class of the error, acl.ErrNotInstalled, to errors.Is.
+func (e *LibraryError) Unwrap() error { return class.ErrNotInstalled }
+
+// Unwrap gives the class of the error, acl.ErrNotSupported, to errors.Is.
+func (e *SymbolError) Unwrap() error { return class.ErrNotSupported }
+
+// refuse is the error of a call that C is not asked for; it matches acl.ErrInvalidArgument.
+func refuse(format string, args ...any) error {
+	return class.Of(class.ErrInvalidArgument, fmt.Sprintf(format, args...))
 }
 
 func attempts(tried []Attempt) string {

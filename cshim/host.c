@@ -1,3 +1,5 @@
+//go:build linux && cgo && (amd64 || arm64)
+
 #include "_cgo_export.h"
 #include "shim.h"
 

@@ -1,8 +1,5 @@
 package cshim
 
-// #include "shim.h"
-import "C"
-
 import "sync"
 
 // hostFuncs are the Go functions that wait to be called from C, by number: C must not hold
@@ -25,12 +22,8 @@ func RegisterHostFunc(f func()) (function, argument uint64, cancel func()) {
 	hostFuncs.last++
 	n := hostFuncs.last
 	hostFuncs.m[n] = f
-	return uint64(C.cann_host_func_address()), n, func() { takeHostFunc(n) }
+	return hostFuncAddress(), n, func() { takeHostFunc(n) }
 }
-
-// Thread is pthread_self of the calling OS thread, by which CANN knows the threads that run
-// callbacks. It means something on a locked thread only.
-func Thread() uint64 { return uint64(C.cann_thread()) }
 
 func takeHostFunc(n uint64) func() {
 	hostFuncs.Lock()
@@ -38,11 +31,4 @@ func takeHostFunc(n uint64) func() {
 	f := hostFuncs.m[n]
 	delete(hostFuncs.m, n)
 	return f
-}
-
-//export cannHostFunc
-func cannHostFunc(n C.uint64_t) {
-	if f := takeHostFunc(uint64(n)); f != nil {
-		f()
-	}
 }

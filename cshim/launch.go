@@ -1,10 +1,6 @@
 package cshim
 
-// #include "shim.h"
-import "C"
-
 import (
-	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -14,7 +10,7 @@ import (
 // serves one goroutine at a time.
 type Launch struct {
 	op       *Operator
-	head     C.struct_cann_launch
+	head     head
 	words    int      // arguments in head.word, those that C fills in included
 	floats   int      // arguments in head.floats
 	floating uint64   // bit i: parameter i is floating-point
@@ -23,13 +19,10 @@ type Launch struct {
 	tensors  int
 }
 
-// maxWords leaves room for the two results of phase one.
-const maxWords = C.CANN_MAX_PARAMS - 2
-
 // Reset drops the arguments and sets the operator.
 func (l *Launch) Reset(op *Operator) {
 	l.op, l.words, l.floats, l.floating, l.used, l.tensors = op, 0, 0, 0, 0, 0
-	l.head.records, l.head.stage = 0, C.CANN_DONE
+	l.head.records, l.head.stage = 0, stageDone
 }
 
 // Operator is the operator being launched.
@@ -44,21 +37,21 @@ func (l *Launch) Operator() *Operator { return l.op }
 // the operator.
 func (l *Launch) Run(context, stream, workspace, size uint64) (need uint64, err error) {
 	h := &l.head
-	if h.stage != C.CANN_WORKSPACE {
+	if h.stage != stageWorkspace {
 		if err := l.start(); err != nil {
 			return 0, err
 		}
-	} else if size < uint64(h.need) {
-		return uint64(h.need), nil
+	} else if size < h.need {
+		return h.need, nil
 	}
-	h.context, h.stream = C.uint64_t(context), C.uint64_t(stream)
-	h.workspace, h.size = C.uint64_t(workspace), C.uint64_t(size)
-	C.cann_launch(h, l.first())
+	h.context, h.stream = context, stream
+	h.workspace, h.size = workspace, size
+	h.launch(l.first())
 	switch h.stage {
-	case C.CANN_DONE:
+	case stageDone:
 		return 0, nil
-	case C.CANN_WORKSPACE:
-		return uint64(h.need), nil
+	case stageWorkspace:
+		return h.need, nil
 	}
 	return 0, l.failure()
 }
@@ -69,40 +62,40 @@ func (l *Launch) start() error {
 		return err
 	}
 	if l.words > maxWords || l.floats > len(l.head.floats) {
-		return fmt.Errorf("%s: %d words and %d floating-point arguments, at most %d and %d can be passed",
+		return refuse("%s: %d words and %d floating-point arguments, at most %d and %d can be passed",
 			l.op.Symbol, l.words, l.floats, maxWords, len(l.head.floats))
 	}
 	h := &l.head
-	h.prepare, h.execute = C.uint64_t(l.op.prepare.Load()), C.uint64_t(l.op.execute.Load())
-	h.words = C.uint32_t(l.words)
+	h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
+	h.words = uint32(l.words)
 	return nil
 }
 
 // first is the address of the records.
-func (l *Launch) first() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(l.records)) }
+func (l *Launch) first() *uint64 { return unsafe.SliceData(l.records) }
 
 // Abandon gives up a launch that waits for workspace.
 func (l *Launch) Abandon() {
-	if l.head.stage == C.CANN_WORKSPACE {
-		C.cann_release(&l.head)
+	if l.head.stage == stageWorkspace {
+		l.head.release()
 	}
 }
 
 // failure makes the error of a failed launch, named after the C function that failed.
 func (l *Launch) failure() error {
 	h := &l.head
-	e := &Error{Code: int32(h.code), Message: takeText(uint64(h.message))}
+	e := &Error{Code: h.code, Message: takeText(h.message)}
 	h.message = 0
 	switch h.stage {
-	case C.CANN_BIND:
+	case stageBind:
 		e.Func = "aclrtSetCurrentContext"
-	case C.CANN_BUILD:
+	case stageBuild:
 		e.Func = "aclCreateTensor"
 		e.Code = codeNullPointer
 		if e.Message == "" {
 			e.Message = "CANN could not create an argument of the call"
 		}
-	case C.CANN_PREPARE:
+	case stagePrepare:
 		e.Func = l.op.Symbol + "GetWorkspaceSize"
 	default:
 		e.Func = l.op.Symbol
@@ -129,9 +122,9 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	}
 	p := &Prepared{tensors: make([]uint64, l.tensors+1), addresses: make([]uint64, l.tensors+1)}
 	h := &l.head
-	h.context = C.uint64_t(context)
-	C.cann_prepare(h, l.first(), (*C.uint64_t)(&p.tensors[0]))
-	if h.stage != C.CANN_DONE {
+	h.context = context
+	h.prepareOnly(l.first(), &p.tensors[0])
+	if h.stage != stageDone {
 		return nil, l.failure()
 	}
 	p.launch.op, p.launch.head, p.launch.tensors = l.op, *h, l.tensors
@@ -142,14 +135,14 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 func (p *Prepared) Operator() *Operator { return p.launch.op }
 
 // Workspace is the number of bytes of scratch memory that Run needs.
-func (p *Prepared) Workspace() uint64 { return uint64(p.launch.head.need) }
+func (p *Prepared) Workspace() uint64 { return p.launch.head.need }
 
 // Bind gives tensor i (in declaration order, list members one by one, absent ones not
 // counted) the address it has from the next Run on. CANN holds addresses at run time only,
 // so a captured or queued run keeps the old one.
 func (p *Prepared) Bind(i int, address uint64) error {
 	if i < 0 || i >= p.launch.tensors {
-		return fmt.Errorf("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.launch.tensors)
+		return refuse("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.launch.tensors)
 	}
 	p.addresses[i] = address
 	return nil
@@ -158,13 +151,13 @@ func (p *Prepared) Bind(i int, address uint64) error {
 // Run queues phase two on the stream.
 func (p *Prepared) Run(stream, workspace, size uint64) error {
 	h := &p.launch.head
-	if uint64(h.need) > size {
-		return fmt.Errorf("%s: workspace of %d bytes, %d are needed", p.launch.op.Symbol, size, uint64(h.need))
+	if h.need > size {
+		return refuse("%s: workspace of %d bytes, %d are needed", p.launch.op.Symbol, size, h.need)
 	}
-	h.stream, h.workspace, h.size = C.uint64_t(stream), C.uint64_t(workspace), C.uint64_t(size)
-	C.cann_run(h, (*C.uint64_t)(&p.tensors[0]), (*C.uint64_t)(&p.addresses[0]), C.uint32_t(p.launch.tensors))
+	h.stream, h.workspace, h.size = stream, workspace, size
+	h.run(&p.tensors[0], &p.addresses[0], uint32(p.launch.tensors))
 	clear(p.addresses)
-	if h.stage != C.CANN_DONE {
+	if h.stage != stageDone {
 		return p.launch.failure()
 	}
 	return nil
@@ -172,7 +165,7 @@ func (p *Prepared) Run(stream, workspace, size uint64) error {
 
 // Close destroys the executor and the descriptors; a second Close does nothing.
 func (p *Prepared) Close() {
-	C.cann_release(&p.launch.head)
+	p.launch.head.release()
 	p.launch.head.executor = 0
 	runtime.KeepAlive(p)
 }

@@ -1,4 +1,4 @@
-//go:build !emu
+//go:build !emu && linux && cgo && (amd64 || arm64)
 
 package cshim
 

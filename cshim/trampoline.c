@@ -1,3 +1,5 @@
+//go:build linux && cgo && (amd64 || arm64)
+
 /* One function type calls every operator. Integers and pointers take the integer registers
  * and then the stack, in order; floating-point arguments the vector registers, in order; on
  * System V x86-64 and AAPCS64 alike. Operators have at most eight floating-point arguments,

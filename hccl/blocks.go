@@ -3,24 +3,22 @@ package hccl
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/aclnn"
 )
 
-// Blocks are the parts of a tensor that belong to the ranks, in elements: block r has
-// Counts[r] elements from Offsets[r] on. Without Offsets the blocks lie behind each other.
+// Blocks assigns parts of a tensor to ranks, in elements: block r has Counts[r] elements, starting
+// at Offsets[r]. Without Offsets the blocks are contiguous.
 type Blocks struct {
 	Counts  []int64
 	Offsets []int64
 }
 
-// Packed are blocks behind each other, one per rank.
+// Packed returns contiguous blocks, one per rank.
 func Packed(counts ...int64) Blocks { return Blocks{Counts: counts} }
 
-// Total is the number of elements of all blocks.
+// Total returns the number of elements of all blocks.
 func (b Blocks) Total() (n int64) {
 	for _, c := range b.Counts {
 		n += c
@@ -28,8 +26,8 @@ func (b Blocks) Total() (n int64) {
 	return n
 }
 
-// words are the counts and the offsets as HCCL reads them.
-func (b Blocks) words() (counts, offsets []uint64) {
+// arrays converts the counts and offsets to the form that HCCL reads.
+func (b Blocks) arrays() (counts, offsets []uint64) {
 	at := int64(0)
 	for r, n := range b.Counts {
 		if b.Offsets != nil {
@@ -41,8 +39,8 @@ func (b Blocks) words() (counts, offsets []uint64) {
 	return counts, offsets
 }
 
-// fit refuses blocks that are not one per rank or leave the tensor; those that are written
-// must not overlap either.
+// fit refuses blocks that are not one per rank or exceed the tensor. Blocks that are written must
+// not overlap either.
 func (b Blocks) fit(name string, t *aclnn.Tensor, ranks int, written bool) error {
 	if len(b.Counts) != ranks || b.Offsets != nil && len(b.Offsets) != ranks {
 		return fmt.Errorf("%s has %d counts and %d offsets for %d ranks; give one of each per rank, or no offsets", name, len(b.Counts), len(b.Offsets), ranks)
@@ -52,7 +50,7 @@ func (b Blocks) fit(name string, t *aclnn.Tensor, ranks int, written bool) error
 			return fmt.Errorf("%s of rank %d has %d elements", name, r, n)
 		}
 	}
-	counts, offsets := b.words()
+	counts, offsets := b.arrays()
 	length := uint64(t.Len())
 	var filled []int
 	for r, n := range counts {
@@ -73,13 +71,4 @@ func (b Blocks) fit(name string, t *aclnn.Tensor, ranks int, written bool) error
 		}
 	}
 	return nil
-}
-
-// pinned gives the address of host memory that C reads during a call, for an argument word.
-func pinned[T any](p *runtime.Pinner, v []T) uint64 {
-	if len(v) == 0 {
-		return 0
-	}
-	p.Pin(&v[0])
-	return uint64(uintptr(unsafe.Pointer(&v[0])))
 }

@@ -6,33 +6,21 @@ import (
 	"github.com/goascend/cann/cshim"
 )
 
-var (
-	allReduce     = cshim.NewFunc(cshim.HCCL, "HcclAllReduce")
-	reduceTo      = cshim.NewFunc(cshim.HCCL, "HcclReduce")
-	broadcast     = cshim.NewFunc(cshim.HCCL, "HcclBroadcast")
-	scatter       = cshim.NewFunc(cshim.HCCL, "HcclScatter")
-	allGather     = cshim.NewFunc(cshim.HCCL, "HcclAllGather")
-	reduceScatter = cshim.NewFunc(cshim.HCCL, "HcclReduceScatter")
-	allToAll      = cshim.NewFunc(cshim.HCCL, "HcclAlltoAll")
-	sendTo        = cshim.NewFunc(cshim.HCCL, "HcclSend")
-	receiveFrom   = cshim.NewFunc(cshim.HCCL, "HcclRecv")
-	barrier       = cshim.NewFunc(cshim.HCCL, "HcclBarrier")
-)
-
-// AllReduce queues the combination of all ranks' send into every rank's recv, which has the
-// same number of elements and may be send itself (HcclAllReduce).
+// AllReduce queues a reduction of all ranks' send into every rank's recv (HcclAllReduce). recv has
+// as many elements as send and may be send itself.
 func (c *Comm) AllReduce(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp) error {
-	p := pass{c, st, allReduce, send, recv}
+	p := pass{c, st, fnHcclAllReduce, send, recv}
 	kind, err := p.check(length(send))
 	if err != nil {
 		return err
 	}
-	return p.call(send.Address(), recv.Address(), uint64(send.Len()), kind, uint64(op), c.handle, st.Handle())
+	err = hcclAllReduce(c.context, addressOf(send), addressOf(recv), uint64(send.Len()), kind, hcclReduceOp(op), c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: send.Len(), reduces: true, op: op})
 }
 
-// Broadcast queues the copy of rank root's t to every rank's (HcclBroadcast).
+// Broadcast queues a copy of rank root's t to every rank's t (HcclBroadcast).
 func (c *Comm) Broadcast(st *acl.Stream, t *aclnn.Tensor, root int) error {
-	p := pass{c, st, broadcast, t, t}
+	p := pass{c, st, fnHcclBroadcast, t, t}
 	kind, err := p.start()
 	if err == nil {
 		err = p.member("root", root)
@@ -40,14 +28,15 @@ func (c *Comm) Broadcast(st *acl.Stream, t *aclnn.Tensor, root int) error {
 	if err != nil {
 		return err
 	}
-	return p.call(t.Address(), uint64(t.Len()), kind, uint64(uint32(root)), c.handle, st.Handle())
+	err = hcclBroadcast(c.context, addressOf(t), uint64(t.Len()), kind, uint32(root), c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: t.Len(), rooted: true, root: root})
 }
 
-// Reduce queues the combination of all ranks' send into recv of rank root. All ranks give a
-// recv with as many elements as send, and what it holds afterwards on the others is
-// undefined; it may be send itself (HcclReduce).
+// Reduce queues a reduction of all ranks' send into recv of rank root (HcclReduce). All ranks pass
+// a recv with as many elements as send; its contents are undefined afterwards on the other ranks.
+// recv may be send itself.
 func (c *Comm) Reduce(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp, root int) error {
-	p := pass{c, st, reduceTo, send, recv}
+	p := pass{c, st, fnHcclReduce, send, recv}
 	kind, err := p.check(length(send))
 	if err == nil {
 		err = p.member("root", root)
@@ -55,15 +44,16 @@ func (c *Comm) Reduce(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp, roo
 	if err != nil {
 		return err
 	}
-	return p.call(send.Address(), recv.Address(), uint64(send.Len()), kind, uint64(op), uint64(root), c.handle, st.Handle())
+	err = hcclReduce(c.context, addressOf(send), addressOf(recv), uint64(send.Len()), kind, hcclReduceOp(op), uint32(root), c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: send.Len(), reduces: true, op: op, rooted: true, root: root})
 }
 
-// Scatter queues the distribution of rank root's send: block r of it goes to recv of rank r,
-// which has 1/Size as many elements. send is nil on the other ranks (HcclScatter).
+// Scatter queues the distribution of rank root's send (HcclScatter): block r goes to recv of rank
+// r, which has 1/Size as many elements. send is nil on the other ranks.
 func (c *Comm) Scatter(st *acl.Stream, send, recv *aclnn.Tensor, root int) error {
-	p := pass{c, st, scatter, recv, send}
-	want := length(recv) * int64(c.size)
-	if root != c.rank {
+	p := pass{c, st, fnHcclScatter, recv, send}
+	want := length(recv) * int64(c.Size())
+	if root != c.Rank() {
 		p.b, want = recv, length(recv)
 	}
 	kind, err := p.check(want)
@@ -73,43 +63,46 @@ func (c *Comm) Scatter(st *acl.Stream, send, recv *aclnn.Tensor, root int) error
 	if err != nil {
 		return err
 	}
-	var from uint64
+	var from uintptr
 	if root == c.rank {
-		from = send.Address()
+		from = addressOf(send)
 	}
-	return p.call(from, recv.Address(), uint64(recv.Len()), kind, uint64(root), c.handle, st.Handle())
+	err = hcclScatter(c.context, from, addressOf(recv), uint64(recv.Len()), kind, uint32(root), c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: recv.Len(), rooted: true, root: root})
 }
 
-// AllGather queues the concatenation of all ranks' send, by rank, into every rank's recv,
+// AllGather queues the concatenation of all ranks' send, in rank order, into every rank's recv,
 // which has Size times as many elements (HcclAllGather).
 func (c *Comm) AllGather(st *acl.Stream, send, recv *aclnn.Tensor) error {
-	p := pass{c, st, allGather, send, recv}
-	kind, err := p.check(length(send) * int64(c.size))
+	p := pass{c, st, fnHcclAllGather, send, recv}
+	kind, err := p.check(length(send) * int64(c.Size()))
 	if err != nil {
 		return err
 	}
-	return p.call(send.Address(), recv.Address(), uint64(send.Len()), kind, c.handle, st.Handle())
+	err = hcclAllGather(c.context, addressOf(send), addressOf(recv), uint64(send.Len()), kind, c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: send.Len()})
 }
 
-// ReduceScatter queues the combination of all ranks' send; rank r gets block r of it in
+// ReduceScatter queues a reduction of all ranks' send; rank r receives block r of the result in
 // recv, which has 1/Size as many elements (HcclReduceScatter).
 func (c *Comm) ReduceScatter(st *acl.Stream, send, recv *aclnn.Tensor, op ReduceOp) error {
-	p := pass{c, st, reduceScatter, recv, send}
-	kind, err := p.check(length(recv) * int64(c.size))
+	p := pass{c, st, fnHcclReduceScatter, recv, send}
+	kind, err := p.check(length(recv) * int64(c.Size()))
 	if err != nil {
 		return err
 	}
-	return p.call(send.Address(), recv.Address(), uint64(recv.Len()), kind, uint64(op), c.handle, st.Handle())
+	err = hcclReduceScatter(c.context, addressOf(send), addressOf(recv), uint64(recv.Len()), kind, hcclReduceOp(op), c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: recv.Len(), reduces: true, op: op})
 }
 
-// AllToAll queues the exchange of blocks: rank r gets block r of every rank's send, by rank.
-// Both tensors have the same number of elements, a multiple of Size, and are different
-// memory (HcclAlltoAll).
+// AllToAll queues an exchange of blocks (HcclAlltoAll): rank r receives block r of every rank's
+// send, in rank order. Both tensors have the same number of elements, a multiple of Size, and must
+// not share memory.
 func (c *Comm) AllToAll(st *acl.Stream, send, recv *aclnn.Tensor) error {
-	p := pass{c, st, allToAll, send, recv}
+	p := pass{c, st, fnHcclAlltoAll, send, recv}
 	kind, err := p.check(length(send))
 	if err == nil && send.Len()%int64(c.size) != 0 {
-		err = p.refuse(ErrArgument, "%d elements are not a multiple of %d ranks", send.Len(), c.size)
+		err = p.refuse(acl.ErrInvalidArgument, "%d elements are not a multiple of %d ranks", send.Len(), c.size)
 	}
 	if err == nil {
 		err = p.apart(send, recv)
@@ -118,20 +111,26 @@ func (c *Comm) AllToAll(st *acl.Stream, send, recv *aclnn.Tensor) error {
 		return err
 	}
 	n := uint64(send.Len()) / uint64(c.size)
-	return p.call(send.Address(), n, kind, recv.Address(), n, kind, c.handle, st.Handle())
+	err = hcclAlltoAll(c.context, addressOf(send), n, kind, addressOf(recv), n, kind, c.handle, streamOf(st))
+	return p.queued(err, agreement{counted: true, count: send.Len()})
 }
 
-// Send queues the sending of t to a rank that receives as many elements (HcclSend).
+// Send queues a send of t to a rank, which must receive as many elements (HcclSend).
 func (c *Comm) Send(st *acl.Stream, t *aclnn.Tensor, to int) error {
-	return c.point(st, sendTo, t, to)
+	return c.point(st, fnHcclSend, hcclSend, t, to)
 }
 
-// Recv queues the receiving of t from a rank that sends as many elements (HcclRecv).
+// Recv queues a receive of t from a rank, which must send as many elements (HcclRecv).
 func (c *Comm) Recv(st *acl.Stream, t *aclnn.Tensor, from int) error {
-	return c.point(st, receiveFrom, t, from)
+	return c.point(st, fnHcclRecv, hcclRecv, t, from)
 }
 
-func (c *Comm) point(st *acl.Stream, f *cshim.Func, t *aclnn.Tensor, peer int) error {
+// message is hcclSend or hcclRecv.
+type message func(current aclrtContext, buf uintptr, count uint64, dataType hcclDataType, rank uint32, comm hcclComm, stream aclrtStream) error
+
+// point queues a send or receive. The tracker does not count these because they differ between
+// ranks.
+func (c *Comm) point(st *acl.Stream, f *cshim.Func, send message, t *aclnn.Tensor, peer int) error {
 	p := pass{c, st, f, t, t}
 	kind, err := p.start()
 	if err == nil {
@@ -140,11 +139,19 @@ func (c *Comm) point(st *acl.Stream, f *cshim.Func, t *aclnn.Tensor, peer int) e
 	if err != nil {
 		return err
 	}
-	return p.call(t.Address(), uint64(t.Len()), kind, uint64(uint32(peer)), c.handle, st.Handle())
+	if err := send(c.context, addressOf(t), uint64(t.Len()), kind, uint32(peer), c.handle, streamOf(st)); err != nil {
+		return p.failed(err)
+	}
+	return nil
 }
 
-// Barrier queues a wait of the stream for the same place in all ranks' streams
+// Barrier makes the stream wait until the streams of all ranks have reached the same barrier
 // (HcclBarrier). The host does not wait.
 func (c *Comm) Barrier(st *acl.Stream) error {
-	return c.do(barrier, &cshim.Call{Args: [cshim.Args]uint64{c.handle, st.Handle()}})
+	return c.do(fnHcclBarrier, func() error {
+		if err := usable(st); err != nil {
+			return err
+		}
+		return hcclBarrier(c.context, c.handle, streamOf(st))
+	})
 }

@@ -3,132 +3,149 @@ package hccl
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
-var (
-	getRootInfo   = cshim.NewFunc(cshim.HCCL, "HcclGetRootInfo")
-	destroyComm   = cshim.NewFunc(cshim.HCCL, "HcclCommDestroy")
-	getAsyncError = cshim.NewFunc(cshim.HCCL, "HcclGetCommAsyncError")
-	getRank       = cshim.NewFunc(cshim.HCCL, "HcclGetRankId")
-	getSize       = cshim.NewFunc(cshim.HCCL, "HcclGetRankSize")
-	getName       = cshim.NewFunc(cshim.HCCL, "HcclGetCommName")
-	suspendComm   = cshim.NewFunc(cshim.HCCL, "HcclCommSuspend")
-	resumeComm    = cshim.NewFunc(cshim.HCCL, "HcclCommResume")
-)
-
-// RootInfo is what the ranks of one communicator share: one rank makes it, and hands it to
-// the others by other means, such as Group.Broadcast. It holds a secret in the emulator.
+// RootInfo identifies a communicator to its ranks: one rank makes it and passes it to the others by
+// other means, such as world.Share. In the emulator it contains a secret.
 type RootInfo [abi.HCCL_ROOT_INFO_BYTES]byte
 
-// NewRootInfo makes a root info on the stream's device (HcclGetRootInfo). The rank that
-// calls it must Join with it too; it serves one communicator.
+// NewRootInfo makes a root info on the stream's device (HcclGetRootInfo). The rank that calls it
+// must also Join with it. It serves one communicator only.
 func NewRootInfo(st *acl.Stream) (*RootInfo, error) {
-	info := new(RootInfo)
-	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(info)}
-	if err := c.Do(getRootInfo, st.ContextHandle()); err != nil {
-		return nil, failed(getRootInfo.Name(), 0, 1, err)
+	if err := usable(st); err != nil {
+		return nil, failed(fnHcclGetRootInfo.Name(), 0, 1, err)
 	}
-	return info, nil
+	var info hcclRootInfo
+	if err := hcclGetRootInfo(contextOf(st), &info); err != nil {
+		return nil, failed(fnHcclGetRootInfo.Name(), 0, 1, err)
+	}
+	return (*RootInfo)(&info.internal), nil
 }
 
-// Comm is one rank's end of a communicator on a device. Its collectives may be queued from
-// one goroutine at a time, in the same order on all ranks; those on several streams must be
-// ordered by events.
+// Comm is one rank's end of a communicator on a device. Only one goroutine at a time may queue
+// collectives, in the same order on all ranks. Collectives on several streams must be ordered by
+// events.
 type Comm struct {
-	handle  uint64
-	context uint64
+	handle  hcclComm
+	context aclrtContext
 	rank    int
 	size    int
 	closed  atomic.Bool
 	tracker atomic.Pointer[tracker] // nil unless Track was called
 }
 
-// Rank is this rank's number in the communicator.
-func (c *Comm) Rank() int { return c.rank }
+// Rank returns this rank's number in the communicator.
+func (c *Comm) Rank() int {
+	if c == nil {
+		return 0
+	}
+	return c.rank
+}
 
-// Size is the number of ranks.
-func (c *Comm) Size() int { return c.size }
+// Size returns the number of ranks; 0 of a Comm that was not joined.
+func (c *Comm) Size() int {
+	if c == nil {
+		return 0
+	}
+	return c.size
+}
 
-// Name is the communicator's name in HCCL's logs (HcclGetCommName).
+// usable refuses a communicator that is nil, was never joined, or is closed.
+func (c *Comm) usable() error {
+	switch {
+	case c == nil || c.handle == 0:
+		return invalid("the communicator is nil, or was not made by this package")
+	case c.closed.Load():
+		return fmt.Errorf("%w: the communicator is closed", acl.ErrClosed)
+	}
+	return nil
+}
+
+// Name returns the communicator's name in HCCL's logs (HcclGetCommName).
 func (c *Comm) Name() (string, error) {
 	var name [nameSize]byte
-	call := cshim.Call{Args: [cshim.Args]uint64{c.handle}, HostArg: 2, Host: unsafe.Pointer(&name)}
-	if err := c.do(getName, &call); err != nil {
+	if err := c.do(fnHcclGetCommName, func() error { return hcclGetCommName(c.context, c.handle, &name[0]) }); err != nil {
 		return "", err
 	}
 	text, _, _ := bytes.Cut(name[:], []byte{0})
 	return string(text), nil
 }
 
-// nameSize is the room that HCCL asks for a name with its NUL.
+// nameSize is the buffer size that HCCL requires for a name, including the terminating NUL.
 const nameSize = 128
 
-// AsyncError is what HCCL has noticed by itself since the communicator was made, or nil
-// (HcclGetCommAsyncError). It does not wait.
+// AsyncError returns the error that HCCL has detected asynchronously since the communicator was
+// made, or nil (HcclGetCommAsyncError). It does not wait.
 func (c *Comm) AsyncError() error {
-	call := cshim.Call{Args: [cshim.Args]uint64{c.handle}, Out: 1 << 1}
-	if err := c.do(getAsyncError, &call); err != nil {
+	var code hcclResult
+	err := c.do(fnHcclGetCommAsyncError, func() (err error) {
+		code, err = hcclGetCommAsyncError(c.context, c.handle)
+		return err
+	})
+	if err != nil || code == abi.HCCL_SUCCESS {
 		return err
 	}
-	if code := int32(call.Args[1]); code != 0 {
-		return failed(getAsyncError.Name(), c.rank, c.size, &cshim.Error{Func: getAsyncError.Name(), Code: code})
-	}
-	return nil
+	name := fnHcclGetCommAsyncError.Name()
+	return failed(name, c.rank, c.size, &cshim.Error{Func: name, Code: int32(code)})
 }
 
-// Suspend makes collectives fail with ErrSuspended until Resume, for the repair of a device
-// whose memory failed: suspend on all ranks, abort the devices' tasks, repair, resume
-// (HcclCommSuspend).
+// Suspend makes collectives fail with ErrSuspended until Resume (HcclCommSuspend). It serves to
+// repair a device with a memory fault: suspend on all ranks, abort the devices' tasks, repair, then
+// resume.
 func (c *Comm) Suspend() error {
-	return c.do(suspendComm, &cshim.Call{Args: [cshim.Args]uint64{c.handle}})
+	return c.do(fnHcclCommSuspend, func() error { return hcclCommSuspend(c.context, c.handle) })
 }
 
 // Resume ends Suspend (HcclCommResume).
 func (c *Comm) Resume() error {
-	return c.do(resumeComm, &cshim.Call{Args: [cshim.Args]uint64{c.handle}})
+	return c.do(fnHcclCommResume, func() error { return hcclCommResume(c.context, c.handle) })
 }
 
-// do makes a call that concerns no tensor.
-func (c *Comm) do(f *cshim.Func, call *cshim.Call) error {
-	err := ErrClosed
-	if !c.closed.Load() {
-		err = call.Do(f, c.context)
+// do calls a function of the communicator that takes no tensor.
+func (c *Comm) do(f *cshim.Func, call func() error) error {
+	err := c.usable()
+	if err == nil {
+		err = call()
 	}
 	if err != nil {
-		return failed(f.Name(), c.rank, c.size, err)
+		return failed(f.Name(), c.Rank(), c.Size(), err)
 	}
 	return nil
 }
 
-// adopt makes the Comm of a handle that HCCL gave out.
-func adopt(handle, context uint64) (*Comm, error) {
+// adopt makes the Comm for a handle returned by HCCL.
+func adopt(handle hcclComm, context aclrtContext) (*Comm, error) {
 	c := &Comm{handle: handle, context: context, size: 1}
-	for f, n := range map[*cshim.Func]*int{getRank: &c.rank, getSize: &c.size} {
-		call := cshim.Call{Args: [cshim.Args]uint64{handle}, Out: 1 << 1}
-		if err := c.do(f, &call); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		*n = int(call.Args[1])
+	rank, err := hcclGetRankId(context, handle)
+	if err != nil {
+		return nil, errors.Join(failed(fnHcclGetRankId.Name(), 0, 1, err), c.Close())
 	}
+	size, err := hcclGetRankSize(context, handle)
+	if err != nil {
+		return nil, errors.Join(failed(fnHcclGetRankSize.Name(), int(rank), 1, err), c.Close())
+	}
+	c.rank, c.size = int(rank), int(size)
 	return c, nil
 }
 
-// Close ends the communicator (HcclCommDestroy). Synchronize its streams first: while
-// collectives are not done it fails with ErrBusy and can be called again. Closing twice does
+// contextOf returns the context in which HCCL is called for a stream.
+func contextOf(st *acl.Stream) aclrtContext { return aclrtContext(st.ContextHandle()) }
+
+// Close destroys the communicator (HcclCommDestroy). Synchronize its streams first: while
+// collectives are running it fails with acl.ErrBusy and can be called again. Closing twice does
 // nothing.
 func (c *Comm) Close() error {
-	if c.closed.Swap(true) {
+	if c == nil || c.handle == 0 || c.closed.Swap(true) {
 		return nil
 	}
-	call := cshim.Call{Args: [cshim.Args]uint64{c.handle}}
-	if err := call.Do(destroyComm, c.context); err != nil {
-		err = failed(destroyComm.Name(), c.rank, c.size, err)
+	if err := hcclCommDestroy(c.context, c.handle); err != nil {
+		err = failed(fnHcclCommDestroy.Name(), c.rank, c.size, err)
 		c.closed.Store(false)
 		return err
 	}

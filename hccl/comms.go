@@ -5,17 +5,19 @@ import (
 	"errors"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/hccl/world"
 )
 
-// NewComms makes a communicator for each group of a mesh when it is first asked for; see
-// Members. Collectives over different axes may run on different streams.
+// NewComms makes a communicator for each group of a mesh when it is first requested; see
+// world.Members. all is the host group of the ranks of the mesh. Collectives over different axes
+// may run on different streams.
 //
-//	comms := hccl.NewComms(mesh, world, st)
+//	comms := hccl.NewComms(mesh, all, st)
 //	defer comms.Close()
 //	data, err := comms.Of(ctx, "dp", "cp") // nil when these axes have one rank
-func NewComms(mesh *Mesh, world *Group, st *acl.Stream) *Members[*Comm] {
-	return NewMembers(mesh, world, func(ctx context.Context, name string, ranks []int) (c *Comm, err error) {
-		part, err := world.Sub(ctx, "communicator "+name, ranks)
+func NewComms(mesh *world.Mesh, all *world.Group, st *acl.Stream) *world.Members[*Comm] {
+	return world.NewMembers(mesh, all, func(ctx context.Context, name string, ranks []int) (c *Comm, err error) {
+		part, err := all.Sub(ctx, "communicator "+name, ranks)
 		if err != nil {
 			return nil, err
 		}
@@ -24,10 +26,13 @@ func NewComms(mesh *Mesh, world *Group, st *acl.Stream) *Members[*Comm] {
 	})
 }
 
-// JoinGroup makes the communicator of the ranks of a group, which hands the root info round.
-// The context bounds the wait as JoinConfig's does.
-func JoinGroup(ctx context.Context, st *acl.Stream, g *Group, config Config) (*Comm, error) {
-	info, err := g.ShareRootInfo(ctx, 0, func() ([]byte, error) {
+// JoinGroup makes a communicator of the ranks of a host group, which carries the root info. The
+// context bounds the wait as in JoinConfig.
+func JoinGroup(ctx context.Context, st *acl.Stream, g *world.Group, config Config) (*Comm, error) {
+	if g == nil {
+		return nil, failed(fnHcclCommInitRootInfo.Name(), 0, 0, invalid("the group is nil"))
+	}
+	info, err := world.Share(ctx, g, 0, func() ([]byte, error) {
 		info, err := NewRootInfo(st)
 		if err != nil {
 			return nil, err
@@ -37,9 +42,9 @@ func JoinGroup(ctx context.Context, st *acl.Stream, g *Group, config Config) (*C
 	if err != nil {
 		return nil, err
 	}
-	j := joining{initRootInfo, g.Rank(), g.Size(), nil}
+	j := joining{fnHcclCommInitRootInfo, g.Rank(), g.Size(), nil}
 	if config != (Config{}) {
-		j.f, j.config = initRootInfoConfig, &config
+		j.f, j.config = fnHcclCommInitRootInfoConfig, &config
 	}
 	return j.root(ctx, st, (*RootInfo)(info))
 }

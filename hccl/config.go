@@ -1,20 +1,18 @@
 package hccl
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
+	"unsafe"
 
-	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/internal/abi"
 )
 
-var getCapability = cshim.NewFunc(cshim.HCCL, "HcclGetCommConfigCapability")
-
-// Determinism says whether reductions repeat bit for bit.
+// Determinism says whether repeated reductions give bit-identical results.
 type Determinism uint32
 
-// Degrees of determinism. Atlas A2 alone has Strict, which also fixes the order of additions.
+// Degrees of determinism. Strict also fixes the order of additions; only Atlas A2 supports it.
 const (
 	DeterminismUnset Determinism = iota // as HCCL_DETERMINISTIC says
 	NotDeterministic
@@ -22,10 +20,10 @@ const (
 	Strict
 )
 
-// Expansion is who turns a collective into tasks of the device.
+// Expansion says which processor turns a collective into tasks of the device.
 type Expansion uint32
 
-// Expansion modes of HCCL 8.1; a chip has some of them.
+// Expansion modes of HCCL 8.1. Each chip supports only some of them.
 const (
 	ExpandDefault Expansion = iota
 	ExpandOnHost
@@ -33,48 +31,47 @@ const (
 	ExpandOnVectorCores
 )
 
-// Config is how a communicator is made (HcclCommConfig). The zero value leaves everything to
-// the environment and to HCCL. All ranks give the same.
+// Config configures a communicator (HcclCommConfig). The zero value leaves all settings to the
+// environment and HCCL. All ranks must use the same.
 type Config struct {
-	// Name is unique among the communicators of a device, at most 127 bytes; HCCL makes one up
-	// when it is empty.
+	// Name must be unique among the communicators of a device and have at most 127 bytes. If it is
+	// empty, HCCL generates one.
 	Name string
 	// Tag appears in HCCL's logs, at most 127 bytes.
 	Tag string
-	// BufferMiB is the size of each of the communicator's two buffers on the device; 0 takes
-	// HCCL_BUFFSIZE, or 200.
+	// BufferMiB is the size of each of the communicator's two buffers on the device. 0 means
+	// HCCL_BUFFSIZE, or 200 if that is not set.
 	BufferMiB int
 	// Determinism of this communicator's reductions.
 	Determinism Determinism
 	// Expansion of this communicator's collectives.
 	Expansion Expansion
-	// TrafficClass (a multiple of 4 up to 252) and ServiceLevel (0 to 7) of RoCE; nil takes
-	// HCCL's, which are 132 and 4.
+	// TrafficClass (a multiple of 4 up to 252) and ServiceLevel (0 to 7) configure RoCE. Nil means
+	// HCCL's defaults, 132 and 4.
 	TrafficClass, ServiceLevel *int
 }
 
-// Offsets in HcclCommConfig of CANN 8.1, and the size of what older ones have.
 const (
-	configMagic       = 8
-	configBuffer      = 24
-	configDeterminism = 28
-	configName        = 32
-	configTag         = 160
-	configExpansion   = 288
-	configTraffic     = 292
-	configService     = 296
-	configSize        = 300
-
 	configUnset = uint32(abi.HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET)
+	maxName     = len(hcclCommConfig{}.hcclCommName) - 1
 )
+
+// configHead is the layout of the reserved bytes of HcclCommConfig.
+type configHead struct {
+	size           uint64 // of the part that HCCL may read
+	magic, version uint32
+}
+
+// This fails to compile if the head is larger than the reserved bytes.
+var _ [len(hcclCommConfig{}.reserved) - int(unsafe.Sizeof(configHead{}))]byte
 
 func (c Config) check() error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{ErrArgument}, args...)...)
+		return invalid(format, args...)
 	}
 	for name, text := range map[string]string{"Name": c.Name, "Tag": c.Tag} {
-		if len(text) > configTag-configName-1 {
-			return refuse("Config.%s has %d bytes; at most %d are possible", name, len(text), configTag-configName-1)
+		if len(text) > maxName {
+			return refuse("Config.%s has %d bytes; at most %d are possible", name, len(text), maxName)
 		}
 		if strings.ContainsRune(text, 0) {
 			return refuse("Config.%s has a NUL byte", name)
@@ -95,47 +92,46 @@ func (c Config) check() error {
 	return nil
 }
 
-// encode makes the C struct, as long as this HCCL knows it.
-func (c Config) encode() ([]byte, error) {
+// encode makes the C struct, with the size that the loaded HCCL reads.
+func (c Config) encode() (*hcclCommConfig, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	var call cshim.Call
-	capability, err := call.Value(getCapability, 0)
+	capability, err := hcclGetCommConfigCapability(0)
 	if err != nil {
 		return nil, err
 	}
-	size, err := c.size(uint32(capability))
+	size, err := c.size(capability)
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, configSize)
-	le := binary.LittleEndian
-	le.PutUint64(b, uint64(size))
-	le.PutUint32(b[configMagic:], abi.HCCL_COMM_CONFIG_MAGIC_WORD)
-	le.PutUint32(b[configMagic+4:], abi.HCCL_COMM_CONFIG_VERSION)
-	for at, v := range map[int]*int{configTraffic: c.TrafficClass, configService: c.ServiceLevel} {
-		if v == nil {
-			v = new(int(configUnset))
-		}
-		le.PutUint32(b[at:], uint32(*v))
+	e := &hcclCommConfig{
+		hcclBufferSize:       configUnset,
+		hcclDeterministic:    uint32(c.Determinism) - 1, // DeterminismUnset becomes all ones
+		hcclOpExpansionMode:  uint32(c.Expansion),
+		hcclRdmaTrafficClass: configUnset,
+		hcclRdmaServiceLevel: configUnset,
 	}
-	le.PutUint32(b[configBuffer:], configUnset)
+	*(*configHead)(unsafe.Pointer(&e.reserved)) = configHead{uint64(size), abi.HCCL_COMM_CONFIG_MAGIC_WORD, abi.HCCL_COMM_CONFIG_VERSION}
 	if c.BufferMiB > 0 {
-		le.PutUint32(b[configBuffer:], uint32(c.BufferMiB))
+		e.hcclBufferSize = uint32(c.BufferMiB)
 	}
-	le.PutUint32(b[configDeterminism:], uint32(c.Determinism)-1) // unset is all ones
-	le.PutUint32(b[configExpansion:], uint32(c.Expansion))
-	copy(b[configName:], c.Name)
-	copy(b[configTag:], c.Tag)
-	return b[:size], nil
+	if c.TrafficClass != nil {
+		e.hcclRdmaTrafficClass = uint32(*c.TrafficClass)
+	}
+	if c.ServiceLevel != nil {
+		e.hcclRdmaServiceLevel = uint32(*c.ServiceLevel)
+	}
+	copy(e.hcclCommName[:], c.Name)
+	copy(e.hcclUdi[:], c.Tag)
+	return e, nil
 }
 
-// size is how much of the struct an HCCL reads that answers capability, and refuses what lies
-// behind it.
-func (c Config) size(capability uint32) (int, error) {
+// size returns how many bytes of the struct are read by an HCCL with this capability. It refuses
+// settings that lie beyond.
+func (c Config) size(capability uint32) (uintptr, error) {
 	lacks := func(field string) error {
-		return fmt.Errorf("%w: this HCCL has no Config.%s; update CANN or leave it empty", ErrUnsupported, field)
+		return fmt.Errorf("%w: this HCCL has no Config.%s; update CANN or leave it empty", acl.ErrNotSupported, field)
 	}
 	switch {
 	case capability <= abi.HCCL_COMM_CONFIG_COMM_NAME && c.Name != "":
@@ -147,9 +143,9 @@ func (c Config) size(capability uint32) (int, error) {
 	case capability <= abi.HCCL_COMM_CONFIG_OP_EXPANSION_MODE && (c.TrafficClass != nil || c.ServiceLevel != nil):
 		return 0, lacks("TrafficClass and Config.ServiceLevel")
 	case capability <= abi.HCCL_COMM_CONFIG_COMM_NAME:
-		return configName, nil
+		return unsafe.Offsetof(hcclCommConfig{}.hcclCommName), nil
 	case capability <= abi.HCCL_COMM_CONFIG_OP_EXPANSION_MODE:
-		return configExpansion, nil
+		return unsafe.Offsetof(hcclCommConfig{}.hcclOpExpansionMode), nil
 	}
-	return configSize, nil
+	return unsafe.Sizeof(hcclCommConfig{}), nil
 }

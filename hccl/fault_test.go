@@ -1,3 +1,5 @@
+//go:build linux
+
 package hccl_test
 
 import (
@@ -10,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/internal/acltest"
-	"github.com/goascend/cann/internal/puppet"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/internal/testing/puppet"
 )
 
-// freePort is an address of the loopback where nobody listens.
+// freePort returns a loopback address on which no process listens.
 func freePort(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -22,14 +24,14 @@ func freePort(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// meet tells puppets to make a world of their number.
+// meet makes the puppets form a world of all of them.
 func meet(all []*puppet.Puppet, address string) {
 	for i, p := range all {
 		p.Tell("meet %s %d %d", address, i, len(all))
 	}
 }
 
-// requireMet requires that they did, and that a collective gives its result.
+// requireMet requires that the puppets met and that a collective gives the right result.
 func requireMet(t *testing.T, all []*puppet.Puppet) {
 	for _, p := range all {
 		code, text := p.Hear()
@@ -40,7 +42,7 @@ func requireMet(t *testing.T, all []*puppet.Puppet) {
 	}
 }
 
-// requireFailed requires of each survivor one of the errors and all of the words.
+// requireFailed requires that each survivor reports one of the errors with all of the words.
 func requireFailed(t *testing.T, survivors []*puppet.Puppet, errors string, words ...string) {
 	began := time.Now()
 	for i, p := range survivors {
@@ -59,7 +61,7 @@ func requireFailed(t *testing.T, survivors []*puppet.Puppet, errors string, word
 	require.Less(t, time.Since(began), answer/2)
 }
 
-// requireFresh requires that survivors have given everything back, and can work in a new world.
+// requireFresh requires that the survivors have freed everything and can work in a new world.
 func requireFresh(t *testing.T, survivors []*puppet.Puppet, address string) {
 	for range 2 {
 		puppet.All(survivors, "leave")
@@ -71,8 +73,8 @@ func requireFresh(t *testing.T, survivors []*puppet.Puppet, address string) {
 	}
 }
 
-// TestFaults: whatever happens to the last of three processes, the others get a typed error
-// before their deadline, leak nothing, and go on in a new world.
+// TestFaults checks that, whatever happens to the last of three processes, the others get a typed
+// error before their deadline, leak nothing, and continue in a new world.
 func TestFaults(t *testing.T) {
 	acltest.Need(t)
 	if testing.Short() {
@@ -90,17 +92,17 @@ func TestFaults(t *testing.T) {
 			for i, p := range all[:2] {
 				p.Tell("meet %s %d 3", address, i)
 			}
-		}, "hccl.ErrRanksMissing", []string{"rank 2"}},
+		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"stalled before joining", func(t *testing.T, all []*puppet.Puppet) {
 			all[2].Signal(syscall.SIGSTOP)
 			meet(all, freePort(t))
-		}, "hccl.ErrRanksMissing", []string{"rank 2"}},
+		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
 			address := freePort(t)
 			for i, p := range all {
 				p.Tell("meet %s %d %d", address, i, 3+i/2)
 			}
-		}, "hccl.ErrWorldMismatch", []string{"rank 2 of 4"}},
+		}, "world.ErrDisagree", []string{"rank 2 of 4"}},
 		{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
 			meet(all, freePort(t))
 			requireMet(t, all)
@@ -144,8 +146,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRendezvousPortTaken: when somebody else listens at the rendezvous' port, rank 0 says so
-// and the others that it is a stranger; strangers who only connect change nothing.
+// TestRendezvousPortTaken checks that, if another program listens at the rendezvous port, rank 0
+// reports the port and the other ranks a stranger; strangers that only connect have no effect.
 func TestRendezvousPortTaken(t *testing.T) {
 	acltest.Need(t)
 	if testing.Short() {
@@ -156,8 +158,8 @@ func TestRendezvousPortTaken(t *testing.T) {
 	require.NoError(t, err)
 	address := ln.Addr().String()
 	meet(all, address)
-	requireFailed(t, all[:1], "hccl.ErrPortInUse", address)
-	requireFailed(t, all[1:], "hccl.ErrRanksMissing hccl.ErrStranger", address)
+	requireFailed(t, all[:1], "world.ErrPortInUse", address)
+	requireFailed(t, all[1:], "world.ErrRanksMissing world.ErrStranger", address)
 	require.NoError(t, ln.Close())
 	puppet.All(all, "leave")
 
@@ -173,7 +175,7 @@ func TestRendezvousPortTaken(t *testing.T) {
 	requireFresh(t, all, freePort(t))
 }
 
-// dialed connects to somebody who may not listen yet.
+// dialed connects to a process that may not listen yet.
 func dialed(t *testing.T, address string) (conn net.Conn) {
 	require.Eventually(t, func() (ok bool) {
 		var err error
@@ -183,8 +185,8 @@ func dialed(t *testing.T, address string) (conn net.Conn) {
 	return conn
 }
 
-// TestGatherWhileStuck: objects are gathered over the host group while the streams wait for a
-// collective that a rank does not make, and when that has failed.
+// TestGatherWhileStuck gathers objects over the host group while the streams wait for a collective
+// that one rank never makes, and again after that collective has failed.
 func TestGatherWhileStuck(t *testing.T) {
 	acltest.Need(t)
 	if testing.Short() {

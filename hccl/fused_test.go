@@ -8,8 +8,8 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/half"
 )
 
 // Operators that compute and communicate find their ranks by the communicator's name.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package hccl_test
 
 import (
@@ -5,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/internal/acltest"
-	"github.com/goascend/cann/internal/puppet"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/internal/testing/puppet"
 )
 
-// TestHosts: ranks on hosts of their own, which share nothing but a network, meet and work
-// together; when a host is lost, or its cable pulled, the others hear of it and go on.
+// TestHosts checks that ranks on separate hosts, which share only a network, work together, and
+// that they continue after a host is lost or its cable is pulled.
 func TestHosts(t *testing.T) {
 	acltest.Need(t)
 	if testing.Short() {

@@ -4,94 +4,90 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
-var (
-	initRootInfo       = cshim.NewFunc(cshim.HCCL, "HcclCommInitRootInfo")
-	initRootInfoConfig = cshim.NewFunc(cshim.HCCL, "HcclCommInitRootInfoConfig")
-	initTable          = cshim.NewFunc(cshim.HCCL, "HcclCommInitClusterInfo")
-	initTableConfig    = cshim.NewFunc(cshim.HCCL, "HcclCommInitClusterInfoConfig")
-	initAll            = cshim.NewFunc(cshim.HCCL, "HcclCommInitAll")
-)
-
-// Join makes the communicator of a root info and waits until all size ranks have called it,
-// at most HCCL_CONNECT_TIMEOUT (HcclCommInitRootInfo). The ranks of one process call it from
-// a goroutine each. It fails with ErrJoin when ranks do not come.
+// Join makes the communicator of a root info and waits until all size ranks have called it, at most
+// HCCL_CONNECT_TIMEOUT (HcclCommInitRootInfo). Ranks in one process must call it from separate
+// goroutines. It fails with ErrJoin when ranks do not come.
 func Join(st *acl.Stream, info *RootInfo, rank, size int) (*Comm, error) {
-	return joining{initRootInfo, rank, size, nil}.root(context.Background(), st, info)
+	return joining{fnHcclCommInitRootInfo, rank, size, nil}.root(context.Background(), st, info)
 }
 
-// JoinConfig is Join with a configuration and a context. HCCL cannot be called off: when the
-// context ends first, the call goes on behind the caller's back until HCCL_CONNECT_TIMEOUT,
-// and the communicator is destroyed should it come about (HcclCommInitRootInfoConfig).
+// JoinConfig is Join with a configuration and a context (HcclCommInitRootInfoConfig). HCCL cannot
+// cancel the call: if the context ends first, the call continues in the background until
+// HCCL_CONNECT_TIMEOUT, and the communicator is destroyed if it succeeds.
 func JoinConfig(ctx context.Context, st *acl.Stream, info *RootInfo, rank, size int, config Config) (*Comm, error) {
-	return joining{initRootInfoConfig, rank, size, &config}.root(ctx, st, info)
+	return joining{fnHcclCommInitRootInfoConfig, rank, size, &config}.root(ctx, st, info)
 }
 
 func (j joining) root(ctx context.Context, st *acl.Stream, info *RootInfo) (*Comm, error) {
 	if info == nil {
-		return nil, j.failed(fmt.Errorf("%w: no root info", ErrArgument))
+		return nil, j.failed(invalid("no root info"))
 	}
 	if j.rank < 0 || j.rank >= j.size || int64(j.size) > 1<<32-1 {
-		return nil, j.failed(fmt.Errorf("%w: rank %d of %d ranks", ErrArgument, j.rank, j.size))
+		return nil, j.failed(invalid("rank %d of %d ranks", j.rank, j.size))
 	}
-	shared := *info
-	return j.run(ctx, st, func(pin *runtime.Pinner) []uint64 {
-		return []uint64{uint64(j.size), pinned(pin, shared[:]), uint64(j.rank)}
+	shared := hcclRootInfo{*info}
+	return j.run(ctx, st, func(current aclrtContext, config *hcclCommConfig) (hcclComm, error) {
+		if config == nil {
+			return hcclCommInitRootInfo(current, uint32(j.size), &shared, uint32(j.rank))
+		}
+		return hcclCommInitRootInfoConfig(current, uint32(j.size), &shared, uint32(j.rank), config)
 	})
 }
 
-// JoinTable makes the communicator of all ranks of a rank table, a file that HCCL reads; it
-// has no root. The ranks meet at the latest in their first collective
-// (HcclCommInitClusterInfo).
+// JoinTable makes the communicator of all ranks of a rank table, a file that HCCL reads
+// (HcclCommInitClusterInfo). It needs no root info. The ranks wait for each other no later than in
+// their first collective.
 func JoinTable(st *acl.Stream, path string, rank int) (*Comm, error) {
-	return joining{initTable, rank, 0, nil}.table(context.Background(), st, path)
+	return joining{fnHcclCommInitClusterInfo, rank, 0, nil}.table(context.Background(), st, path)
 }
 
-// JoinTableConfig is JoinTable with a configuration and a context, which bounds the call as
-// JoinConfig's does (HcclCommInitClusterInfoConfig).
+// JoinTableConfig is JoinTable with a configuration and a context, which bounds the call as in
+// JoinConfig (HcclCommInitClusterInfoConfig).
 func JoinTableConfig(ctx context.Context, st *acl.Stream, path string, rank int, config Config) (*Comm, error) {
-	return joining{initTableConfig, rank, 0, &config}.table(ctx, st, path)
+	return joining{fnHcclCommInitClusterInfoConfig, rank, 0, &config}.table(ctx, st, path)
 }
 
 func (j joining) table(ctx context.Context, st *acl.Stream, path string) (*Comm, error) {
 	if path == "" || j.rank < 0 || int64(j.rank) > 1<<32-1 {
-		return nil, j.failed(fmt.Errorf("%w: rank %d of the table %q", ErrArgument, j.rank, path))
+		return nil, j.failed(invalid("rank %d of the table %q", j.rank, path))
 	}
 	text := append([]byte(path), 0)
-	return j.run(ctx, st, func(pin *runtime.Pinner) []uint64 {
-		return []uint64{pinned(pin, text), uint64(j.rank)}
+	return j.run(ctx, st, func(current aclrtContext, config *hcclCommConfig) (hcclComm, error) {
+		if config == nil {
+			return hcclCommInitClusterInfo(current, &text[0], uint32(j.rank))
+		}
+		return hcclCommInitClusterInfoConfig(current, &text[0], uint32(j.rank), config)
 	})
 }
 
-// JoinAll makes the communicator of the streams' devices, which are in this process, the
-// first being rank 0. Collectives of its ranks are called from a goroutine each, because the
-// first waits for its peers (HcclCommInitAll).
+// JoinAll makes the communicator of devices in this process, one per stream; the first is rank 0
+// (HcclCommInitAll). Call the collectives of its ranks from separate goroutines, because the first
+// collective waits for its peers.
 func JoinAll(streams ...*acl.Stream) ([]*Comm, error) {
-	j := joining{f: initAll, size: len(streams)}
+	j := joining{f: fnHcclCommInitAll, size: len(streams)}
 	if len(streams) == 0 {
-		return nil, j.failed(fmt.Errorf("%w: no streams", ErrArgument))
+		return nil, j.failed(invalid("no streams"))
 	}
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	devices, handles := make([]int32, len(streams)), make([]uint64, len(streams))
+	devices, handles := make([]int32, len(streams)), make([]hcclComm, len(streams))
 	for i, st := range streams {
+		if err := usable(st); err != nil {
+			return nil, j.failed(err)
+		}
 		devices[i] = int32(st.Device().ID())
 	}
-	// HCCL sets each device in turn, so the thread's context is not what it was.
-	call := cshim.Call{Args: [cshim.Args]uint64{uint64(len(streams)), pinned(&pin, devices), pinned(&pin, handles)}, Rebinds: true}
-	if err := call.Do(initAll, streams[0].ContextHandle()); err != nil {
+	if err := hcclCommInitAll(contextOf(streams[0]), uint32(len(streams)), &devices[0], &handles[0]); err != nil {
 		return nil, j.failed(err)
 	}
 	var comms []*Comm
 	var errs []error
 	for i, h := range handles {
-		c, err := adopt(h, streams[i].ContextHandle())
+		c, err := adopt(h, contextOf(streams[i]))
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -107,10 +103,10 @@ func JoinAll(streams ...*acl.Stream) ([]*Comm, error) {
 	return nil, errors.Join(errs...)
 }
 
-// joining is a call that makes a communicator, and waits.
+// joining is a blocking call that makes a communicator.
 type joining struct {
 	f          *cshim.Func
-	rank, size int // size 0: the callee knows
+	rank, size int // size 0: HCCL determines it
 	config     *Config
 }
 
@@ -122,9 +118,24 @@ func (j joining) failed(err error) error {
 	return failed(j.f.Name(), j.rank, j.size, err)
 }
 
-// run calls with the arguments, which are followed by the configuration and the handle.
-func (j joining) run(ctx context.Context, st *acl.Stream, arguments func(*runtime.Pinner) []uint64) (*Comm, error) {
-	var config []byte
+// cut is the error of a join that its context ended.
+func (j joining) cut(ctx context.Context) error {
+	class := ErrJoin
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		class = errLate
+	}
+	return j.failed(fmt.Errorf("%w: %w", class, context.Cause(ctx)))
+}
+
+// run makes the communicator with create, which receives the configuration, or nil for none.
+func (j joining) run(ctx context.Context, st *acl.Stream, create func(current aclrtContext, config *hcclCommConfig) (hcclComm, error)) (*Comm, error) {
+	if ctx == nil {
+		return nil, j.failed(invalid("the context.Context is nil"))
+	}
+	if err := usable(st); err != nil {
+		return nil, j.failed(err)
+	}
+	var config *hcclCommConfig
 	if j.config != nil {
 		var err error
 		if config, err = j.config.encode(); err != nil {
@@ -132,21 +143,14 @@ func (j joining) run(ctx context.Context, st *acl.Stream, arguments func(*runtim
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, j.failed(fmt.Errorf("%w: %w", ErrJoin, context.Cause(ctx)))
+		return nil, j.cut(ctx)
 	}
 	call := func() (*Comm, error) {
-		var pin runtime.Pinner
-		defer pin.Unpin()
-		args := arguments(&pin)
-		if j.config != nil {
-			args = append(args, pinned(&pin, config))
-		}
-		c := cshim.Call{Out: 1 << len(args)}
-		copy(c.Args[:], args)
-		if err := c.Do(j.f, st.ContextHandle()); err != nil {
+		handle, err := create(contextOf(st), config)
+		if err != nil {
 			return nil, j.failed(err)
 		}
-		return adopt(c.Args[len(args)], st.ContextHandle())
+		return adopt(handle, contextOf(st))
 	}
 	if ctx.Done() == nil {
 		return call()
@@ -162,7 +166,7 @@ func (j joining) run(ctx context.Context, st *acl.Stream, arguments func(*runtim
 		case made <- outcome{c, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = c.Close() // nobody is left to tell
+				_ = c.Close() // no caller is left to receive the error
 			}
 		}
 	}()
@@ -170,6 +174,6 @@ func (j joining) run(ctx context.Context, st *acl.Stream, arguments func(*runtim
 	case o := <-made:
 		return o.c, o.err
 	case <-ctx.Done():
-		return nil, j.failed(fmt.Errorf("%w: %w", ErrJoin, context.Cause(ctx)))
+		return nil, j.cut(ctx)
 	}
 }

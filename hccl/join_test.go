@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/acltest"
 )
 
 // devices opens a stream on each of n devices.
@@ -29,8 +29,8 @@ func devices(t *testing.T, n int) []*acl.Stream {
 	return streams
 }
 
-// A communicator made with a configuration has its name; parts of it are communicators of
-// their own, in the order given.
+// A communicator made with a configuration has its name, and subsets of its ranks form
+// communicators of their own, in the order given.
 func TestConfigAndParts(t *testing.T) {
 	streams := devices(t, 4)
 	info, err := hccl.NewRootInfo(streams[0])
@@ -59,21 +59,21 @@ func TestConfigAndParts(t *testing.T) {
 				assert.NoError(t, part.AllGather(st, m.tensor(int32(i)), out))
 				m.equal(out, int32(ranks[0]), int32(ranks[1]))
 				_, err = part.Sub([]int{part.Rank()}, hccl.Config{})
-				assert.ErrorIs(t, err, hccl.ErrArgument, "a part of a part")
+				assert.ErrorIs(t, err, acl.ErrInvalidArgument, "a part of a part")
 				for _, x := range m.made {
 					assert.NoError(t, x.Close())
 				}
 				_, err = c.Sub(ranks, hccl.Config{})
-				assert.ErrorIs(t, err, hccl.ErrArgument, "the same name again")
+				assert.ErrorIs(t, err, acl.ErrInvalidArgument, "the same name again")
 				assert.NoError(t, part.Close())
 			}
 			for _, bad := range [][]int{nil, {i, i}, {i, 4}, {(i + 1) % 4}, {i, -1}} {
 				_, err = c.Sub(bad, hccl.Config{})
-				assert.ErrorIs(t, err, hccl.ErrArgument, "%v", bad)
+				assert.ErrorIs(t, err, acl.ErrInvalidArgument, "%v", bad)
 			}
 			assert.NoError(t, c.Close())
 			_, err = c.Name()
-			assert.ErrorIs(t, err, hccl.ErrClosed)
+			assert.ErrorIs(t, err, acl.ErrClosed)
 		})
 	}
 	wg.Wait()
@@ -89,7 +89,7 @@ func TestJoinAll(t *testing.T) {
 		wg.Go(func() {
 			m := &member{t: t, st: streams[i], Comm: c}
 			in, out := m.tensor(0), m.tensor(int32(i))
-			// Both send first, which waits for ever outside a group.
+			// Both ranks send first, which deadlocks outside a group.
 			err := hccl.Together(m.st, func() error {
 				return errors.Join(c.Send(m.st, out, 1-i), c.Recv(m.st, in, 1-i))
 			})
@@ -109,12 +109,12 @@ func TestJoinAll(t *testing.T) {
 	}
 	wg.Wait()
 	_, err = hccl.JoinAll()
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = hccl.JoinAll(streams[0], streams[0])
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 }
 
-// What Join cannot take is refused before it waits, and its context ends the wait.
+// Invalid arguments of Join are refused before it waits, and its context ends the wait.
 func TestJoinEnds(t *testing.T) {
 	streams := devices(t, 2)
 	st := streams[0]
@@ -127,16 +127,16 @@ func TestJoinEnds(t *testing.T) {
 		"expansion": {Expansion: 9}, "traffic": {TrafficClass: &odd}, "level": {ServiceLevel: &high},
 	} {
 		_, err := hccl.JoinConfig(ctx, st, info, 0, 1, c)
-		assert.ErrorIs(t, err, hccl.ErrArgument, name)
+		assert.ErrorIs(t, err, acl.ErrInvalidArgument, name)
 	}
 	_, err = hccl.Join(st, nil, 0, 1)
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = hccl.Join(st, info, 1, 1)
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = hccl.Join(st, new(hccl.RootInfo), 0, 1)
-	assert.ErrorIs(t, err, hccl.ErrArgument, "no root info")
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument, "no root info")
 	_, err = hccl.JoinTable(st, "", 0)
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 
 	gone, cancel := context.WithCancel(ctx)
 	time.AfterFunc(50*time.Millisecond, cancel)
@@ -145,7 +145,7 @@ func TestJoinEnds(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	_, err = hccl.JoinConfig(gone, st, info, 0, 2, hccl.Config{})
 	assert.ErrorIs(t, err, context.Canceled)
-	// HCCL still waits for rank 1, which comes; what rank 0 then has is destroyed.
+	// HCCL still waits for rank 1. When it comes, the communicator of rank 0 is destroyed.
 	c, err := hccl.Join(streams[1], info, 1, 2)
 	require.NoError(t, err)
 	assert.NoError(t, c.Close())
@@ -179,5 +179,5 @@ func TestJoinTable(t *testing.T) {
 	_, err = hccl.JoinTable(streams[0], path, 1)
 	assert.ErrorIs(t, err, hccl.ErrJoin, "the device of another rank")
 	_, err = hccl.JoinTable(streams[0], path, 2)
-	assert.ErrorIs(t, err, hccl.ErrArgument)
+	assert.ErrorIs(t, err, acl.ErrInvalidArgument)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// ReduceOp is how a collective combines the elements of the ranks (HcclReduceOp).
+// ReduceOp says how a collective combines the elements of the ranks (HcclReduceOp).
 type ReduceOp int32
 
-// The operations of HCCL. There is no average: sum and divide.
+// The operations of HCCL. There is no average; divide the sum instead.
 const (
 	Sum  ReduceOp = abi.HCCL_REDUCE_SUM
 	Prod ReduceOp = abi.HCCL_REDUCE_PROD
@@ -17,7 +17,7 @@ const (
 	Min  ReduceOp = abi.HCCL_REDUCE_MIN
 )
 
-// String is the operation's name.
+// String returns the operation's name.
 func (op ReduceOp) String() string {
 	switch op {
 	case Sum:

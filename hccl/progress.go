@@ -8,11 +8,15 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/hccl/world"
 )
 
-// Track lets a Watchdog see how far this rank is: an event is recorded after each collective
-// from now on. dev is the communicator's device. Tracking ends with Close.
+// Track lets a world.Watchdog observe the progress of this rank: from now on an event is recorded
+// after each collective. dev is the communicator's device. Tracking ends with Close.
 func (c *Comm) Track(dev *acl.Device) error {
+	if dev == nil {
+		return failed("hccl.Comm.Track", c.Rank(), c.Size(), invalid("the device is nil"))
+	}
 	name, err := c.Name()
 	if err != nil {
 		return err
@@ -29,54 +33,48 @@ func (c *Comm) Track(dev *acl.Device) error {
 	return nil
 }
 
-// Progress is how far this rank is, for a Watchdog; the zero Progress without Track. Of more
-// than 32 collectives in flight the oldest are seen to end together.
-func (c *Comm) Progress() Progress {
+// Progress returns the progress of this rank for a world.Watchdog, the zero Progress without Track.
+// If more than 32 collectives are in flight, the oldest are reported as ending together.
+func (c *Comm) Progress() world.Progress {
+	if c == nil {
+		return world.Progress{}
+	}
 	if t := c.tracker.Load(); t != nil {
 		return t.progress()
 	}
-	return Progress{}
+	return world.Progress{}
 }
 
-// tracker numbers collectives and knows which have ended.
+// tracker numbers collectives and finds out which have ended.
 type tracker struct {
 	name string
 
 	mu        sync.Mutex
 	ring      [32]tracked
 	seq, done uint64
-	moved     time.Time // when done last moved, or something was queued while nothing was
+	moved     time.Time // last change of done, or of seq while nothing was in flight
 }
 
 // tracked is a collective in flight.
 type tracked struct {
 	after *acl.Event
 	call  *cshim.Func
-	count int64
 	dtype string
-	args  [cshim.Args]uint64
+	agreement
 }
 
-// agreement says which arguments of a collective all ranks must agree on: the places of its
-// reduction and its root among those of the C function, 0 for none, and whether the number of
-// elements is the same on all.
+// agreement holds what all ranks must agree on besides the function and the dtype. Each field has a
+// flag because a collective may not use it.
 type agreement struct {
-	op, root int
-	count    bool
+	counted, reduces, rooted bool
+
+	count int64 // elements
+	op    ReduceOp
+	root  int
 }
 
-var agreements = map[*cshim.Func]agreement{
-	allReduce: {op: 4, count: true}, reduceScatter: {op: 4, count: true}, reduceTo: {op: 4, root: 5, count: true},
-	broadcast: {root: 3, count: true}, scatter: {root: 4, count: true}, allGather: {count: true}, allToAll: {count: true},
-	allGatherV: {}, reduceScatterV: {op: 6}, allToAllV: {}, allToAllVC: {},
-}
-
-// queued notes a collective that was just queued. Sends and receives are not: ranks do not
-// make the same.
-func (t *tracker) queued(p pass, args []uint64) error {
-	if _, ok := agreements[p.f]; !ok {
-		return nil
-	}
+// queued records a collective that was just queued.
+func (t *tracker) queued(p pass, agreed agreement) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.done == t.seq {
@@ -84,23 +82,22 @@ func (t *tracker) queued(p pass, args []uint64) error {
 	}
 	t.seq++
 	slot := &t.ring[t.seq%uint64(len(t.ring))]
-	slot.call, slot.count, slot.dtype = p.f, p.a.Len(), p.a.DType().String()
-	copy(slot.args[:], args)
+	slot.call, slot.dtype, slot.agreement = p.f, p.a.DType().String(), agreed
 	return slot.after.Record(p.st)
 }
 
-func (t *tracker) progress() Progress {
+func (t *tracker) progress() world.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := uint64(len(t.ring))
 	for k := max(t.done, t.seq-min(t.seq, n)) + 1; k <= t.seq; k++ {
-		// An event that cannot be asked is of a device in trouble: AsyncError tells of that.
+		// A query fails only on a device in trouble, which AsyncError reports.
 		if ended, err := t.ring[k%n].after.Query(); err != nil || !ended {
 			break
 		}
 		t.done, t.moved = k, time.Now()
 	}
-	p := Progress{Comm: t.name, Seq: t.seq, Done: t.done}
+	p := world.Progress{Comm: t.name, Seq: t.seq, Done: t.done}
 	if t.seq > 0 {
 		p.Op = t.ring[t.seq%n].String()
 	}
@@ -110,18 +107,17 @@ func (t *tracker) progress() Progress {
 	return p
 }
 
-// String is what all ranks must agree on.
+// String describes what all ranks must agree on.
 func (c *tracked) String() string {
-	a := agreements[c.call]
 	s := fmt.Sprintf("%s %s", c.call.Name(), c.dtype)
-	if a.count {
+	if c.counted {
 		s += fmt.Sprintf("[%d]", c.count)
 	}
-	if a.op > 0 {
-		s += " " + ReduceOp(int32(c.args[a.op])).String()
+	if c.reduces {
+		s += " " + c.op.String()
 	}
-	if a.root > 0 {
-		s += fmt.Sprintf(" root %d", int32(c.args[a.root]))
+	if c.rooted {
+		s += fmt.Sprintf(" root %d", c.root)
 	}
 	return s
 }

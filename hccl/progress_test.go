@@ -12,25 +12,26 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 )
 
-// A watchdog names the rank that has not queued the collective that the others wait in, and
-// what that is; when the rank comes all go on.
+// A watchdog names the rank that has not queued the collective for which the others wait, and names
+// the collective. When the rank queues it, all continue.
 func TestWatchdogOfComm(t *testing.T) {
 	const ranks, late = 3, 1
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	groups, err := hccl.LocalGroups(ctx, ranks, hccl.GroupConfig{})
+	groups, err := world.LocalGroups(ctx, ranks, world.GroupConfig{})
 	require.NoError(t, err)
-	stalls := make(chan *hccl.StallError, ranks)
+	stalls := make(chan *world.StallError, ranks)
 	joined(t, ranks, func(st *acl.Stream, c *hccl.Comm) {
 		if !assert.Zero(t, c.Progress()) || !assert.NoError(t, c.Track(st.Device())) {
 			return
 		}
-		w := hccl.StartWatchdog(groups[c.Rank()], hccl.WatchdogConfig{
+		w := world.StartWatchdog(groups[c.Rank()], world.WatchdogConfig{
 			Interval: 10 * time.Millisecond, Stall: time.Second,
 			OnFault: func(err error) {
-				var stall *hccl.StallError
+				var stall *world.StallError
 				if assert.ErrorAs(t, err, &stall) {
 					stalls <- stall
 				}
@@ -54,7 +55,7 @@ func TestWatchdogOfComm(t *testing.T) {
 		if c.Rank() == late {
 			for range ranks { // until every rank has said so
 				stall := <-stalls
-				assert.ErrorIs(t, stall, hccl.ErrStalled)
+				assert.ErrorIs(t, stall, world.ErrStalled)
 				assert.Equal(t, []int{late}, stall.Ranks)
 				assert.EqualValues(t, 41, stall.Seq)
 			}

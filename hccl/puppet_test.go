@@ -14,30 +14,32 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/puppet"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/puppet"
 )
 
 func TestMain(m *testing.M) {
 	if puppet.Plays(newServant) {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(acltest.Suite{M: m})
 }
 
-// servant is a rank in a process of its own: a device, a stream, and when it has met the
-// others a host group and a communicator.
+// servant is a rank in its own process: a device, a stream and, after meet, a host group and a
+// communicator.
 type servant struct {
 	st     *acl.Stream
-	world  *hccl.Group
+	world  *world.Group
 	comm   *hccl.Comm
 	queued *aclnn.Tensor
 	live   map[acl.Kind]int
 	before puppet.Footprint
 }
 
-// How long servants wait for each other, and how long an answer may take then.
+// How long servants wait for each other, and how long an answer may take as a result.
 const (
 	meeting = 8 * time.Second
 	answer  = 20 * time.Second
@@ -75,7 +77,7 @@ func (s *servant) open() error {
 	if s.st, err = dev.NewStream(); err != nil {
 		return err
 	}
-	// The first use of a device opens what stays open.
+	// The first use of a device opens descriptors that stay open.
 	if err := s.st.Synchronize(context.Background()); err != nil {
 		return err
 	}
@@ -92,9 +94,9 @@ func (s *servant) do(words []string) (string, error) {
 	defer cancel()
 	switch words[0] {
 	case "meet": // address, rank, size
-		w := hccl.World{Address: words[1], Secret: "test"}
-		_, _ = fmt.Sscan(strings.Join(words[2:], " "), &w.Rank, &w.Size)
-		return "", s.meet(ctx, w)
+		place := world.Place{Address: words[1], Secret: "test"}
+		_, _ = fmt.Sscan(strings.Join(words[2:], " "), &place.Rank, &place.Size)
+		return "", s.meet(ctx, place)
 	case "reduce": // a tensor of ones; the answer is its sum over the ranks
 		if err := s.queue(1 << 20); err != nil {
 			return "", err
@@ -105,7 +107,7 @@ func (s *servant) do(words []string) (string, error) {
 	case "wait": // for what was queued
 		return s.wait(ctx)
 	case "gather": // over the host group
-		all, err := hccl.AllGatherObject(ctx, s.world, s.world.Rank())
+		all, err := world.AllGather(ctx, s.world, s.world.Rank())
 		return fmt.Sprint(all), err
 	case "shared": // whether memory is shared with other ranks
 		return fmt.Sprint(puppet.Measure().Shared > s.before.Shared), nil
@@ -122,8 +124,8 @@ func (s *servant) do(words []string) (string, error) {
 	return "", fmt.Errorf("unknown command %q", words)
 }
 
-func (s *servant) meet(ctx context.Context, w hccl.World) (err error) {
-	if s.world, err = hccl.Rendezvous(ctx, w, hccl.GroupConfig{}); err != nil {
+func (s *servant) meet(ctx context.Context, place world.Place) (err error) {
+	if s.world, err = world.Join(ctx, place, world.GroupConfig{}); err != nil {
 		return err
 	}
 	s.comm, err = hccl.JoinGroup(ctx, s.st, s.world, hccl.Config{})
@@ -140,7 +142,7 @@ func (s *servant) queue(n int64) (err error) {
 	return s.comm.AllReduce(s.st, s.queued, s.queued, hccl.Sum)
 }
 
-// wait gives the first element of what was queued.
+// wait returns the first element of the queued result.
 func (s *servant) wait(ctx context.Context) (string, error) {
 	if err := s.st.Synchronize(ctx); err != nil {
 		return "", err
@@ -161,7 +163,7 @@ func (s *servant) free() error {
 	return x.Close()
 }
 
-// leave gives up what meet and queue made, whatever has failed.
+// leave closes everything made by meet and queue, even after failures.
 func (s *servant) leave(ctx context.Context) error {
 	_ = s.st.Synchronize(ctx) // it fails when a collective has
 	err := s.free()
@@ -175,15 +177,15 @@ func (s *servant) leave(ctx context.Context) error {
 	return err
 }
 
-// sentinels are the errors that answers are told by.
+// sentinels are the errors that answers are compared with.
 var sentinels = map[string]error{
-	"hccl.ErrArgument": hccl.ErrArgument, "hccl.ErrJoin": hccl.ErrJoin, "hccl.ErrRemote": hccl.ErrRemote, "hccl.ErrBusy": hccl.ErrBusy,
-	"hccl.ErrPortInUse": hccl.ErrPortInUse, "hccl.ErrRanksMissing": hccl.ErrRanksMissing, "hccl.ErrRankLost": hccl.ErrRankLost,
-	"hccl.ErrWorldMismatch": hccl.ErrWorldMismatch, "hccl.ErrStranger": hccl.ErrStranger, "hccl.ErrRankFailed": hccl.ErrRankFailed,
+	"acl.ErrInvalidArgument": acl.ErrInvalidArgument, "hccl.ErrJoin": hccl.ErrJoin, "hccl.ErrRemote": hccl.ErrRemote, "acl.ErrBusy": acl.ErrBusy,
+	"world.ErrPortInUse": world.ErrPortInUse, "world.ErrRanksMissing": world.ErrRanksMissing, "world.ErrRankLost": world.ErrRankLost,
+	"world.ErrDisagree": world.ErrDisagree, "world.ErrStranger": world.ErrStranger, "world.ErrRankFailed": world.ErrRankFailed,
 	"acl.ErrPeerLost": acl.ErrPeerLost, "acl.ErrTimeout": acl.ErrTimeout, "acl.ErrAborted": acl.ErrAborted, "acl.ErrKernel": acl.ErrKernel,
 }
 
-// described is an error's text behind what errors.Is finds in it.
+// described prefixes an error's text with the sentinels that it matches.
 func described(err error) string {
 	var names []string
 	for name, sentinel := range sentinels {

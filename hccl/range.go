@@ -1,38 +1,37 @@
 package hccl
 
-import "github.com/goascend/cann/cshim"
-
-var (
-	setMemoryRange   = cshim.NewFunc(cshim.HCCL, "HcclCommSetMemoryRange")
-	unsetMemoryRange = cshim.NewFunc(cshim.HCCL, "HcclCommUnsetMemoryRange")
-	activateMemory   = cshim.NewFunc(cshim.HCCL, "HcclCommActivateCommMemory")
-	deactivateMemory = cshim.NewFunc(cshim.HCCL, "HcclCommDeactivateCommMemory")
-)
-
-// SetMemoryRange tells the communicator that collectives on memory mapped into size bytes of
-// reserved device addresses from base on need no copy into HCCL's buffers. The first call of
-// a communicator is collective; ranges do not overlap. It is for Atlas A3 and the ranks of one
-// server, and ErrUnsupported elsewhere, so too on the emulator. AllReduce and ReduceScatter on
-// such memory overwrite their input (HcclCommSetMemoryRange).
+// SetMemoryRange tells the communicator that device memory mapped into the reserved addresses
+// [base, base+size) can be used by collectives without copies into HCCL's buffers
+// (HcclCommSetMemoryRange). The first call of a communicator is collective; ranges must not
+// overlap. It works on Atlas A3 for the ranks of one server; elsewhere, including the emulator, it
+// fails with acl.ErrNotSupported. AllReduce and ReduceScatter on such memory overwrite their input.
 func (c *Comm) SetMemoryRange(base, size uint64) error {
-	return c.do(setMemoryRange, &cshim.Call{Args: [cshim.Args]uint64{c.handle, base, size}})
+	return c.do(fnHcclCommSetMemoryRange, func() error {
+		return hcclCommSetMemoryRange(c.context, c.handle, uintptr(base), size, 0, 0)
+	})
 }
 
-// UnsetMemoryRange ends SetMemoryRange; no memory of the range may be active
-// (HcclCommUnsetMemoryRange).
+// UnsetMemoryRange undoes SetMemoryRange (HcclCommUnsetMemoryRange). No memory of the range may be
+// active.
 func (c *Comm) UnsetMemoryRange(base uint64) error {
-	return c.do(unsetMemoryRange, &cshim.Call{Args: [cshim.Args]uint64{c.handle, base}})
+	return c.do(fnHcclCommUnsetMemoryRange, func() error {
+		return hcclCommUnsetMemoryRange(c.context, c.handle, uintptr(base))
+	})
 }
 
-// ActivateMemory makes size bytes at an address of a memory range, to which the physical
-// memory of a handle (aclrtDrvMemHandle) is mapped, known to the other ranks
-// (HcclCommActivateCommMemory).
+// ActivateMemory announces size bytes at an address within a memory range to the other ranks
+// (HcclCommActivateCommMemory). The physical memory of a handle (aclrtDrvMemHandle) must be mapped
+// there.
 func (c *Comm) ActivateMemory(address, size, handle uint64) error {
-	return c.do(activateMemory, &cshim.Call{Args: [cshim.Args]uint64{c.handle, address, size, 0, handle}})
+	return c.do(fnHcclCommActivateCommMemory, func() error {
+		return hcclCommActivateCommMemory(c.context, c.handle, uintptr(address), size, 0, aclrtDrvMemHandle(handle), 0)
+	})
 }
 
-// DeactivateMemory ends ActivateMemory, before the memory is unmapped
+// DeactivateMemory undoes ActivateMemory; call it before unmapping the memory
 // (HcclCommDeactivateCommMemory).
 func (c *Comm) DeactivateMemory(address uint64) error {
-	return c.do(deactivateMemory, &cshim.Call{Args: [cshim.Args]uint64{c.handle, address}})
+	return c.do(fnHcclCommDeactivateCommMemory, func() error {
+		return hcclCommDeactivateCommMemory(c.context, c.handle, uintptr(address))
+	})
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/acltest"
 )
 
-// TestMemoryRanges: chips other than Atlas A3 have no memory ranges, and say so by name;
-// collectives go on.
+// TestMemoryRanges checks that chips other than Atlas A3 refuse memory ranges with acl.ErrNotSupported,
+// and that collectives continue to work.
 func TestMemoryRanges(t *testing.T) {
 	rt := acltest.Open(t)
 	if strings.HasPrefix(rt.SoC(), "Ascend910_93") {
@@ -30,13 +31,13 @@ func TestMemoryRanges(t *testing.T) {
 	}
 	for name, call := range calls {
 		err := call()
-		require.ErrorIs(t, err, hccl.ErrUnsupported, name)
+		require.ErrorIs(t, err, acl.ErrNotSupported, name)
 		require.ErrorContains(t, err, name)
 	}
 	require.NoError(t, c.Barrier(st))
 	require.NoError(t, st.Synchronize(t.Context()))
 	require.NoError(t, c.Close())
 	for name, call := range calls {
-		require.ErrorIs(t, call(), hccl.ErrClosed, name)
+		require.ErrorIs(t, call(), acl.ErrClosed, name)
 	}
 }

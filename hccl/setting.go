@@ -1,37 +1,28 @@
 package hccl
 
 import (
-	"fmt"
-
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
-var (
-	setConfig = cshim.NewFunc(cshim.HCCL, "HcclSetConfig")
-	getConfig = cshim.NewFunc(cshim.HCCL, "HcclGetConfig")
-)
-
-// SetDeterminism is the determinism of the communicators that this process makes from now on
-// without a Config.Determinism. HCCL ignores it where HCCL_DETERMINISTIC is set; Strict is for
-// Atlas A2, and other chips refuse it with ErrUnsupported. HCCL of 2026 has no such setting:
-// there too it is ErrUnsupported, and Config.Determinism does the same (HcclSetConfig).
+// SetDeterminism sets the determinism of communicators that this process makes from now on without
+// a Config.Determinism (HcclSetConfig). HCCL ignores it where HCCL_DETERMINISTIC is set. Strict
+// works on Atlas A2 only; other chips refuse it with acl.ErrNotSupported. HCCL of 2026 lacks this
+// setting and returns acl.ErrNotSupported for every value; use Config.Determinism there.
 func SetDeterminism(d Determinism) error {
 	if d == DeterminismUnset || d > Strict {
-		return failed(setConfig.Name(), 0, 1, fmt.Errorf("%w: determinism %d; NotDeterministic, Deterministic and Strict are possible", ErrArgument, d))
+		return failed(fnHcclSetConfig.Name(), 0, 1, invalid("determinism %d; NotDeterministic, Deterministic and Strict are possible", d))
 	}
-	c := cshim.Call{Args: [cshim.Args]uint64{abi.HCCL_DETERMINISTIC, uint64(d) - 1}}
-	if err := c.Do(setConfig, 0); err != nil {
-		return failed(setConfig.Name(), 0, 1, err)
+	if err := hcclSetConfig(0, abi.HCCL_DETERMINISTIC, hcclConfigValue(d-1)); err != nil {
+		return failed(fnHcclSetConfig.Name(), 0, 1, err)
 	}
 	return nil
 }
 
-// ProcessDeterminism is what SetDeterminism has set, or HCCL's default (HcclGetConfig).
+// ProcessDeterminism returns the value set by SetDeterminism, or HCCL's default (HcclGetConfig).
 func ProcessDeterminism() (Determinism, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{abi.HCCL_DETERMINISTIC}, Out: 1 << 1}
-	if err := c.Do(getConfig, 0); err != nil {
-		return DeterminismUnset, failed(getConfig.Name(), 0, 1, err)
+	value, err := hcclGetConfig(0, abi.HCCL_DETERMINISTIC)
+	if err != nil {
+		return DeterminismUnset, failed(fnHcclGetConfig.Name(), 0, 1, err)
 	}
-	return Determinism(uint32(c.Args[1])) + 1, nil
+	return Determinism(value) + 1, nil
 }

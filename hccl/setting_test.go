@@ -7,15 +7,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/acltest"
 )
 
-// The setting of the process is read back, and what is none is refused before HCCL sees it.
+// The process setting is read back, and invalid values are refused before HCCL is called.
 func TestDeterminism(t *testing.T) {
 	acltest.Open(t)
 	before, err := hccl.ProcessDeterminism()
-	if errors.Is(err, hccl.ErrUnsupported) {
+	if errors.Is(err, acl.ErrNotSupported) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func TestDeterminism(t *testing.T) {
 	for _, d := range []hccl.Determinism{hccl.DeterminismUnset, hccl.Strict + 1} {
 		var e *hccl.Error
 		require.ErrorAs(t, hccl.SetDeterminism(d), &e)
-		assert.ErrorIs(t, e, hccl.ErrArgument)
+		assert.ErrorIs(t, e, acl.ErrInvalidArgument)
 		assert.Zero(t, e.Code, "HCCL was called")
 	}
 }

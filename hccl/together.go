@@ -5,31 +5,32 @@ import (
 	"runtime"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/cshim"
 )
 
-var (
-	groupStart = cshim.NewFunc(cshim.HCCL, "HcclGroupStart")
-	groupEnd   = cshim.NewFunc(cshim.HCCL, "HcclGroupEnd")
-)
-
-// Together merges the Sends and Recvs that f calls, so that all are under way at the same
-// time and none waits for one before it. f calls nothing else of HCCL, in this goroutine
-// only. CANN 8.1 lacks it: the error is then ErrUnsupported, f was not called, and
-// Comm.Exchange does the same for one communicator (HcclGroupStart, HcclGroupEnd).
+// Together groups the Sends and Recvs that f calls, so that all run at the same time and none waits
+// for an earlier one (HcclGroupStart, HcclGroupEnd). f must call nothing else of HCCL, and must
+// stay in this goroutine. CANN 8.1 lacks these functions: then the error is acl.ErrNotSupported and f is
+// not called; Comm.Exchange does the same for one communicator.
 func Together(st *acl.Stream, f func() error) error {
-	if err := groupEnd.Available(); err != nil {
-		return failed(groupEnd.Name(), 0, 0, err)
+	err := usable(st)
+	if err == nil && f == nil {
+		err = invalid("the function is nil")
 	}
-	runtime.LockOSThread() // HCCL keeps the group per thread
+	if err != nil {
+		return failed(fnHcclGroupStart.Name(), 0, 0, err)
+	}
+	if err := fnHcclGroupEnd.Available(); err != nil {
+		return failed(fnHcclGroupEnd.Name(), 0, 0, err)
+	}
+	runtime.LockOSThread() // HCCL keeps the group state per thread
 	defer runtime.UnlockOSThread()
-	var start, end cshim.Call
-	if err := start.Do(groupStart, st.ContextHandle()); err != nil {
-		return failed(groupStart.Name(), 0, 0, err)
+	current := contextOf(st)
+	if err := hcclGroupStart(current); err != nil {
+		return failed(fnHcclGroupStart.Name(), 0, 0, err)
 	}
-	err := f()
-	if e := end.Do(groupEnd, st.ContextHandle()); e != nil {
-		err = errors.Join(err, failed(groupEnd.Name(), 0, 0, e))
+	err = f()
+	if e := hcclGroupEnd(current); e != nil {
+		err = errors.Join(err, failed(fnHcclGroupEnd.Name(), 0, 0, e))
 	}
 	return err
 }

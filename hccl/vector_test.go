@@ -53,7 +53,7 @@ func (m *member) equal(x *aclnn.Tensor, want ...int32) {
 func (m *member) refused(err error, parts ...string) {
 	m.t.Helper()
 	var e *hccl.Error
-	if assert.ErrorAs(m.t, err, &e) && assert.ErrorIs(m.t, err, hccl.ErrArgument) {
+	if assert.ErrorAs(m.t, err, &e) && assert.ErrorIs(m.t, err, acl.ErrInvalidArgument) {
 		assert.Zero(m.t, e.Code, "HCCL was called: %v", err)
 		assert.Equal(m.t, m.Rank(), e.Rank)
 	}
@@ -62,8 +62,8 @@ func (m *member) refused(err error, parts ...string) {
 	}
 }
 
-// Blocks of unequal size, none at all, and with room between them arrive where they belong,
-// and what lies between stays.
+// Blocks of unequal size, empty blocks and blocks with gaps arrive in their places, and elements in
+// the gaps are not changed.
 func TestUnevenBlocks(t *testing.T) {
 	members(t, 3, func(m *member) {
 		r := int32(m.Rank())
@@ -119,8 +119,8 @@ func TestRootsAndMessages(t *testing.T) {
 	})
 }
 
-// What does not fit is refused before HCCL sees it, on every rank, with the rank and the
-// block that is wrong; the communicator stays usable.
+// Blocks that do not fit are refused on every rank before HCCL is called, with the rank and the
+// block at fault; the communicator stays usable.
 func TestRefusedBlocks(t *testing.T) {
 	members(t, 2, func(m *member) {
 		one, two, out := m.tensor(1), m.tensor(1, 2), m.tensor(0, 0)

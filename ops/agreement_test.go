@@ -23,7 +23,7 @@ func name(dt aclnn.DType, shape []int64, spaced bool) string {
 	return s
 }
 
-// rows runs a test for every dtype, shape, and tensors with and without gaps.
+// rows runs a test for every dtype and shape, with contiguous and strided tensors.
 func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool)) {
 	for _, dt := range floatTypes {
 		for _, shape := range rowShapes {
@@ -45,8 +45,8 @@ func (b *bench) maybe(spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
 func TestRMSNorm(t *testing.T) {
 	const epsilon = 1e-5
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RMSNormArgs] { return r.RMSNorm },
-			func(r *ops.Registry) *ops.Op[ops.RMSNormGradArgs] { return r.RMSNormGrad },
+		everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm },
+			func(r *ops.Registry) dispatched { return r.RMSNormGrad },
 			func(b *bench) bool {
 				h := shape[len(shape)-1]
 				n := size(shape) / max(h, 1)
@@ -97,8 +97,8 @@ func TestRMSNorm(t *testing.T) {
 func TestSwiGLU(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	rows(t, func(t *testing.T, dt aclnn.DType, half []int64, spaced bool) {
-		everyKernel(t, func(r *ops.Registry) *ops.Op[ops.SwiGLUArgs] { return r.SwiGLU },
-			func(r *ops.Registry) *ops.Op[ops.SwiGLUGradArgs] { return r.SwiGLUGrad },
+		everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU },
+			func(r *ops.Registry) dispatched { return r.SwiGLUGrad },
 			func(b *bench) bool {
 				i := half[len(half)-1]
 				shape := append(append([]int64(nil), half[:len(half)-1]...), 2*i)
@@ -139,8 +139,8 @@ func TestRoPE(t *testing.T) {
 		} {
 			for _, spaced := range []bool{false, true} {
 				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
-					everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RoPEArgs] { return r.RoPE },
-						func(r *ops.Registry) *ops.Op[ops.RoPEGradArgs] { return r.RoPEGrad },
+					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
+						func(r *ops.Registry) dispatched { return r.RoPEGrad },
 						func(b *bench) bool {
 							d, r := c.shape[3], c.table[3]
 							x, xs := b.input(dt, 1, c.shape[:]...)

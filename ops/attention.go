@@ -21,99 +21,113 @@ const (
 	TND  = mask.TND
 )
 
-// BiasKind is how a position bias enters the scores.
+// BiasKind says how a position bias enters the scores.
 type BiasKind int64
 
-// Kinds, with the values of CANN's pseType. Bias has the dtype of the query for the first
-// two and is float32 with one slope per head for the others.
+// The kinds, with the values of CANN's pseType. For the first two, Bias has the dtype of the query;
+// for the others it is float32 with one slope per head.
 const (
-	BiasAfterScale   BiasKind = 0 // scale·QKᵀ + bias
-	BiasBeforeScale  BiasKind = 1 // scale·(QKᵀ + bias)
-	BiasDistance     BiasKind = 2 // scale·QKᵀ − slope·|KeyStart + j − QueryStart − i|
-	BiasRootDistance BiasKind = 3 // the same with the root of the distance
+	BiasAfterScale   BiasKind = aclnn.PseAfterScale  // scale·QKᵀ + bias
+	BiasBeforeScale  BiasKind = aclnn.PseBeforeScale // scale·(QKᵀ + bias)
+	BiasDistance     BiasKind = aclnn.PseSlope       // scale·QKᵀ − slope·|KeyStart + j − QueryStart − i|
+	BiasRootDistance BiasKind = aclnn.PseSlopeRoot   // the same with √distance
 )
 
-// AttentionArgs is scaled dot-product attention with grouped query heads:
-// Out = dropout(softmax(Scale·Query·Keyᵀ + bias, masked))·Value. With N query heads and Nkv
-// key heads, N a multiple of Nkv, query head n reads key head n/(N/Nkv). All of Query, Key,
-// Value and Out have one dtype, float32, float16 or bfloat16.
+// AttentionArgs describes scaled dot-product attention with grouped query heads: Out =
+// dropout(softmax(Scale·Query·Keyᵀ + bias, masked))·Value. With N query heads and Nkv key heads, N
+// being a multiple of Nkv, query head n reads key head n/(N/Nkv). Query, Key, Value and Out have
+// one dtype, float32, float16 or bfloat16.
 type AttentionArgs struct {
-	// Query is [B,Sq,N·D], [Sq,B,N·D], [B,Sq,N,D], [B,N,Sq,D] or [T,N,D], as Layout says. Key and
-	// Value have Skv and Nkv in these places, Value and Out the head dimension Dv ≤ D.
+	// Query is [B,Sq,N·D], [Sq,B,N·D], [B,Sq,N,D], [B,N,Sq,D] or [T,N,D], depending on Layout. Key
+	// and Value have Skv and Nkv instead of Sq and N; Value and Out have head dim Dv ≤ D.
 	Query, Key, Value *aclnn.Tensor
 	Layout            Layout
-	Heads             int       // N; may be 0 in layouts that show it
+	Heads             int       // N; may be 0 in layouts with an axis N
 	Mask              mask.Mask // nil is mask.None
 	Scale             float64   // usually 1/√D
 
-	// Bias is a position bias: [B or 1, N, Sq or 1, Skv], or slopes [N] or [B,N], B being the
-	// sequences in TND. In TND a bias that is no slopes is one row, the [N,Sq,Skv] of the
-	// sequences one after another, or their [N,1,Skv]. Nil without. It gets no gradient.
+	// Bias is a position bias [B or 1, N, Sq or 1, Skv], or slopes [N] or [B,N], where B is the
+	// number of sequences in TND. In TND a bias other than slopes is one row: the [N,Sq,Skv] of the
+	// sequences one after another, or their [N,1,Skv]. Nil means no bias. It gets no gradient.
 	Bias     *aclnn.Tensor
 	BiasKind BiasKind
-	// QueryStart and KeyStart are the positions of the first query and the first key, from which
-	// slopes count distances.
+	// QueryStart and KeyStart are the positions of the first query and the first key, used to
+	// compute the distances of slope biases.
 	QueryStart, KeyStart int64
 
-	// DropMask has a bit for each probability, [B,N,Sq,Skv] in row-major order without row
+	// DropMask has one bit for each probability, [B,N,Sq,Skv] in row-major order without row
 	// padding, least significant bit of a byte first, 1 = keep, as DropoutGenMaskV2 makes it;
-	// uint8. Kept probabilities are multiplied by 1/KeepProb. Nil without dropout, and then
-	// KeepProb is 0 or 1.
+	// uint8. Kept probabilities are multiplied by 1/KeepProb. Nil means no dropout; KeepProb must
+	// then be 0 or 1.
 	DropMask *aclnn.Tensor
 	KeepProb float64
 
 	Out *aclnn.Tensor // like Query, with Dv
-	// SoftmaxMax and SoftmaxSum receive maximum and sum of every softmax row, which
-	// AttentionGrad needs: [B,N,Sq,8] or [T,N,8], float32, eight equal copies; in TND the rows
-	// of a sequence are ordered by head. Nil if the gradient will not be computed.
+	// SoftmaxMax and SoftmaxSum receive the maximum and the sum of every softmax row, which
+	// AttentionGrad needs: [B,N,Sq,8] or [T,N,8], float32, eight equal copies. In TND the rows of a
+	// sequence are ordered by head. Nil if the gradient is not needed.
 	SoftmaxMax, SoftmaxSum *aclnn.Tensor
 }
 
-// AttentionGradArgs are the gradients of Attention. Its Out, SoftmaxMax and SoftmaxSum are
-// those that Attention wrote, and everything else must be as it was given to it.
+// AttentionGradArgs describes the gradients of Attention. Out, SoftmaxMax and SoftmaxSum are those
+// that Attention wrote; all other arguments must be the same as for Attention.
 type AttentionGradArgs struct {
 	AttentionArgs
 	DOut                 *aclnn.Tensor // like Out
 	DQuery, DKey, DValue *aclnn.Tensor // like Query, Key, Value
 }
 
-// geometry is the sizes of an attention problem. In TND, b is 1 and sq, skv count the
-// tokens of all sequences.
+// geometry holds the sizes of an attention problem. In TND, b is 1, and sq and skv count the tokens
+// of all sequences.
 type geometry struct{ b, n, nkv, sq, skv, d, dv int64 }
 
-// statLanes is how often the device stores every maximum and sum.
-const statLanes = 8
+// SoftmaxCopies is the number of copies of every maximum and sum that the device stores: the last
+// dimension of SoftmaxMax and SoftmaxSum.
+const SoftmaxCopies = 8
 
 // headLimit is the largest head dimension of the FlashAttentionScore family.
 const headLimit = 768
 
-// place is where a layout has its dimensions; −1 where heads are merged with the last one.
+// place holds the axes of a layout; −1 if the heads are merged with the last axis.
 type place struct{ rank, batch, seq, heads int }
 
-var places = map[Layout]place{
-	BSH: {3, 0, 1, -1}, SBH: {3, 1, 0, -1}, BSND: {4, 0, 1, 2}, BNSD: {4, 0, 2, 1}, TND: {3, -1, 0, 1},
+// placeOf returns the axes of a layout; for an unknown layout the rank is 0.
+func placeOf(l Layout) place {
+	switch l {
+	case BSH:
+		return place{3, 0, 1, -1}
+	case SBH:
+		return place{3, 1, 0, -1}
+	case BSND:
+		return place{4, 0, 1, 2}
+	case BNSD:
+		return place{4, 0, 2, 1}
+	case TND:
+		return place{3, -1, 0, 1}
+	}
+	return place{}
 }
 
 // geometry reads the sizes and checks that the tensors agree.
-func (a *AttentionArgs) geometry(c *check) (g geometry) {
-	c.tensor("Query", a.Query, floats...)
-	c.tensor("Key", a.Key, floats...)
-	c.tensor("Value", a.Value, floats...)
-	if !c.ok() {
+func (a *AttentionArgs) geometry(c *args) (g geometry) {
+	c.Tensor("Query", a.Query, floats...)
+	c.Tensor("Key", a.Key, floats...)
+	c.Tensor("Value", a.Value, floats...)
+	if !c.OK() {
 		return g
 	}
 	c.sameDType("Key", a.Key, "Query", a.Query)
 	c.sameDType("Value", a.Value, "Query", a.Query)
-	p, known := places[a.Layout]
+	p := placeOf(a.Layout)
 	switch {
-	case !known:
-		c.fail("Layout is %q; use BSH, SBH, BSND, BNSD or TND", a.Layout)
+	case p.rank == 0:
+		c.Fail("Layout is %q; use BSH, SBH, BSND, BNSD or TND", a.Layout)
 	case a.Query.Rank() != p.rank || a.Key.Rank() != p.rank || a.Value.Rank() != p.rank:
-		c.fail("Query is %v, Key %v and Value %v; layout %s has %d dimensions", a.Query, a.Key, a.Value, a.Layout, p.rank)
+		c.Fail("Query is %v, Key %v and Value %v; layout %s has %d dimensions", a.Query, a.Key, a.Value, a.Layout, p.rank)
 	case a.Heads < 0 || a.Heads == 0 && p.heads < 0:
-		c.fail("Heads is %d; layout %s does not show the number of query heads, so give it", a.Heads, a.Layout)
+		c.Fail("Heads is %d; layout %s does not show the number of query heads, so give it", a.Heads, a.Layout)
 	}
-	if !c.ok() {
+	if !c.OK() {
 		return g
 	}
 	g.b = 1
@@ -127,13 +141,13 @@ func (a *AttentionArgs) geometry(c *check) (g geometry) {
 	} else {
 		g.n = int64(a.Heads)
 		if g.d%g.n != 0 || g.d == 0 {
-			c.fail("Query is %v; its last dimension is not a multiple of %d heads", a.Query, g.n)
+			c.Fail("Query is %v; its last dimension is not a multiple of %d heads", a.Query, g.n)
 			return g
 		}
 		g.d /= g.n
 		g.nkv = a.Key.Dim(-1) / g.d
 		if g.nkv == 0 || a.Key.Dim(-1)%g.d != 0 || a.Value.Dim(-1)%g.nkv != 0 {
-			c.fail("Key is %v and Value %v; they do not divide into heads of %d, the head dimension of Query %v", a.Key, a.Value, g.d, a.Query)
+			c.Fail("Key is %v and Value %v; they do not divide into heads of %d, the head dimension of Query %v", a.Key, a.Value, g.d, a.Query)
 			return g
 		}
 		g.dv /= g.nkv
@@ -142,55 +156,68 @@ func (a *AttentionArgs) geometry(c *check) (g geometry) {
 	return g
 }
 
-// agree checks what the sizes must have in common.
-func (a *AttentionArgs) agree(c *check, g geometry, p place) {
+// agree checks the relations between the sizes.
+func (a *AttentionArgs) agree(c *args, g geometry, p place) {
 	switch {
 	case a.Heads != 0 && int64(a.Heads) != g.n:
-		c.fail("Heads is %d, but Query is %v in layout %s", a.Heads, a.Query, a.Layout)
+		c.Fail("Heads is %d, but Query is %v in layout %s", a.Heads, a.Query, a.Layout)
 	case g.n == 0 || g.nkv == 0 || g.n%g.nkv != 0:
-		c.fail("there are %d query heads and %d key heads; the first must be a multiple of the second (Query %v, Key %v)", g.n, g.nkv, a.Query, a.Key)
+		c.Fail("there are %d query heads and %d key heads; the first must be a multiple of the second (Query %v, Key %v)", g.n, g.nkv, a.Query, a.Key)
 	case p.heads >= 0 && a.Key.Dim(-1) != g.d:
-		c.fail("Query is %v and Key %v; their head dimensions must be equal", a.Query, a.Key)
+		c.Fail("Query is %v and Key %v; their head dimensions must be equal", a.Query, a.Key)
 	case p.heads >= 0 && a.Value.Dim(p.heads) != g.nkv:
-		c.fail("Key is %v and Value %v; they must have as many heads", a.Key, a.Value)
+		c.Fail("Key is %v and Value %v; they must have as many heads", a.Key, a.Value)
 	case g.dv > g.d:
-		c.fail("Value is %v; its head dimension must not exceed that of Key %v", a.Value, a.Key)
+		c.Fail("Value is %v; its head dimension must not exceed that of Key %v", a.Value, a.Key)
 	case a.Value.Dim(p.seq) != g.skv:
-		c.fail("Key is %v and Value %v; they must be as long", a.Key, a.Value)
+		c.Fail("Key is %v and Value %v; they must be as long", a.Key, a.Value)
 	case p.batch >= 0 && (a.Key.Dim(p.batch) != g.b || a.Value.Dim(p.batch) != g.b):
-		c.fail("Query is %v, Key %v and Value %v; they must have one batch size", a.Query, a.Key, a.Value)
+		c.Fail("Query is %v, Key %v and Value %v; they must have one batch size", a.Query, a.Key, a.Value)
 	}
 }
 
-// validate checks everything that the host can know.
-func (a *AttentionArgs) validate() error {
-	var c check
+// AttentionSizes holds the sizes of an attention problem, read from its tensors. In TND Batch is 1,
+// and Queries and Keys count the tokens of all sequences.
+type AttentionSizes struct {
+	Batch, Heads, KeyHeads, Queries, Keys, Dim, ValueDim int64
+}
+
+// Sizes reads the sizes of query, key and value. If they do not agree, the error is ErrInvalid.
+func (a *AttentionArgs) Sizes() (AttentionSizes, error) {
+	var c args
 	g := a.geometry(&c)
-	if !c.ok() {
-		return c.err
+	return AttentionSizes{g.b, g.n, g.nkv, g.sq, g.skv, g.d, g.dv}, c.Err
+}
+
+// validate checks everything that is known on the host.
+func (a *AttentionArgs) validate() error {
+	var c args
+	g := a.geometry(&c)
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("Out", a.Out, a.Query.DType())
-	c.rows("Out", a.Out, "Query", a.Query)
+	c.Tensor("Out", a.Out, a.Query.DType())
+	c.Rows("Out", a.Out, "Query", a.Query)
 	want := g.dv
-	if places[a.Layout].heads < 0 {
+	if placeOf(a.Layout).heads < 0 {
 		want *= g.n
 	}
-	if c.ok() && a.Out.Dim(-1) != want {
-		c.fail("Out is %v; its last dimension must be %d for Value %v", a.Out, want, a.Value)
+	if c.OK() && a.Out.Dim(-1) != want {
+		c.Fail("Out is %v; its last dimension must be %d for Value %v", a.Out, want, a.Value)
 	}
 	a.stats(&c, g, false)
 	a.bias(&c, g)
 	a.dropout(&c, g)
-	if c.ok() {
+	if c.OK() {
 		if _, err := a.decide(g); err != nil {
-			c.err = fmt.Errorf("%w: %w", ErrInvalid, err)
+			c.Err = fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}
-	return c.err
+	return c.Err
 }
 
 // stats checks the softmax tensors.
-func (a *AttentionArgs) stats(c *check, g geometry, required bool) {
+func (a *AttentionArgs) stats(c *args, g geometry, required bool) {
 	for _, s := range []struct {
 		name string
 		t    *aclnn.Tensor
@@ -198,39 +225,39 @@ func (a *AttentionArgs) stats(c *check, g geometry, required bool) {
 		if s.t == nil && !required {
 			continue
 		}
-		c.tensor(s.name, s.t, aclnn.Float32)
-		c.contiguous(s.name, s.t)
+		c.Tensor(s.name, s.t, aclnn.Float32)
+		c.Contiguous(s.name, s.t)
 		if a.Layout == TND {
-			c.shape(s.name, s.t, g.sq, g.n, statLanes)
+			c.Shape(s.name, s.t, g.sq, g.n, SoftmaxCopies)
 		} else {
-			c.shape(s.name, s.t, g.b, g.n, g.sq, statLanes)
+			c.Shape(s.name, s.t, g.b, g.n, g.sq, SoftmaxCopies)
 		}
 	}
 }
 
 // bias checks the position bias.
-func (a *AttentionArgs) bias(c *check, g geometry) {
-	if c.ok() && (a.QueryStart != 0 || a.KeyStart != 0) && (a.Bias == nil || a.BiasKind < BiasDistance) {
-		c.fail("QueryStart is %d and KeyStart %d; only slopes count distances from them", a.QueryStart, a.KeyStart)
+func (a *AttentionArgs) bias(c *args, g geometry) {
+	if c.OK() && (a.QueryStart != 0 || a.KeyStart != 0) && (a.Bias == nil || a.BiasKind < BiasDistance) {
+		c.Fail("QueryStart is %d and KeyStart %d; only slopes count distances from them", a.QueryStart, a.KeyStart)
 	}
 	if a.Bias == nil {
 		return
 	}
 	switch a.BiasKind {
 	case BiasAfterScale, BiasBeforeScale:
-		c.tensor("Bias", a.Bias, a.Query.DType())
-		if !c.ok() {
+		c.Tensor("Bias", a.Bias, a.Query.DType())
+		if !c.OK() {
 			return
 		}
 		t := a.Bias
 		if a.Layout == TND {
 			a.packedBias(c, g)
 		} else if t.Rank() != 4 || t.Dim(0) != g.b && t.Dim(0) != 1 || t.Dim(1) != g.n || t.Dim(2) != g.sq && t.Dim(2) != 1 || t.Dim(3) != g.skv {
-			c.fail("Bias is %v; it must be [%d or 1, %d, %d or 1, %d]", t, g.b, g.n, g.sq, g.skv)
+			c.Fail("Bias is %v; it must be [%d or 1, %d, %d or 1, %d]", t, g.b, g.n, g.sq, g.skv)
 		}
 	case BiasDistance, BiasRootDistance:
-		c.tensor("Bias", a.Bias, aclnn.Float32)
-		if !c.ok() {
+		c.Tensor("Bias", a.Bias, aclnn.Float32)
+		if !c.OK() {
 			return
 		}
 		t, items := a.Bias, g.b
@@ -239,30 +266,30 @@ func (a *AttentionArgs) bias(c *check, g geometry) {
 		}
 		switch {
 		case !(t.Rank() == 1 && t.Dim(0) == g.n || t.Rank() == 2 && t.Dim(0) == items && t.Dim(1) == g.n):
-			c.fail("Bias is %v; slopes must be [%d] or [%d,%d]", t, g.n, items, g.n)
+			c.Fail("Bias is %v; slopes must be [%d] or [%d,%d]", t, g.n, items, g.n)
 		case a.Layout != TND && g.sq != g.skv:
-			c.fail("slopes need as many queries as keys; Query is %v and Key %v", a.Query, a.Key)
+			c.Fail("slopes need as many queries as keys; Query is %v and Key %v", a.Query, a.Key)
 		}
 	default:
-		c.fail("BiasKind is %d; use one of the constants", a.BiasKind)
+		c.Fail("BiasKind is %d; use one of the constants", a.BiasKind)
 	}
 }
 
-// packedBias checks a bias of packed sequences. A mask that does not divide the tokens is
-// left to its own check.
-func (a *AttentionArgs) packedBias(c *check, g geometry) {
+// packedBias checks a bias of packed sequences. It skips a mask that does not divide the tokens,
+// which the check of the mask refuses.
+func (a *AttentionArgs) packedBias(c *args, g geometry) {
 	d, err := a.decide(g)
 	if err != nil {
 		return
 	}
 	full, rows := g.n*cells(&d), g.n*g.skv
 	if t := a.Bias; t.Rank() != 1 || t.Dim(0) != full && t.Dim(0) != rows {
-		c.fail("Bias is %v; for packed sequences it must be [%d], an element per score, or [%d], a row of each head", t, full, rows)
+		c.Fail("Bias is %v; for packed sequences it must be [%d], an element per score, or [%d], a row of each head", t, full, rows)
 	}
-	c.contiguous("Bias", a.Bias)
+	c.Contiguous("Bias", a.Bias)
 }
 
-// cells is the number of scores of a head in all packed sequences.
+// cells returns the number of scores of one head in all packed sequences.
 func cells(d *mask.Decision) (n int64) {
 	q, k := int64(0), int64(0)
 	for i := range d.SeqQueries {
@@ -272,35 +299,35 @@ func cells(d *mask.Decision) (n int64) {
 	return n
 }
 
-// dropout checks that mask and probability come together: forward and backward of CANN
-// look at one of them each.
-func (a *AttentionArgs) dropout(c *check, g geometry) {
+// dropout checks that mask and probability are given together: CANN's forward pass looks at one of
+// them and its backward pass at the other.
+func (a *AttentionArgs) dropout(c *args, g geometry) {
 	dropping := a.KeepProb != 0 && a.KeepProb != 1
 	switch {
 	case !(a.KeepProb >= 0 && a.KeepProb <= 1):
-		c.fail("KeepProb is %g; it must be in (0, 1], or 0 for no dropout", a.KeepProb)
+		c.Fail("KeepProb is %g; it must be in (0, 1], or 0 for no dropout", a.KeepProb)
 	case dropping != (a.DropMask != nil):
-		c.fail("KeepProb is %g and DropMask %v; dropout needs both, no dropout neither", a.KeepProb, a.DropMask)
+		c.Fail("KeepProb is %g and DropMask %v; dropout needs both, no dropout neither", a.KeepProb, a.DropMask)
 	case dropping:
-		c.tensor("DropMask", a.DropMask, aclnn.Uint8)
-		if high, cells := bits.Mul64(uint64(g.b*g.n), uint64(g.sq*g.skv)); c.ok() && a.Layout != TND && (high != 0 || uint64(a.DropMask.Len()) < (cells+7)/8) {
-			c.fail("DropMask is %v; it must have a bit for each of the %d probabilities", a.DropMask, cells)
+		c.Tensor("DropMask", a.DropMask, aclnn.Uint8)
+		if high, cells := bits.Mul64(uint64(g.b*g.n), uint64(g.sq*g.skv)); c.OK() && a.Layout != TND && (high != 0 || uint64(a.DropMask.Len()) < (cells+7)/8) {
+			c.Fail("DropMask is %v; it must have a bit for each of the %d probabilities", a.DropMask, cells)
 		}
 	}
 }
 
-// decide is the decision on the mask.
+// decide returns the decision on the mask.
 func (a *AttentionArgs) decide(g geometry) (mask.Decision, error) {
 	return mask.Decide(a.Mask, mask.Shape{Layout: a.Layout, Batch: g.b, Heads: g.n, Queries: g.sq, Keys: g.skv})
 }
 
-// Decide tells how the mask reaches the device for these arguments, for logs and tests. It
+// Decide returns how the mask is passed to the device for these arguments, for logs and tests. It
 // launches nothing.
 func (a *AttentionArgs) Decide() (mask.Decision, error) {
-	var c check
+	var c args
 	g := a.geometry(&c)
-	if !c.ok() {
-		return mask.Decision{}, c.err
+	if !c.OK() {
+		return mask.Decision{}, c.Err
 	}
 	return a.decide(g)
 }
@@ -309,7 +336,7 @@ func (a *AttentionGradArgs) validate() error {
 	if err := a.AttentionArgs.validate(); err != nil {
 		return err
 	}
-	var c check
+	var c args
 	g := a.geometry(&c)
 	a.stats(&c, g, true)
 	for _, p := range []struct {
@@ -321,26 +348,45 @@ func (a *AttentionGradArgs) validate() error {
 		{"DOut", a.DOut, "Out", a.Out}, {"DQuery", a.DQuery, "Query", a.Query},
 		{"DKey", a.DKey, "Key", a.Key}, {"DValue", a.DValue, "Value", a.Value},
 	} {
-		c.tensor(p.name, p.t, a.Query.DType())
-		c.like(p.name, p.t, p.other, p.like)
+		c.Tensor(p.name, p.t, a.Query.DType())
+		c.Like(p.name, p.t, p.other, p.like)
 	}
-	return c.err
+	return c.Err
 }
 
-// signature is what the kernels look at.
-func (a *AttentionArgs) signature() (s Signature) {
-	var c check
+// AttentionKey holds the properties by which kernels of Attention and AttentionGrad are chosen.
+type AttentionKey struct {
+	Layout          Layout
+	Heads, KeyHeads int64       // N and Nkv
+	Dim, ValueDim   int64       // D and Dv
+	BiasKind        BiasKind    // 0 without bias
+	DType           aclnn.DType // of Query, Key, Value and Out
+	Batch           Extent      // 1 in TND
+	Queries, Keys   Extent      // Sq and Skv; in TND of all sequences together
+	Mask            mask.Kind
+	Bias            bool // whether there is a bias
+	Dropout         bool
+	Stats           bool // whether SoftmaxMax and SoftmaxSum are given
+	Contiguous      bool // whether all tensors but a dense mask are contiguous
+}
+
+func (a *AttentionArgs) key() AttentionKey {
+	var c args
 	g := a.geometry(&c)
-	s[0] = uint64(a.Query.DType())
-	s[1] = uint64(g.d)
-	for i, b := range []byte(a.Layout) {
-		s[2] |= uint64(b) << (8 * i)
+	k := AttentionKey{
+		DType: a.Query.DType(), Layout: a.Layout, Heads: g.n, KeyHeads: g.nkv, Dim: g.d, ValueDim: g.dv,
+		Batch: ExtentOf(g.b), Queries: ExtentOf(g.sq), Keys: ExtentOf(g.skv), Mask: mask.KindOf(a.Mask),
+		Bias: a.Bias != nil, Dropout: a.DropMask != nil, Stats: a.SoftmaxMax != nil && a.SoftmaxSum != nil,
+		Contiguous: contiguous(a.Query, a.Key, a.Value, a.Bias, a.DropMask, a.Out, a.SoftmaxMax, a.SoftmaxSum),
 	}
-	if a.Bias != nil {
-		s[3] = 1 + uint64(a.BiasKind)
+	if k.Bias {
+		k.BiasKind = a.BiasKind
 	}
-	if a.DropMask != nil {
-		s[3] |= 1 << 8
-	}
-	return s
+	return k
+}
+
+func (a *AttentionGradArgs) key() AttentionKey {
+	k := a.AttentionArgs.key()
+	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DQuery, a.DKey, a.DValue)
+	return k
 }

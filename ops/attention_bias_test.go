@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// biasProblem is two sequences of different lengths, which may be packed, and whose attention
-// one by one is the reference.
+// biasProblem has two sequences of different lengths, which may be packed. The reference is the
+// attention of each sequence by itself.
 type biasProblem struct {
 	*bench
 	queries, keys []int64
@@ -41,7 +41,7 @@ func newBiasProblem(b *bench) *biasProblem {
 	return p
 }
 
-// sequence is one sequence by itself, in layout BNSD, with its bias.
+// sequence returns one sequence in layout BNSD with its bias.
 func (p *biasProblem) sequence(i int, bias []float32) *ops.AttentionGradArgs {
 	q, k := p.queries[i], p.keys[i]
 	part := func(t *aclnn.Tensor, from []int64, n int64) *aclnn.Tensor {
@@ -59,7 +59,7 @@ func (p *biasProblem) sequence(i int, bias []float32) *ops.AttentionGradArgs {
 	}
 }
 
-// agree compares the packed results with those of the sequences, whose biases are given.
+// agree compares the packed results with those of the single sequences under the given biases.
 func (p *biasProblem) agree(biases [][]float32) {
 	for i, bias := range biases {
 		want := p.sequence(i, bias)
@@ -75,8 +75,8 @@ func (p *biasProblem) agree(biases [][]float32) {
 	}
 }
 
-// TestPackedBias: a bias of packed sequences, an element per score or a row per head, is that
-// of the sequences by themselves; every kernel.
+// TestPackedBias checks for every kernel that a bias of packed sequences, with an element per score
+// or a row per head, gives the results of the single sequences.
 func TestPackedBias(t *testing.T) {
 	for _, kind := range []ops.BiasKind{ops.BiasAfterScale, ops.BiasBeforeScale} {
 		for _, full := range []bool{true, false} {
@@ -109,8 +109,8 @@ func TestPackedBias(t *testing.T) {
 	}
 }
 
-// TestSlopes: slopes of heads, or of sequences and heads, with positions that do not start at
-// zero, are the bias that they stand for.
+// TestSlopes checks that slopes, per head or per sequence and head, with positions that do not
+// start at zero, are equivalent to the bias that they define.
 func TestSlopes(t *testing.T) {
 	for kind, distance := range map[ops.BiasKind]func(float64) float64{
 		ops.BiasDistance: math.Abs, ops.BiasRootDistance: func(d float64) float64 { return math.Sqrt(math.Abs(d)) },
@@ -163,7 +163,8 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// TestBiasRefused: biases that do not fit packed sequences, and positions that nothing reads.
+// TestBiasRefused checks that biases that do not fit packed sequences, and positions without
+// slopes, are refused.
 func TestBiasRefused(t *testing.T) {
 	b := newBench(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }

@@ -10,35 +10,35 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// composable says what batched products and a softmax cannot do.
-func (a *AttentionArgs) composable() error {
+// composable refuses what batched products and a softmax cannot compute.
+func composable(_ *Env, key AttentionKey) error {
 	switch {
-	case a.DropMask != nil:
+	case key.Dropout:
 		return errors.New("dropout with a bit mask is done by FlashAttentionScore only")
-	case a.Bias != nil && a.BiasKind > BiasBeforeScale:
+	case key.Bias && key.BiasKind > BiasBeforeScale:
 		return errors.New("a bias from slopes is made by FlashAttentionScore only")
 	}
 	return nil
 }
 
-// block is an attention problem in plain form: views [B,Nkv,G,S,D], where the query heads
-// are G for each key head, in float32. Packed sequences are a block each.
+// block is an attention problem in a uniform layout: float32 views [B,Nkv,G,S,D], where G query
+// heads share a key head. Each packed sequence is a block of its own.
 type block struct {
 	geometry
 	q, k, v  *aclnn.Tensor
-	hidden   *aclnn.Tensor // broadcasts to the scores; nil without mask
+	hidden   *aclnn.Tensor // broadcasts to the scores; nil without a mask
 	bias     *aclnn.Tensor
 	top, sum *aclnn.Tensor // [B,Nkv,G,Sq,8]; nil if not wanted
 }
 
-// blocks calls f with each block of the problem, and with a function that views any tensor
-// of query (or key) shape as the block's part of it.
+// blocks calls f with each block of the problem, and with functions that view a tensor of query or
+// key shape as the block's part of it.
 func (a *AttentionArgs) blocks(ctx context.Context, s *steps, f func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor)) {
-	var c check
+	var c args
 	g := a.geometry(&c)
 	d, err := a.decide(g)
 	if err != nil {
-		s.err = err
+		s.Fail(err)
 		return
 	}
 	var given *aclnn.Tensor
@@ -77,18 +77,18 @@ func (a *AttentionArgs) blocks(ctx context.Context, s *steps, f func(b *block, q
 	}
 }
 
-// block fills in the views of a block whose parts of the tensors are given, and calls f.
+// block sets the views of a block, given functions for its parts of the tensors, and calls f.
 func (a *AttentionArgs) block(s *steps, b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor, f func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor)) {
 	ofQueries := func(t *aclnn.Tensor) *aclnn.Tensor { return b.split(a.Layout, queries(t), b.n/b.nkv) }
 	ofKeys := func(t *aclnn.Tensor) *aclnn.Tensor { return b.split(a.Layout, keys(t), 1) }
-	b.q = s.float(ofQueries(s.dense(a.Query)))
-	b.k, b.v = s.float(ofKeys(s.dense(a.Key))), s.float(ofKeys(s.dense(a.Value)))
+	b.q = s.float(ofQueries(s.Contiguous(a.Query)))
+	b.k, b.v = s.float(ofKeys(s.Contiguous(a.Key))), s.float(ofKeys(s.Contiguous(a.Value)))
 	stat := func(t *aclnn.Tensor) *aclnn.Tensor {
 		if t == nil {
 			return nil
 		}
 		// In TND the rows of a sequence are ordered by head.
-		return queries(t).Reshape(b.b, b.nkv, b.n/b.nkv, b.sq, statLanes)
+		return queries(t).Reshape(b.b, b.nkv, b.n/b.nkv, b.sq, SoftmaxCopies)
 	}
 	b.top, b.sum = stat(a.SoftmaxMax), stat(a.SoftmaxSum)
 	if b.hidden != nil && b.hidden.Rank() == 4 {
@@ -100,7 +100,7 @@ func (a *AttentionArgs) block(s *steps, b *block, queries, keys func(*aclnn.Tens
 	f(b, ofQueries, ofKeys)
 }
 
-// split views a tensor without gaps as [B,Nkv,G,S,D].
+// split views a contiguous tensor as [B,Nkv,G,S,D].
 func (b *block) split(l Layout, t *aclnn.Tensor, group int64) *aclnn.Tensor {
 	heads := b.nkv * group
 	switch l {
@@ -116,18 +116,18 @@ func (b *block) split(l Layout, t *aclnn.Tensor, group int64) *aclnn.Tensor {
 	return t.Reshape(b.b, t.Dim(1), b.nkv, group, t.Dim(3)).Permute(0, 2, 3, 1, 4)
 }
 
-// perHead views [B or 1, N or 1, Sq or 1, Skv] such that it broadcasts to the scores.
+// perHead views [B or 1, N or 1, Sq or 1, Skv] so that it broadcasts to the scores.
 func (b *block) perHead(s *steps, t *aclnn.Tensor) *aclnn.Tensor {
 	if t.Dim(1) == 1 {
 		return t.Unsqueeze(1)
 	}
-	return s.dense(t).Reshape(t.Dim(0), b.nkv, b.n/b.nkv, t.Dim(2), t.Dim(3))
+	return s.Contiguous(t).Reshape(t.Dim(0), b.nkv, b.n/b.nkv, t.Dim(2), t.Dim(3))
 }
 
-// masked is the value of hidden scores on the device.
+// masked is the value that the device gives to hidden scores.
 var masked = aclnn.Float(-math.MaxFloat32)
 
-// scores are Scale·Q·Kᵀ with bias and mask, [B,Nkv,G,Sq,Skv].
+// scores computes Scale·Q·Kᵀ with bias and mask, [B,Nkv,G,Sq,Skv].
 func (a *AttentionArgs) scores(s *steps, b *block) *aclnn.Tensor {
 	scores := s.matmul(b.q, b.k.Transpose(-2, -1), b.b, b.nkv, b.n/b.nkv, b.sq, b.skv)
 	if b.bias != nil && a.BiasKind == BiasBeforeScale {
@@ -145,14 +145,14 @@ func (a *AttentionArgs) scores(s *steps, b *block) *aclnn.Tensor {
 
 func (s *steps) maskedFill(t, where *aclnn.Tensor, v aclnn.Scalar) {
 	if where.DType() != aclnn.Bool {
-		cells := s.tensor(aclnn.Bool, where.Shape()...)
+		cells := s.Tensor(aclnn.Bool, where.Shape()...)
 		launch(s, aclnn.NeScalar, aclnn.NeScalarParams{Self: where, Other: aclnn.Int(0), Out: cells})
 		where = cells
 	}
 	launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{SelfRef: t, Mask: where, Value: v})
 }
 
-// exponentials turns scores into exp(score − top), in place.
+// exponentials replaces scores by exp(score − top) in place.
 func (s *steps) exponentials(scores, top *aclnn.Tensor) {
 	s.add(scores, top, -1)
 	launch(s, aclnn.Exp, aclnn.ExpParams{Self: scores, Out: scores})
@@ -165,7 +165,7 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 		if a.Out.Len() == 0 {
 			return
 		}
-		out := s.target(a.Out)
+		out := s.Target(a.Out)
 		a.blocks(ctx, s, func(b *block, queries, _ func(*aclnn.Tensor) *aclnn.Tensor) {
 			if b.sq == 0 {
 				return
@@ -173,13 +173,13 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 			if b.skv == 0 { // there is nothing to attend to
 				for _, t := range []*aclnn.Tensor{queries(out), b.top, b.sum} {
 					if t != nil {
-						s.zero(t)
+						s.Zero(t)
 					}
 				}
 				return
 			}
 			scores := a.scores(s, b)
-			top := s.tensor(aclnn.Float32, reduced(scores, -1)...)
+			top := s.Tensor(aclnn.Float32, reduced(scores, -1)...)
 			launch(s, aclnn.Amax, aclnn.AmaxParams{Self: scores, Dim: []int64{-1}, KeepDim: true, Out: top})
 			s.exponentials(scores, top)
 			if b.hidden != nil {
@@ -187,22 +187,23 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 			}
 			sum := s.sum(scores, -1)
 			if b.hidden != nil {
-				// The device's sign of a row without keys; it makes the row zero here and in the gradient.
-				empty := s.tensor(aclnn.Bool, sum.Shape()...)
+				// The device marks a row without keys in this way; it makes the row zero here and
+				// in the gradient.
+				empty := s.Tensor(aclnn.Bool, sum.Shape()...)
 				launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: sum, Other: aclnn.Float(0), Out: empty})
 				s.maskedFill(sum, empty, aclnn.Float(math.MaxFloat32))
 			}
 			y := s.matmul(scores, b.v, b.b, b.nkv, b.n/b.nkv, b.sq, b.dv)
 			launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: y, Other: sum})
-			s.store(queries(out), y)
+			s.Copy(queries(out), y)
 			if b.top != nil {
-				s.store(b.top, top)
+				s.Copy(b.top, top)
 			}
 			if b.sum != nil {
-				s.store(b.sum, sum)
+				s.Copy(b.sum, sum)
 			}
 		})
-		s.finish(a.Out, out)
+		s.Finish(a.Out, out)
 	})
 }
 
@@ -210,16 +211,16 @@ func (a *AttentionArgs) compose(ctx context.Context, st *acl.Stream) error {
 // δ = Σ DOut·Out, dS = P·(DOut·Vᵀ − δ).
 func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
 	return compose(st, func(s *steps) {
-		dQuery, dKey, dValue := s.target(a.DQuery), s.target(a.DKey), s.target(a.DValue)
-		out, dOut := s.dense(a.Out), s.dense(a.DOut)
+		dQuery, dKey, dValue := s.Target(a.DQuery), s.Target(a.DKey), s.Target(a.DValue)
+		out, dOut := s.Contiguous(a.Out), s.Contiguous(a.DOut)
 		a.blocks(ctx, s, func(b *block, queries, keys func(*aclnn.Tensor) *aclnn.Tensor) {
 			if b.sq == 0 || b.skv == 0 {
 				if b.sq > 0 {
-					s.zero(queries(dQuery))
+					s.Zero(queries(dQuery))
 				}
 				if b.skv > 0 {
-					s.zero(keys(dKey))
-					s.zero(keys(dValue))
+					s.Zero(keys(dKey))
+					s.Zero(keys(dValue))
 				}
 				return
 			}
@@ -230,16 +231,16 @@ func (a *AttentionGradArgs) compose(ctx context.Context, st *acl.Stream) error {
 			dy := s.float(queries(dOut))
 			delta := s.sum(s.mul(dy, s.float(queries(out))), -1)
 			// The query heads of a group share the key head, whose gradients add up.
-			s.store(keys(dValue), s.sum(s.matmul(p.Transpose(-2, -1), dy, b.b, b.nkv, group, b.skv, b.dv), 2))
+			s.Copy(keys(dValue), s.sum(s.matmul(p.Transpose(-2, -1), dy, b.b, b.nkv, group, b.skv, b.dv), 2))
 			ds := s.matmul(dy, b.v.Transpose(-2, -1), b.b, b.nkv, group, b.sq, b.skv)
 			s.add(ds, delta, -1)
 			s.times(ds, p)
 			s.scale(ds, a.Scale)
-			s.store(queries(dQuery), s.matmul(ds, b.k, b.b, b.nkv, group, b.sq, b.d))
-			s.store(keys(dKey), s.sum(s.matmul(ds.Transpose(-2, -1), b.q, b.b, b.nkv, group, b.skv, b.d), 2))
+			s.Copy(queries(dQuery), s.matmul(ds, b.k, b.b, b.nkv, group, b.sq, b.d))
+			s.Copy(keys(dKey), s.sum(s.matmul(ds.Transpose(-2, -1), b.q, b.b, b.nkv, group, b.skv, b.d), 2))
 		})
-		s.finish(a.DQuery, dQuery)
-		s.finish(a.DKey, dKey)
-		s.finish(a.DValue, dValue)
+		s.Finish(a.DQuery, dQuery)
+		s.Finish(a.DKey, dKey)
+		s.Finish(a.DValue, dValue)
 	})
 }

@@ -2,9 +2,9 @@ package ops
 
 import "math/rand/v2"
 
-// DropMask draws the mask of attention's dropout for so many probabilities, B·N·Sq·Skv, each
-// kept with probability keep: the bytes that DropMask of AttentionArgs holds. The same seed
-// gives the same mask on every machine; forward and backward pass must use the same.
+// DropMask draws a dropout mask for B·N·Sq·Skv probabilities, each kept with probability keep, in
+// the format of AttentionArgs.DropMask. A seed gives the same mask on every machine; forward and
+// backward pass must use the same mask.
 func DropMask(seed uint64, keep float64, probabilities int64) []byte {
 	r := rand.New(rand.NewPCG(seed, 0))
 	bytes := make([]byte, (probabilities+7)/8)
@@ -16,6 +16,5 @@ func DropMask(seed uint64, keep float64, probabilities int64) []byte {
 	return bytes
 }
 
-// Kept reports whether a mask of dropout keeps probability i, counted in the order of
-// [B,N,Sq,Skv].
+// Kept reports whether a dropout mask keeps probability i, counted in the order of [B,N,Sq,Skv].
 func Kept(mask []byte, i int64) bool { return mask[i/8]>>(i%8)&1 == 1 }

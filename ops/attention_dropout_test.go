@@ -31,8 +31,8 @@ func TestDropMask(t *testing.T) {
 	require.True(t, ops.Kept([]byte{0, 4}, 10), "least significant bit first")
 }
 
-// TestAttentionDropout: output and gradients under a seeded mask, by every kernel, against
-// the definition; rows of 13 keys, so that rows do not end with bytes.
+// TestAttentionDropout compares output and gradients of every kernel under a seeded mask with the
+// definition. Rows have 13 keys, so that they do not end at byte boundaries.
 func TestAttentionDropout(t *testing.T) {
 	const heads, sq, skv, d, dv, keep, scale = 2, 5, 13, 8, 6, 0.7, 0.4
 	drop := ops.DropMask(3, keep, heads*sq*skv)

@@ -13,21 +13,21 @@ import (
 // flash is an entry point of the FlashAttentionScore family, forward or backward.
 type flash[A any] struct {
 	params  aclnn.Params // of the C function, for its name
-	packed  bool         // takes layout TND, and no other
+	packed  bool         // takes layout TND only
 	anyBias bool         // takes every kind of bias
 	queue   func(s *steps, a *A, p *plan)
 }
 
-// plan is what an attention on the device needs besides its arguments.
+// plan holds what attention on the device needs besides its arguments.
 type plan struct {
 	mask.Decision
 	geometry
-	tensor   *aclnn.Tensor // the mask, nil without
+	tensor   *aclnn.Tensor // the mask, nil if there is no tensor
 	top, sum *aclnn.Tensor // the softmax statistics
 	keepProb float64
 	pseType  int64
 
-	queryStart, keyStart []int64 // nil at 0
+	queryStart, keyStart []int64 // nil if both are 0
 }
 
 var flashForward = []flash[AttentionArgs]{
@@ -108,98 +108,98 @@ var flashBackward = []flash[AttentionGradArgs]{
 	}},
 }
 
-// supports says whether the entry point takes the arguments.
-func (f *flash[A]) supports(env *Env, a *AttentionArgs) error {
-	var c check
-	g := a.geometry(&c)
+// supports returns why the entry point cannot take the arguments, or nil.
+func (f *flash[A]) supports(env *Env, key AttentionKey) error {
 	switch {
-	case f.packed && a.Layout != TND:
-		return fmt.Errorf("layout %s is not packed", a.Layout)
-	case !f.packed && a.Layout == TND:
+	case f.packed && key.Layout != TND:
+		return fmt.Errorf("layout %s is not packed", key.Layout)
+	case !f.packed && key.Layout == TND:
 		return errors.New("layout TND is packed")
-	case !f.anyBias && a.Bias != nil && a.BiasKind != BiasBeforeScale:
+	case !f.anyBias && key.Bias && key.BiasKind != BiasBeforeScale:
 		return errors.New("it adds a bias before the scale only")
-	case g.d > headLimit:
-		return fmt.Errorf("head dimension %d is above %d", g.d, headLimit)
+	case key.Dim > headLimit:
+		return fmt.Errorf("head dimension %d is above %d", key.Dim, headLimit)
 	}
-	return errors.Join(trainingChip(env, f.params.Operator().Name), available(f.params))
+	return fused(env, f.params)
 }
 
-// newAttention prefers the fused entry points, those with fewer arguments first.
-func newAttention(reg *Registry) *Op[AttentionArgs] {
-	var kernels []Kernel[AttentionArgs]
+// newAttention prefers the fused entry points, and among them those with fewer arguments.
+func newAttention(reg *Registry) *Op[AttentionArgs, AttentionKey] {
+	var kernels []Kernel[AttentionArgs, AttentionKey]
 	for _, f := range flashForward {
-		kernels = append(kernels, Kernel[AttentionArgs]{
+		kernels = append(kernels, Kernel[AttentionArgs, AttentionKey]{
 			Name: f.params.Operator().Name, Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					if p := a.plan(ctx, reg, s); s.err == nil {
+					if p := a.plan(ctx, reg, s); s.Err() == nil {
 						f.queue(s, a, &p)
 					}
 				})
 			},
 		})
 	}
-	kernels = append(kernels, Kernel[AttentionArgs]{
-		Name: "composite", Supports: func(_ *Env, a *AttentionArgs) error { return a.composable() },
+	kernels = append(kernels, Kernel[AttentionArgs, AttentionKey]{
+		Name: "composite", Supports: composable,
 		Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error { return a.compose(ctx, st) },
 	})
-	return op(reg, "attention", (*AttentionArgs).validate, (*AttentionArgs).signature, kernels...)
+	return op(reg, "attention", (*AttentionArgs).validate, (*AttentionArgs).key, kernels...)
 }
 
-func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs] {
-	var kernels []Kernel[AttentionGradArgs]
+func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, AttentionKey] {
+	var kernels []Kernel[AttentionGradArgs, AttentionKey]
 	for _, f := range flashBackward {
-		kernels = append(kernels, Kernel[AttentionGradArgs]{
-			Name:     f.params.Operator().Name,
-			Supports: func(env *Env, a *AttentionGradArgs) error { return f.supports(env, &a.AttentionArgs) },
+		kernels = append(kernels, Kernel[AttentionGradArgs, AttentionKey]{
+			Name: f.params.Operator().Name, Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.Query.Len() == 0 || a.Key.Len() == 0 {
 						a.clear(s)
-					} else if p := a.plan(ctx, reg, s); s.err == nil {
+					} else if p := a.plan(ctx, reg, s); s.Err() == nil {
 						f.queue(s, a, &p)
 					}
 				})
 			},
 		})
 	}
-	kernels = append(kernels, Kernel[AttentionGradArgs]{
-		Name: "composite", Supports: func(_ *Env, a *AttentionGradArgs) error { return a.composable() },
+	kernels = append(kernels, Kernel[AttentionGradArgs, AttentionKey]{
+		Name: "composite", Supports: composable,
 		Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error { return a.compose(ctx, st) },
 	})
-	return op(reg, "attention_grad", (*AttentionGradArgs).validate,
-		func(a *AttentionGradArgs) Signature { return a.signature() }, kernels...)
+	return op(reg, "attention_grad", (*AttentionGradArgs).validate, (*AttentionGradArgs).key, kernels...)
 }
 
-// clear is the gradient where nothing attends to anything.
+// clear zeroes the gradients of a problem without queries or keys.
 func (a *AttentionGradArgs) clear(s *steps) {
 	for _, t := range []*aclnn.Tensor{a.DQuery, a.DKey, a.DValue} {
 		if t.Len() > 0 {
-			s.zero(t)
+			s.Zero(t)
 		}
 	}
 }
 
-// plan decides on the mask and brings its tensor to the device.
+// plan decides on the mask and makes its tensor on the device.
 func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p plan) {
-	var c check
+	var c args
 	p.geometry = a.geometry(&c)
-	if p.Decision, s.err = a.decide(p.geometry); s.err != nil {
+	d, err := a.decide(p.geometry)
+	if err != nil {
+		s.Fail(err)
 		return p
 	}
+	p.Decision = d
 	switch p.Source {
 	case mask.Triangle, mask.PrefixTriangle:
-		p.tensor, s.err = reg.templates.tensor(s.st, p.Source)
+		p.tensor, err = reg.templates.tensor(s.Stream, p.Source)
+		s.Fail(err)
 	case mask.Given:
 		p.tensor = s.hidden(p.Dense).Expand(p.Shape...)
 	case mask.Built:
 		p.tensor = s.pattern(ctx, p.Pattern(0), p.b, p.sq, p.skv).Expand(p.Shape...)
 	}
-	p.keepProb, p.pseType = 1, int64(BiasBeforeScale) // the device wants these if there is nothing to drop or add
+	p.keepProb, p.pseType = 1, int64(BiasBeforeScale) // the values for no dropout and no bias
 	if a.DropMask != nil {
 		p.keepProb = a.KeepProb
 	}
@@ -215,9 +215,9 @@ func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p pl
 	p.top, p.sum = a.SoftmaxMax, a.SoftmaxSum
 	for _, t := range []**aclnn.Tensor{&p.top, &p.sum} {
 		if *t == nil && a.Layout == TND {
-			*t = s.tensor(aclnn.Float32, p.sq, p.n, statLanes)
+			*t = s.Tensor(aclnn.Float32, p.sq, p.n, SoftmaxCopies)
 		} else if *t == nil {
-			*t = s.tensor(aclnn.Float32, p.b, p.n, p.sq, statLanes)
+			*t = s.Tensor(aclnn.Float32, p.b, p.n, p.sq, SoftmaxCopies)
 		}
 	}
 	return p

@@ -6,17 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
 
-func attention(r *ops.Registry) *ops.Op[ops.AttentionArgs]         { return r.Attention }
-func attentionGrad(r *ops.Registry) *ops.Op[ops.AttentionGradArgs] { return r.AttentionGrad }
+func attention(r *ops.Registry) dispatched     { return r.Attention }
+func attentionGrad(r *ops.Registry) dispatched { return r.AttentionGrad }
 
 func int64s(v []int) []int64 { return convert(v, func(n int) int64 { return int64(n) }) }
 
-// masks are the ways to say what the mask of a case is: by its rule, and cell by cell.
+// masks returns the mask of a case in two forms: as a rule, and as cells.
 func masks(b *bench, c *golden.Case) map[string]mask.Mask {
 	mode := c.Text("mode")
 	if mode == "none" {

@@ -11,8 +11,8 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// templates are the compressed masks, which are the same for all attention on a device:
-// made once, kept until the registry is closed.
+// templates are the compressed masks of a device, shared by all attention on it. They are made once
+// and kept until the registry is closed.
 type templates struct {
 	mu   sync.Mutex
 	made map[templateKey]*template
@@ -23,7 +23,7 @@ type templateKey struct {
 	source mask.Source
 }
 
-// template is a mask and the point in the stream that made it after which it is complete.
+// template is a mask with the event after which it is complete.
 type template struct {
 	tensor *aclnn.Tensor
 	buf    *acl.Buffer
@@ -31,7 +31,7 @@ type template struct {
 	stream *acl.Stream
 }
 
-// tensor is the compressed mask, complete for what is queued on the stream from now on.
+// tensor returns the compressed mask, complete for all work queued on the stream from now on.
 func (ts *templates) tensor(st *acl.Stream, source mask.Source) (*aclnn.Tensor, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -60,7 +60,8 @@ func makeTemplate(st *acl.Stream, source mask.Source) (_ *template, err error) {
 	if source == mask.PrefixTriangle {
 		rows = mask.PrefixRows
 	}
-	// Not from the stream: the template outlives it.
+	// The memory does not come from the stream's allocator, because the template outlives the
+	// stream.
 	t := &template{stream: st}
 	defer func() {
 		if err != nil {
@@ -78,7 +79,7 @@ func makeTemplate(st *acl.Stream, source mask.Source) (_ *template, err error) {
 		if source == mask.PrefixTriangle {
 			below := t.tensor.Narrow(0, mask.TriangleSize, rows-mask.TriangleSize)
 			half := int64(mask.TriangleSize / 2)
-			s.zero(below.Narrow(1, 0, half))
+			s.Zero(below.Narrow(1, 0, half))
 			launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: below.Narrow(1, half, half)})
 		}
 	})
@@ -112,20 +113,20 @@ func (ts *templates) close() error {
 	return err
 }
 
-// hideBeyond sets the cells of a bool matrix that lie above a diagonal, and clears the others.
+// hideBeyond sets the cells of a bool matrix above a diagonal and clears the others.
 func (s *steps) hideBeyond(t *aclnn.Tensor, last int64) {
 	launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: t})
 	launch(s, aclnn.InplaceTriu, aclnn.InplaceTriuParams{SelfRef: t, Diagonal: last + 1})
 }
 
-// hidden is a dense mask in CANN's form: nonzero where a key is hidden, bool or uint8.
+// hidden converts a dense mask to CANN's form: bool or uint8, nonzero where a key is hidden.
 func (s *steps) hidden(m *mask.Dense) *aclnn.Tensor {
 	t := m.Tensor
 	zero := aclnn.Int(0)
 	if t.DType().IsFloat() {
 		zero = aclnn.Float(0)
 	}
-	out := func() *aclnn.Tensor { return s.tensor(aclnn.Bool, t.Shape()...) }
+	out := func() *aclnn.Tensor { return s.Tensor(aclnn.Bool, t.Shape()...) }
 	switch {
 	case m.Meaning == mask.Visible:
 		hidden := out()
@@ -143,15 +144,15 @@ func (s *steps) hidden(m *mask.Dense) *aclnn.Tensor {
 	return t
 }
 
-// pattern makes the bool tensor of a pattern, [1 or batch, 1, 1 or queries, keys], nonzero
-// where a key is hidden; nil if nothing is.
+// pattern makes the bool tensor of a pattern, [1 or batch, 1, 1 or queries, keys], nonzero where a
+// key is hidden. It returns nil if nothing is hidden.
 func (s *steps) pattern(ctx context.Context, p mask.Pattern, batch, queries, keys int64) *aclnn.Tensor {
 	var hidden *aclnn.Tensor
 	if p.Banded() {
 		hidden = s.band(p, queries, keys)
 	}
 	if p.Prefix != nil && hidden != nil {
-		// Behind the prefix the band decides.
+		// Keys after the prefix are hidden as the band says.
 		behind := make([]byte, batch*keys)
 		for b, n := range p.Prefix {
 			for j := n; j < keys; j++ {
@@ -173,15 +174,15 @@ func (s *steps) pattern(ctx context.Context, p mask.Pattern, batch, queries, key
 	return s.both(launchOr, hidden, columns)
 }
 
-// band hides the cells outside of the diagonals from First to Last.
+// band hides the cells outside the diagonals from First to Last.
 func (s *steps) band(p mask.Pattern, queries, keys int64) *aclnn.Tensor {
 	var above, below *aclnn.Tensor
 	if p.Last != math.MaxInt64 {
-		above = s.tensor(aclnn.Bool, 1, 1, queries, keys)
+		above = s.Tensor(aclnn.Bool, 1, 1, queries, keys)
 		s.hideBeyond(above, p.Last)
 	}
 	if p.First != math.MinInt64 {
-		below = s.tensor(aclnn.Bool, 1, 1, queries, keys)
+		below = s.Tensor(aclnn.Bool, 1, 1, queries, keys)
 		launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: below})
 		launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{SelfRef: below, Diagonal: p.First - 1})
 	}
@@ -195,18 +196,16 @@ func (s *steps) band(p mask.Pattern, queries, keys int64) *aclnn.Tensor {
 	return above
 }
 
-// keys brings one byte per batch item and key to the device, as [batch,1,1,keys].
+// keys copies one byte per batch item and key to the device, as [batch,1,1,keys].
 func (s *steps) keys(ctx context.Context, bytes []byte, batch, keys int64) *aclnn.Tensor {
-	t := s.tensor(aclnn.Bool, batch, 1, 1, keys)
-	if s.err == nil {
-		s.err = aclnn.CopyToDevice(ctx, s.st, t, bytes)
-	}
+	t := s.Tensor(aclnn.Bool, batch, 1, 1, keys)
+	s.Do(func() error { return aclnn.CopyToDevice(ctx, s.Stream, t, bytes) })
 	return t
 }
 
 // both combines cells [1,1,queries,keys] with keys [batch,1,1,keys].
 func (s *steps) both(operator func(*acl.Stream, aclnn.LogicalAndParams) error, cells, keys *aclnn.Tensor) *aclnn.Tensor {
-	out := s.tensor(aclnn.Bool, keys.Dim(0), 1, cells.Dim(2), cells.Dim(3))
+	out := s.Tensor(aclnn.Bool, keys.Dim(0), 1, cells.Dim(2), cells.Dim(3))
 	launch(s, operator, aclnn.LogicalAndParams{Self: cells, Other: keys, Out: out})
 	return out
 }

@@ -1,20 +1,21 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/goascend/cann/aclnn"
 )
 
-// Refusal says why something is not supported and what to do instead. Rule names the entry
-// of the table it comes from, for messages and tests.
+// Refusal says why something is not supported and what to do instead. Rule names the table entry
+// that it comes from, for messages and tests.
 type Refusal struct{ Rule, Reason, Remedy string }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s; %s", r.Rule, r.Reason, r.Remedy) }
 
-// trainingChip refuses chips that the training operators are not registered for: Atlas A2
-// and A3 have them. An unknown chip is given the chance.
+// trainingChip refuses chips other than Atlas A2 and A3, for which the training operators are
+// registered. Unknown chips are accepted.
 func trainingChip(env *Env, operator string) error {
 	for _, prefix := range []string{"Ascend910B", "Ascend910_93"} {
 		if strings.HasPrefix(env.SoC, prefix) {
@@ -27,8 +28,8 @@ func trainingChip(env *Env, operator string) error {
 	return fmt.Errorf("%s has no %s; Atlas A2 and A3 do", env.SoC, operator)
 }
 
-// available is nil if this CANN has the operator, or else says so shortly: the reason stands
-// in a line with those of other kernels.
+// available returns nil if this CANN has the operator, or else a short error, which is listed with
+// those of other kernels.
 func available(p aclnn.Params) error {
 	if err := p.Operator().Available(); err != nil {
 		return fmt.Errorf("this CANN has no %s (since %s)", p.Operator().Symbol, p.Operator().Since)
@@ -36,9 +37,19 @@ func available(p aclnn.Params) error {
 	return nil
 }
 
-// has is a Supports that asks for aclnn operators only.
-func has[A any](params ...aclnn.Params) func(*Env, *A) error {
-	return func(*Env, *A) error { return availableAll(params...) }
+// has makes a Supports function that requires aclnn operators only.
+func has[K comparable](params ...aclnn.Params) func(*Env, K) error {
+	return func(*Env, K) error { return availableAll(params...) }
+}
+
+// trains makes a Supports function that requires a chip with training operators and this operator.
+func trains[K comparable](p aclnn.Params) func(*Env, K) error {
+	return func(env *Env, _ K) error { return fused(env, p) }
+}
+
+// fused returns why the fused training operator is missing, or nil.
+func fused(env *Env, p aclnn.Params) error {
+	return errors.Join(trainingChip(env, p.Operator().Name), available(p))
 }
 
 func availableAll(params ...aclnn.Params) error {
@@ -52,20 +63,3 @@ func availableAll(params ...aclnn.Params) error {
 
 // is16 reports whether a dtype is a 16-bit float.
 func is16(dt aclnn.DType) bool { return dt == aclnn.Float16 || dt == aclnn.BFloat16 }
-
-// dtypeOf is the dtype of a tensor that may be nil.
-func dtypeOf(t *aclnn.Tensor) aclnn.DType {
-	if t == nil {
-		return aclnn.Undefined
-	}
-	return t.DType()
-}
-
-// dtypeSignature is the signature of operators whose kernels look at dtypes only, at most
-// eight of them.
-func dtypeSignature(tensors ...*aclnn.Tensor) (s Signature) {
-	for i, t := range tensors {
-		s[i/2] = s[i/2]<<32 | uint64(uint32(dtypeOf(t)))
-	}
-	return s
-}

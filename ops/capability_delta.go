@@ -12,13 +12,13 @@ type DeltaStack int
 const (
 	DeltaOps          DeltaStack = iota // the operators of this package
 	DeltaMegatron                       // Megatron-core's own layer
-	DeltaWrapped                        // Hugging Face's layer inside of Megatron, always for qwen3_next
+	DeltaWrapped                        // Hugging Face's layer in Megatron, always for qwen3_next
 	DeltaTransformers                   // Hugging Face's layer in transformers, FSDP, and Ulysses
 )
 
-// DeltaSetup describes how a job runs gated delta nets. Programs that start jobs check it
-// before a device is taken: most of what does not work there fails late, or computes wrong
-// numbers without an error.
+// DeltaSetup describes how a job runs gated delta nets. Programs that start jobs check it before
+// they occupy a device, because most unsupported setups fail late or silently compute wrong
+// numbers.
 type DeltaSetup struct {
 	Stack                  DeltaStack
 	KeyHeads, ValueHeads   int
@@ -30,17 +30,17 @@ type DeltaSetup struct {
 	PaddingFree            bool   // each row is one sequence without padding
 	PaddingMask            bool   // the two-dimensional mask of valid tokens reaches the layer
 	Positions              bool   // the batch has position ids
-	Deterministic          bool   // results must repeat to the bit
-	Inference, Cache       bool   // no gradients; decoding goes on from a state
-	RingRanks              int    // ranks of a ring that the sequence is split over beside Ulysses
-	Exchange               bool   // the all-to-all helpers that Megatron has from 0.18 on are there
+	Deterministic          bool   // results must be bit-identical on repetition
+	Inference, Cache       bool   // no gradients; decoding continues from a state
+	RingRanks              int    // ranks of ring attention besides Ulysses
+	Exchange               bool   // the all-to-all helpers of Megatron 0.18 and later are present
 	Experts, SequenceSplit bool   // the model has experts; tensor parallelism splits the sequence between layers
 	SoC                    string // aclrtGetSocName
 	ChunkOperator          bool   // CANN's own aclnnChunkGatedDeltaRule is to be used
 }
 
-// deltaCapability is one entry of the table of what works. Advice is followed by the
-// software itself, or costs speed only.
+// deltaCapability is one entry of the table of rules. Advice marks a rule that the software itself
+// follows, or that only costs speed.
 type deltaCapability struct {
 	rule           string
 	advice         bool
@@ -48,7 +48,7 @@ type deltaCapability struct {
 	reason, remedy string
 }
 
-// deltaCapabilities is the table, by rule.
+// deltaCapabilities is the table, in the order of the rules' names.
 var deltaCapabilities = []deltaCapability{
 	{"C1", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && !versionFrom(s.Megatron, 0, 16) },
 		"Megatron-core has the gated delta net from 0.16 on", "upgrade it, or set USE_MCORE_GDN=0"},
@@ -100,14 +100,14 @@ var deltaCapabilities = []deltaCapability{
 
 func (s *DeltaSetup) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }
 
-// split is the number of ranks that share the heads of a sequence.
+// split returns the number of ranks that share the heads of a sequence.
 func (s *DeltaSetup) split() int { return max(s.Parallel.Sequence, 1) }
 
-// headsDivide reports whether heads can be dealt out, where they are.
+// headsDivide reports whether the heads can be divided among the ranks.
 func (s *DeltaSetup) headsDivide() bool {
 	ranks := s.split()
 	switch s.Stack {
-	case DeltaOps: // key heads that are fewer than the ranks go to several
+	case DeltaOps: // if there are fewer key heads than ranks, several ranks get the same one
 		return s.ValueHeads%ranks == 0 && (s.KeyHeads%ranks == 0 || s.KeyHeads > 0 && ranks%s.KeyHeads == 0)
 	case DeltaMegatron:
 		ranks = max(s.Parallel.Tensor, 1) * max(s.Parallel.Context, 1)
@@ -117,8 +117,8 @@ func (s *DeltaSetup) headsDivide() bool {
 	return s.KeyHeads%ranks == 0 && s.ValueHeads%ranks == 0
 }
 
-// Check is nil if the setup works, and else joins a *Refusal for each rule against it. The
-// advice is of rules that stop nothing.
+// Check returns nil if the setup works, or else joins a *Refusal for each violated rule. advice
+// holds violations that do not prevent the job from running.
 func (s DeltaSetup) Check() (advice []*Refusal, err error) {
 	var refusals []error
 	for _, c := range deltaCapabilities {
@@ -135,8 +135,8 @@ func (s DeltaSetup) Check() (advice []*Refusal, err error) {
 	return advice, errors.Join(refusals...)
 }
 
-// versionFrom reports whether a version, such as 0.16.0 or core_r0.16.0, is at least
-// major.minor; one that is not known or not understood is not.
+// versionFrom reports whether a version, such as 0.16.0 or core_r0.16.0, is at least major.minor.
+// It returns false for an empty version and one that it cannot parse.
 func versionFrom(version string, major, minor int) bool {
 	var m, n int
 	at := strings.IndexAny(version, "0123456789")

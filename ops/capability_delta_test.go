@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Setups that work, for the tests to spoil.
+// Valid setups, which the tests modify.
 func workingSetups() map[DeltaStack]DeltaSetup {
 	all := map[DeltaStack]DeltaSetup{}
 	for _, stack := range []DeltaStack{DeltaOps, DeltaMegatron, DeltaWrapped, DeltaTransformers} {
@@ -84,13 +84,14 @@ func TestDeltaSetup(t *testing.T) {
 		require.True(t, tested[c.rule], "%s has no test", c.rule)
 	}
 
-	// More ranks than key heads share them, where this package exchanges them.
+	// If there are more ranks than key heads, ranks share them where this package does the
+	// exchange.
 	s := workingSetups()[DeltaOps]
 	s.Parallel.Sequence = 32
 	_, err := s.Check()
 	require.NoError(t, err)
 
-	// Several faults are told at once.
+	// Several faults are reported together.
 	s = workingSetups()[DeltaWrapped]
 	s.Packed, s.Parallel.Context = true, 4
 	_, err = s.Check()

@@ -11,15 +11,15 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
 func TestGoldenCausalConv(t *testing.T) {
 	for _, c := range golden.Cases(t, "causal_conv1d") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CausalConvArgs] { return r.CausalConv },
-				func(r *ops.Registry) *ops.Op[ops.CausalConvGradArgs] { return r.CausalConvGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
+				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
 				func(b *bench) bool {
 					x, w := b.golden(c, "x"), b.golden(c, "w")
 					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.empty(c.DType, x.Shape()...)}
@@ -45,7 +45,7 @@ func TestGoldenCausalConv(t *testing.T) {
 	}
 }
 
-// convolution states the definition in float64; arrays are row-major.
+// convolution implements the definition in float64; arrays are row-major.
 type convolution struct {
 	b, t, d, w int
 	cu         []int64
@@ -64,7 +64,7 @@ func (c convolution) sequences() (bounds [][2]int) {
 	return bounds
 }
 
-// input is x at a token of a sequence, negative tokens reading the state [N,D,W].
+// input returns x at a token of a sequence; negative tokens read the state [N,D,W].
 func (c convolution) input(x, state []float64, n, from, token, channel int) float64 {
 	switch {
 	case token >= 0:
@@ -100,7 +100,7 @@ func (c convolution) forward(x, w, bias, state []float64) (y, final []float64) {
 	return y, final
 }
 
-// slopes is the gradient of Σ dy·f(x) by differences.
+// slopes computes the gradient of Σ dy·f(x) by finite differences.
 func slopes(x, dy []float64, f func(x []float64) []float64) []float64 {
 	const step = 1e-5
 	x = append([]float64(nil), x...)
@@ -142,8 +142,8 @@ func TestCausalConv(t *testing.T) {
 		{convolution: convolution{b: 0, t: 3, d: 6, w: 4}, bias: true},
 	} {
 		t.Run(fmt.Sprintf("%dx%d/%d channels/%d taps/%v/%v", c.b, c.t, c.d, c.w, c.cu, c.dt), func(t *testing.T) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CausalConvArgs] { return r.CausalConv },
-				func(r *ops.Registry) *ops.Op[ops.CausalConvGradArgs] { return r.CausalConvGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
+				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
 				func(b *bench) bool {
 					in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
 						x, v := b.input(dt, seed, shape...)
@@ -196,7 +196,8 @@ func TestCausalConv(t *testing.T) {
 	}
 }
 
-// Taps that differ and a single input show their order and that nothing looks ahead.
+// Different taps and a single nonzero input show the order of the taps and that the convolution is
+// causal.
 func TestCausalConvOrder(t *testing.T) {
 	b := newBench(t)
 	x, w := b.floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
@@ -205,7 +206,7 @@ func TestCausalConvOrder(t *testing.T) {
 	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.read(a.Out))
 }
 
-// Decoding token by token with the state gives what one run gives.
+// Decoding token by token with the state gives the same result as one run.
 func TestCausalConvContinues(t *testing.T) {
 	for dt, kernel := range map[aclnn.DType]string{aclnn.Float32: "composite", aclnn.BFloat16: "CausalConv1d"} {
 		t.Run(kernel, func(t *testing.T) {
@@ -227,7 +228,7 @@ func TestCausalConvContinues(t *testing.T) {
 	}
 }
 
-// TestCausalConvKernels: who computes what, and why not the others.
+// TestCausalConvKernels checks which kernels are chosen, and why not the others.
 func TestCausalConvKernels(t *testing.T) {
 	b := newBench(t)
 	for name, c := range map[string]struct {
@@ -261,20 +262,20 @@ func TestCausalConvKernels(t *testing.T) {
 	}
 }
 
-// TestTiledConvUnderSequenceParallelism: a kernel with tiles like those of Triton's fits what
-// a rank has of the layer, and not what it has after the exchange: the sequence is longer, so
-// that the kernel goes to its longest tile, and the composite takes over.
+// TestTiledConvUnderSequenceParallelism checks that a kernel with tiles like those of Triton's fits
+// a rank's part of the layer before the exchange but not after it: the sequence is longer, so the
+// kernel would take its longest tile, and the composite is chosen.
 func TestTiledConvUnderSequenceParallelism(t *testing.T) {
 	b := newBench(t)
-	require.NoError(t, b.CausalConvGrad.Register(ops.Kernel[ops.CausalConvGradArgs]{
+	require.NoError(t, b.CausalConvGrad.Register(ops.Kernel[ops.CausalConvGradArgs, ops.CausalConvGradKey]{
 		Name: "tiled",
-		Supports: func(env *ops.Env, a *ops.CausalConvGradArgs) error {
+		Supports: func(env *ops.Env, key ops.CausalConvGradKey) error {
 			const cores = 48
-			tile := ops.ConvTile{Tokens: 16, Channels: 64}
-			for per := (a.X.Dim(0)*a.X.Dim(1) + cores - 1) / cores; tile.Tokens < min(per, 64); {
-				tile.Tokens *= 2
+			tokens := int64(16)
+			for per := (key.Tokens.Most() + cores - 1) / cores; tokens < min(per, 64); {
+				tokens *= 2
 			}
-			return tile.Fits(env, a.Need())
+			return key.Fits(env, tokens, 64)
 		},
 		Run: func(context.Context, *acl.Stream, *ops.CausalConvGradArgs) error { return errors.New("not to be run") },
 	}))

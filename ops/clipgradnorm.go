@@ -8,49 +8,49 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/hccl"
 )
 
-// ClipGradNormArgs bounds the global L2 norm of gradients, in place, as PyTorch's
-// clip_grad_norm_ does: all are scaled by MaxNorm/(norm + 1e-6) if that is below one. The
-// decision is made on the device; nothing waits.
+// ClipGradNormArgs clips the global L2 norm of gradients in place, like PyTorch's clip_grad_norm_:
+// all gradients are scaled by MaxNorm/(norm + 1e-6) if that is below one. The device makes this
+// decision; the host does not wait.
 type ClipGradNormArgs struct {
 	Grads []*aclnn.Tensor // any shapes; float32, float16 and bfloat16 may be mixed
-	// MaxNorm is the bound; 0 only computes the norm.
+	// MaxNorm is the limit; 0 only computes the norm.
 	MaxNorm float64
-	// Norm receives the norm before clipping: one element, float32, [] or [1]. Copy it to the
-	// host to read it, which waits for the stream. Nil if it is not wanted.
+	// Norm receives the norm before clipping: one element, float32, [] or [1]. To read it, copy it
+	// to the host, which waits for the stream. Nil if it is not needed.
 	Norm *aclnn.Tensor
-	// Comm is that of the ranks over which the model is spread: then the norm is that of all
-	// their gradients, and all of them call. Nil for one rank.
-	Comm Communicator
-	// Copies is how many ranks of Comm hold the same gradient, so that it counts once; nil
-	// when each rank has others.
+	// Sum queues an in-place sum of a float32 tensor over the ranks of the model, such as the
+	// result of parallel.Sum. The norm is then that of the gradients of all ranks, and all ranks
+	// must call. Nil for one rank.
+	Sum func(st *acl.Stream, t *aclnn.Tensor) error
+	// Copies is the number of ranks that hold a copy of each gradient, so that it is counted once;
+	// nil if every rank has different gradients.
 	Copies []int
 }
 
 func (a *ClipGradNormArgs) validate() error {
-	var c check
+	var c args
 	for i, g := range a.Grads {
 		if g == nil || g.Err() != nil || g.Format() != aclnn.ND || g.DType() != aclnn.Float32 && !is16(g.DType()) {
-			c.tensor(fmt.Sprintf("Grads[%d]", i), g, floats...) // names are made for faults only
+			c.Tensor(fmt.Sprintf("Grads[%d]", i), g, floats...) // format names only for faults
 		}
 	}
 	if a.Copies != nil && len(a.Copies) != len(a.Grads) {
-		c.fail("%d Copies for %d Grads", len(a.Copies), len(a.Grads))
+		c.Fail("%d Copies for %d Grads", len(a.Copies), len(a.Grads))
 	}
 	for i, n := range a.Copies {
 		if n < 1 {
-			c.fail("Copies[%d] is %d; a gradient is on one rank at least", i, n)
+			c.Fail("Copies[%d] is %d; a gradient is on one rank at least", i, n)
 		}
 	}
-	if c.optional("Norm", a.Norm, aclnn.Float32) && (a.Norm.Rank() > 1 || a.Norm.Len() != 1) {
-		c.fail("Norm is %v; it must have one element", a.Norm)
+	if c.Optional("Norm", a.Norm, aclnn.Float32) && (a.Norm.Rank() > 1 || a.Norm.Len() != 1) {
+		c.Fail("Norm is %v; it must have one element", a.Norm)
 	}
 	if !(a.MaxNorm >= 0) || math.IsInf(a.MaxNorm, 1) {
-		c.fail("MaxNorm is %g; it must be positive, or 0 to compute the norm only", a.MaxNorm)
+		c.Fail("MaxNorm is %g; it must be positive, or 0 to compute the norm only", a.MaxNorm)
 	}
-	return c.err
+	return c.Err
 }
 
 // wide reports whether all gradients are float32.
@@ -66,26 +66,32 @@ func (a *ClipGradNormArgs) wide() bool {
 // foreachLimit is how many tensors a foreach operator takes in one launch.
 const foreachLimit = 48
 
-func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs] {
-	return op(reg, "clip_grad_norm", (*ClipGradNormArgs).validate,
-		func(a *ClipGradNormArgs) (s Signature) {
-			if a.wide() {
-				s[0] = 1
-			}
-			return s
-		},
-		Kernel[ClipGradNormArgs]{
+// ClipGradNormKey holds the properties by which kernels of ClipGradNorm are chosen.
+type ClipGradNormKey struct {
+	Grads int  // number of gradients
+	Wide  bool // all of them are float32
+	Clip  bool // whether there is a limit
+	Ranks bool // the norm is taken over several ranks
+}
+
+func (a *ClipGradNormArgs) key() ClipGradNormKey {
+	return ClipGradNormKey{Grads: len(a.Grads), Wide: a.wide(), Clip: a.MaxNorm > 0, Ranks: a.Sum != nil}
+}
+
+func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs, ClipGradNormKey] {
+	return op(reg, "clip_grad_norm", (*ClipGradNormArgs).validate, (*ClipGradNormArgs).key,
+		Kernel[ClipGradNormArgs, ClipGradNormKey]{
 			Name: "ForeachNorm",
-			Supports: func(env *Env, a *ClipGradNormArgs) error {
-				if !a.wide() {
+			Supports: func(env *Env, key ClipGradNormKey) error {
+				if !key.Wide {
 					return errors.New("a gradient is not float32, and ForeachNorm would round its norm to 16 bits")
 				}
-				return errors.Join(trainingChip(env, "ForeachNorm"), availableAll(&aclnn.ForeachNormParams{}, &aclnn.ForeachMulScalarParams{}))
+				return errors.Join(fused(env, &aclnn.ForeachNormParams{}), available(&aclnn.ForeachMulScalarParams{}))
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *ClipGradNormArgs) error {
 				return compose(st, func(s *steps) {
 					grads := a.parts()
-					norms := s.tensor(aclnn.Float32, int64(len(grads)))
+					norms := s.Tensor(aclnn.Float32, int64(len(grads)))
 					each(grads, func(at int, part []*aclnn.Tensor) {
 						outs := make([]*aclnn.Tensor, len(part))
 						for i := range outs {
@@ -103,12 +109,12 @@ func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs] {
 				})
 			},
 		},
-		Kernel[ClipGradNormArgs]{
-			Name: "LinalgVectorNorm", Supports: has[ClipGradNormArgs](&aclnn.LinalgVectorNormParams{}),
+		Kernel[ClipGradNormArgs, ClipGradNormKey]{
+			Name: "LinalgVectorNorm", Supports: has[ClipGradNormKey](&aclnn.LinalgVectorNormParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *ClipGradNormArgs) error {
 				return compose(st, func(s *steps) {
 					grads := a.parts()
-					norms := s.tensor(aclnn.Float32, int64(len(grads)))
+					norms := s.Tensor(aclnn.Float32, int64(len(grads)))
 					for i, g := range grads {
 						s.norm(g, norms.Select(0, int64(i)))
 					}
@@ -124,7 +130,7 @@ func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs] {
 		})
 }
 
-// parts are the gradients that have elements.
+// parts returns the gradients that are not empty.
 func (a *ClipGradNormArgs) parts() []*aclnn.Tensor {
 	parts := make([]*aclnn.Tensor, 0, len(a.Grads))
 	for _, g := range a.Grads {
@@ -135,9 +141,9 @@ func (a *ClipGradNormArgs) parts() []*aclnn.Tensor {
 	return parts
 }
 
-// share leaves each rank the part of its norms' squares that makes them count once.
+// share scales the norms so that gradients held by several ranks count once in the sum.
 func (a *ClipGradNormArgs) share(s *steps, norms *aclnn.Tensor) {
-	if a.Comm == nil || a.Copies == nil {
+	if a.Sum == nil || a.Copies == nil {
 		return
 	}
 	var copies []int
@@ -158,14 +164,14 @@ func (a *ClipGradNormArgs) share(s *steps, norms *aclnn.Tensor) {
 	}
 }
 
-// each calls f with as many tensors as one launch takes, and the index of the first.
+// each calls f with as many tensors as one launch takes and the index of the first.
 func each(tensors []*aclnn.Tensor, f func(at int, part []*aclnn.Tensor)) {
 	for at := 0; at < len(tensors); at += foreachLimit {
 		f(at, tensors[at:min(at+foreachLimit, len(tensors))])
 	}
 }
 
-// norm is the L2 norm of all elements in float32.
+// norm computes the L2 norm of all elements in float32.
 func (s *steps) norm(t, out *aclnn.Tensor) {
 	launch(s, aclnn.LinalgVectorNorm, aclnn.LinalgVectorNormParams{
 		Self: t, Ord: aclnn.Float(2), Dims: allDims(t), Dtype: aclnn.Float32, Out: out,
@@ -180,25 +186,23 @@ func allDims(t *aclnn.Tensor) []int64 {
 	return dims
 }
 
-// clip writes the norm of the norms and returns what to multiply the gradients with: one
-// element without dimensions, or nil for nothing.
+// clip writes the total norm and returns the factor for the gradients: one element without
+// dimensions, or nil if they are not clipped.
 func (s *steps) clip(a *ClipGradNormArgs, norms *aclnn.Tensor) *aclnn.Tensor {
-	total := s.tensor(aclnn.Float32)
+	total := s.Tensor(aclnn.Float32)
 	a.share(s, norms)
 	if norms.Len() > 0 {
 		s.norm(norms, total)
 	} else {
-		s.zero(total)
+		s.Zero(total)
 	}
-	if a.Comm != nil {
+	if a.Sum != nil {
 		s.times(total, total)
-		if s.err == nil {
-			s.err = a.Comm.AllReduce(s.st, total, total, hccl.Sum)
-		}
+		s.Do(func() error { return a.Sum(s.Stream, total) })
 		launch(s, aclnn.InplaceSqrt, aclnn.InplaceSqrtParams{Self: total})
 	}
 	if a.Norm != nil {
-		s.store(a.Norm, total)
+		s.Copy(a.Norm, total)
 	}
 	if a.MaxNorm == 0 || norms.Len() == 0 {
 		return nil

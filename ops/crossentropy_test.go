@@ -15,7 +15,7 @@ func TestCrossEntropy(t *testing.T) {
 		name   string
 		labels []int64
 		ignore int64
-		want   []int64 // that count
+		want   []int64 // labels that are not ignored
 	}{
 		{"all", []int64{0, 4, 2}, -100, []int64{0, 4, 2}},
 		{"one ignored", []int64{0, -100, 2}, -100, []int64{0, -1, 2}},
@@ -27,8 +27,8 @@ func TestCrossEntropy(t *testing.T) {
 		for _, dt := range floatTypes {
 			for _, stored := range []aclnn.DType{aclnn.Float32, dt} {
 				t.Run(c.name+"/"+dt.String()+"/"+stored.String(), func(t *testing.T) {
-					everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CrossEntropyArgs] { return r.CrossEntropy },
-						func(r *ops.Registry) *ops.Op[ops.CrossEntropyGradArgs] { return r.CrossEntropyGrad },
+					everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
+						func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
 						func(b *bench) bool {
 							const classes = 5
 							n := int64(len(c.labels))
@@ -80,10 +80,11 @@ func TestCrossEntropy(t *testing.T) {
 	}
 }
 
-// TestCrossEntropyExtremes: a class that is impossible beside the label does not matter.
+// TestCrossEntropyExtremes checks that a class with probability zero does not affect the loss of
+// another.
 func TestCrossEntropyExtremes(t *testing.T) {
-	everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CrossEntropyArgs] { return r.CrossEntropy },
-		func(r *ops.Registry) *ops.Op[ops.CrossEntropyGradArgs] { return r.CrossEntropyGrad },
+	everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
+		func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
 		func(b *bench) bool {
 			inf := float32(math.Inf(-1))
 			x := b.floats(aclnn.Float32, []float32{0, 0, inf, 3e4, -3e4, 0}, 2, 3)

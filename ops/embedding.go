@@ -7,31 +7,31 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// EmbeddingArgs looks rows up: Out[i] = Weight[IDs[i]].
+// EmbeddingArgs describes a lookup of rows: Out[i] = Weight[IDs[i]].
 type EmbeddingArgs struct {
 	Weight *aclnn.Tensor // [vocabulary, width]; float32, float16 or bfloat16
-	IDs    *aclnn.Tensor // [...], int32 or int64; an id outside the vocabulary is a fault of the device
+	IDs    *aclnn.Tensor // [...], int32 or int64; unknown ids are a fault on the device
 	Out    *aclnn.Tensor // [..., width], dtype of Weight
 }
 
 func (a *EmbeddingArgs) validate() error {
-	var c check
-	c.tensor("Weight", a.Weight, floats...)
-	if c.ok() && a.Weight.Rank() != 2 {
-		c.fail("Weight is %v; it must be [vocabulary, width]", a.Weight)
+	var c args
+	c.Tensor("Weight", a.Weight, floats...)
+	if c.OK() && a.Weight.Rank() != 2 {
+		c.Fail("Weight is %v; it must be [vocabulary, width]", a.Weight)
 	}
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("Out", a.Out, a.Weight.DType())
+	c.Tensor("Out", a.Out, a.Weight.DType())
 	c.lookup("Out", a.Out, a.IDs, a.Weight.Dim(1))
-	return c.err
+	return c.Err
 }
 
-// lookup checks that a tensor has one row of the given width for each id.
-func (c *check) lookup(name string, rows, ids *aclnn.Tensor, width int64) {
-	c.tensor("IDs", ids, indices...)
-	if !c.ok() {
+// lookup checks that a tensor has one row of the given width per id.
+func (c *args) lookup(name string, rows, ids *aclnn.Tensor, width int64) {
+	c.Tensor("IDs", ids, indices...)
+	if !c.OK() {
 		return
 	}
 	same := rows.Rank() == ids.Rank()+1 && rows.Dim(-1) == width
@@ -39,72 +39,101 @@ func (c *check) lookup(name string, rows, ids *aclnn.Tensor, width int64) {
 		same = rows.Dim(i) == ids.Dim(i)
 	}
 	if !same {
-		c.fail("%s is %v; it must have a row of %d for each of IDs %v", name, rows, width, ids)
+		c.Fail("%s is %v; it must have a row of %d for each of IDs %v", name, rows, width, ids)
 	}
 }
 
-func newEmbedding(reg *Registry) *Op[EmbeddingArgs] {
-	return op(reg, "embedding", (*EmbeddingArgs).validate,
-		func(a *EmbeddingArgs) Signature { return dtypeSignature(a.Weight, a.IDs) },
-		Kernel[EmbeddingArgs]{
-			Name: "Embedding", Supports: has[EmbeddingArgs](&aclnn.EmbeddingParams{}),
+// EmbeddingKey holds the properties by which kernels of Embedding are chosen.
+type EmbeddingKey struct {
+	Weight, IDs       aclnn.DType
+	Vocabulary, Width int64
+	Rows              Extent // number of ids
+	Contiguous        bool   // whether all tensors are contiguous
+}
+
+func (a *EmbeddingArgs) key() EmbeddingKey {
+	return EmbeddingKey{
+		Weight: a.Weight.DType(), IDs: a.IDs.DType(), Vocabulary: a.Weight.Dim(0), Width: a.Weight.Dim(1), Rows: ExtentOf(a.IDs.Len()),
+		Contiguous: contiguous(a.Weight, a.IDs, a.Out),
+	}
+}
+
+func newEmbedding(reg *Registry) *Op[EmbeddingArgs, EmbeddingKey] {
+	return op(reg, "embedding", (*EmbeddingArgs).validate, (*EmbeddingArgs).key,
+		Kernel[EmbeddingArgs, EmbeddingKey]{
+			Name: "Embedding", Supports: has[EmbeddingKey](&aclnn.EmbeddingParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *EmbeddingArgs) error {
 				return aclnn.Embedding(st, aclnn.EmbeddingParams{Weight: a.Weight, Indices: a.IDs, Out: a.Out})
 			},
 		})
 }
 
-// EmbeddingGradArgs is the gradient of Embedding: DWeight[id] = the sum of DOut over the
-// positions with that id, other rows zero.
+// EmbeddingGradArgs describes the gradient of Embedding: DWeight[id] is the sum of DOut over the
+// positions with that id; other rows are zero.
 type EmbeddingGradArgs struct {
 	DOut *aclnn.Tensor // [..., width]; float32, float16 or bfloat16
 	IDs  *aclnn.Tensor // [...], int32 or int64
-	// DWeight is [vocabulary, width], of the dtype of DOut or float32. Sums are taken in its
+	// DWeight is [vocabulary, width], of the dtype of DOut or float32. Sums are computed in this
 	// precision or better.
 	DWeight *aclnn.Tensor
-	// Accumulate adds to what DWeight has instead of overwriting it.
+	// Accumulate adds to DWeight instead of overwriting it.
 	Accumulate bool
 }
 
 func (a *EmbeddingGradArgs) validate() error {
-	var c check
-	c.tensor("DOut", a.DOut, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("DOut", a.DOut, floats...)
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("DWeight", a.DWeight, a.DOut.DType(), aclnn.Float32)
-	if !c.ok() {
-		return c.err
+	c.Tensor("DWeight", a.DWeight, a.DOut.DType(), aclnn.Float32)
+	if !c.OK() {
+		return c.Err
 	}
 	if a.DWeight.Rank() != 2 {
-		c.fail("DWeight is %v; it must be [vocabulary, width]", a.DWeight)
+		c.Fail("DWeight is %v; it must be [vocabulary, width]", a.DWeight)
 	}
 	c.lookup("DOut", a.DOut, a.IDs, a.DWeight.Dim(1))
-	return c.err
+	return c.Err
 }
 
-// noPadding is the padding index of no row.
+// noPadding is a padding index that matches no row.
 const noPadding = ^uint64(0)
 
-func newEmbeddingGrad(reg *Registry) *Op[EmbeddingGradArgs] {
-	return op(reg, "embedding_grad", (*EmbeddingGradArgs).validate,
-		func(a *EmbeddingGradArgs) Signature { return dtypeSignature(a.DOut, a.IDs, a.DWeight) },
-		Kernel[EmbeddingGradArgs]{
-			Name: "EmbeddingDenseBackward", Supports: has[EmbeddingGradArgs](&aclnn.EmbeddingDenseBackwardParams{}),
+// EmbeddingGradKey holds the properties by which kernels of EmbeddingGrad are chosen.
+type EmbeddingGradKey struct {
+	DOut, IDs, DWeight aclnn.DType
+	Vocabulary, Width  int64
+	Rows               Extent // number of ids
+	Accumulate         bool
+	Contiguous         bool // whether all tensors are contiguous
+}
+
+func (a *EmbeddingGradArgs) key() EmbeddingGradKey {
+	return EmbeddingGradKey{
+		DOut: a.DOut.DType(), IDs: a.IDs.DType(), DWeight: a.DWeight.DType(), Vocabulary: a.DWeight.Dim(0), Width: a.DWeight.Dim(1),
+		Rows: ExtentOf(a.IDs.Len()), Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.IDs, a.DWeight),
+	}
+}
+
+func newEmbeddingGrad(reg *Registry) *Op[EmbeddingGradArgs, EmbeddingGradKey] {
+	return op(reg, "embedding_grad", (*EmbeddingGradArgs).validate, (*EmbeddingGradArgs).key,
+		Kernel[EmbeddingGradArgs, EmbeddingGradKey]{
+			Name: "EmbeddingDenseBackward", Supports: has[EmbeddingGradKey](&aclnn.EmbeddingDenseBackwardParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *EmbeddingGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.DOut.Len() == 0 {
 						if !a.Accumulate {
-							s.zero(a.DWeight)
+							s.Zero(a.DWeight)
 						}
 						return
 					}
 					out := a.DWeight
 					if a.Accumulate {
-						out = s.tensor(a.DWeight.DType(), a.DWeight.Dim(0), a.DWeight.Dim(1))
+						out = s.Tensor(a.DWeight.DType(), a.DWeight.Dim(0), a.DWeight.Dim(1))
 					}
 					launch(s, aclnn.EmbeddingDenseBackward, aclnn.EmbeddingDenseBackwardParams{
-						Grad: s.cast(a.DOut, a.DWeight.DType()), Indices: a.IDs, NumWeights: uint64(a.DWeight.Dim(0)), PaddingIdx: noPadding, Out: out,
+						Grad: s.Cast(a.DOut, a.DWeight.DType()), Indices: a.IDs, NumWeights: uint64(a.DWeight.Dim(0)), PaddingIdx: noPadding, Out: out,
 					})
 					if a.Accumulate {
 						s.add(a.DWeight, out, 1)

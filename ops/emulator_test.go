@@ -14,9 +14,9 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// TestGroupedMatmulOfOlderCANN runs in a process with CANN 8.1, whose functions decide what is
-// chosen: the fourth version instead of the fifth. A gradient that would read a FRACTAL_NZ
-// weight transposed is refused, for nobody knows that this CANN can.
+// TestGroupedMatmulOfOlderCANN runs in a process with CANN 8.1, which has the fourth version of the
+// grouped product but not the fifth. A gradient that would read a FRACTAL_NZ weight transposed is
+// refused, because this CANN is not known to support it.
 func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 	const api = "CANN_EMU_API"
 	if os.Getenv(api) == "" {

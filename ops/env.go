@@ -2,23 +2,22 @@ package ops
 
 import "github.com/goascend/cann/acl"
 
-// Parallel is how work is split among ranks: what a kernel must know to say whether it
-// fits. A size of 0 means 1.
+// Parallel says how work is split among ranks, so that kernels can decide whether they fit. A size
+// of 0 means 1.
 type Parallel struct {
 	Tensor, Sequence, Context, Expert, Pipeline int
 }
 
-// Env is what kernels are chosen by. Selection is a pure function of it and of the
-// arguments' signature.
+// Env holds the facts besides the key of the arguments by which kernels are chosen.
 type Env struct {
 	SoC           string // aclrtGetSocName, such as "Ascend910B1"
-	CANN          string // CANN version, "" when unknown
+	CANN          string // CANN version, "" if unknown
 	UnifiedBuffer int    // bytes of Unified Buffer per vector core
 	Parallel      Parallel
 }
 
-// unifiedBuffer is the Unified Buffer of the chips that acl supports: 192 KiB on Atlas A2
-// and A3, 248 KiB on Ascend 950.
+// unifiedBuffer returns the size of the Unified Buffer of the chips that acl supports: 192 KiB on
+// Atlas A2 and A3, 248 KiB on Ascend 950.
 func unifiedBuffer(soc string) int {
 	if len(soc) >= 9 && soc[:9] == "Ascend950" {
 		return 248 << 10
@@ -26,7 +25,7 @@ func unifiedBuffer(soc string) int {
 	return 192 << 10
 }
 
-// EnvOf describes a device that runs alone; set Parallel when it does not.
+// EnvOf describes a device that runs alone; set Parallel otherwise.
 func EnvOf(dev *acl.Device) Env {
 	rt := dev.Runtime()
 	soc := rt.SoC()

@@ -2,8 +2,8 @@ package ops
 
 import "github.com/goascend/cann/aclnn"
 
-// chunks are the quantities of the chunked rule, all float32 and [B,Hk,G,N,C,·], where
-// queries and keys have 1 for G. γ is the running sum of the decay in a chunk.
+// chunks holds the intermediate tensors of the chunked rule, all float32 and [B,Hk,G,N,C,·], where
+// queries and keys have 1 for G. γ is the cumulative sum of the log decay within a chunk.
 type chunks struct {
 	*deltaSequence
 	q, k, v, beta *aclnn.Tensor // q includes the scale
@@ -12,12 +12,12 @@ type chunks struct {
 	remain        *aclnn.Tensor // exp(γ_C − γ), from a token to the end of the chunk
 	through       *aclnn.Tensor // exp(γ_C), [B,Hk,G,N,1,1]
 	decay         *aclnn.Tensor // exp(γᵢ − γⱼ) for i ≥ j, else 0; [C,C]
-	mixing        *aclnn.Tensor // β·KKᵀ·decay, lower triangular; the diagonal does not count
+	mixing        *aclnn.Tensor // β·KKᵀ·decay, lower triangular; the diagonal is ignored
 	wu, w, u      *aclnn.Tensor // (I + mixing)⁻¹·[β·reach·K | β·V] and its two parts
 	kRemain       *aclnn.Tensor // remain·K
 	qReach        *aclnn.Tensor // reach·Q
 	scores        *aclnn.Tensor // QKᵀ·decay, [C,C]
-	corrected     *aclnn.Tensor // U − W·state: what is written, [C,V]
+	corrected     *aclnn.Tensor // U − W·state: the corrected values written to the state, [C,V]
 	state         *aclnn.Tensor // [N+1,B,Hk,G,K,V], before each chunk and after the last
 }
 
@@ -26,17 +26,18 @@ func (d *deltaSequence) shape(rows, columns int64) []int64 {
 	return []int64{d.b, d.hk, d.group, d.n, rows, columns}
 }
 
-// system computes the matrix of each chunk, and what only keys and gates enter.
+// system computes the matrix of each chunk and the tensors that depend on keys and gates only.
 func (d *deltaSequence) system(s *steps) (x *chunks, sums *aclnn.Tensor) {
 	x = &chunks{deltaSequence: d, k: d.chunked(s, d.Key), beta: d.chunked(s, d.Beta.Unsqueeze(3))}
 	if d.Normalize {
 		x.kUnit = s.unit(x.k)
 	}
 	g := d.chunked(s, d.Decay.Unsqueeze(3))
-	sums = s.tensor(aclnn.Float32, g.Shape()...)
+	sums = s.Tensor(aclnn.Float32, g.Shape()...)
 	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: g, Dim: 4, Dtype: aclnn.Float32, Out: sums})
-	// Above the diagonal the exponents are positive and may overflow: cleared before and after.
-	x.decay = s.tensor(aclnn.Float32, d.shape(d.c, d.c)...)
+	// Above the diagonal the exponents are positive and may overflow, so it is cleared before and
+	// after.
+	x.decay = s.Tensor(aclnn.Float32, d.shape(d.c, d.c)...)
 	s.minus(x.decay, sums.Expand(d.shape(d.c, d.c)...), sums.Transpose(-2, -1))
 	s.lower(x.decay, 0)
 	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.decay})
@@ -57,16 +58,16 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	s.scale(x.q, d.Scale)
 	total := sums.Narrow(4, d.c-1, 1)
 	x.reach, x.through = s.exp(sums), s.exp(total)
-	x.remain = s.tensor(aclnn.Float32, sums.Shape()...)
+	x.remain = s.Tensor(aclnn.Float32, sums.Shape()...)
 	s.minus(x.remain, total.Expand(sums.Shape()...), sums)
 	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.remain})
 
 	keys := d.perGroup(x.k)
-	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
+	right := s.Tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: keys, Other: s.mul(x.beta, x.reach), Out: right.Narrow(-1, 0, d.dk)})
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: x.v, Other: x.beta, Out: right.Narrow(-1, d.dk, d.dv)})
 	x.wu = x.solve(s, right, false)
-	s.release(right)
+	s.Free(right)
 	x.w, x.u = x.wu.Narrow(-1, 0, d.dk), x.wu.Narrow(-1, d.dk, d.dv)
 
 	x.kRemain, x.qReach = s.mul(keys, x.remain), s.mul(d.perGroup(x.q), x.reach)
@@ -75,24 +76,24 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	return x
 }
 
-// solve finds x of (I + mixing)·x = right, or of the transposed system.
+// solve returns the solution of (I + mixing)·x = right, or of the transposed system.
 func (x *chunks) solve(s *steps, right *aclnn.Tensor, transpose bool) *aclnn.Tensor {
-	out, same := s.tensor(aclnn.Float32, right.Shape()...), s.tensor(aclnn.Float32, x.mixing.Shape()...)
+	out, same := s.Tensor(aclnn.Float32, right.Shape()...), s.Tensor(aclnn.Float32, x.mixing.Shape()...)
 	launch(s, aclnn.TriangularSolve, aclnn.TriangularSolveParams{
 		Self: right, A: x.mixing, Transpose: transpose, Unitriangular: true, XOut: out, MOut: same,
 	})
-	s.release(same)
+	s.Free(same)
 	return out
 }
 
-// run steps through the chunks: what each one writes, and the state after it.
+// run computes for one chunk after another what it writes and the state after it.
 func (x *chunks) run(s *steps) {
 	d := x.deltaSequence
-	x.state = s.tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
+	x.state = s.Tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
 	d.begin(s, x.state.Select(0, 0), d.InitialState)
-	x.corrected = s.tensor(aclnn.Float32, d.shape(d.c, d.dv)...)
-	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
-	written := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
+	x.corrected = s.Tensor(aclnn.Float32, d.shape(d.c, d.dv)...)
+	read := s.Tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
+	written := s.Tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
 	for i := range d.n {
 		now, next, corrected := x.state.Select(0, i), x.state.Select(0, i+1), x.corrected.Select(3, i)
 		s.multiply(read, x.w.Select(3, i), now)
@@ -102,7 +103,7 @@ func (x *chunks) run(s *steps) {
 	}
 }
 
-// before views the states before each chunk as [B,Hk,G,N,K,V]; at 1, those after each.
+// before views the states before each chunk as [B,Hk,G,N,K,V]; with at = 1, those after each chunk.
 func (x *chunks) before(states *aclnn.Tensor, at int64) *aclnn.Tensor {
 	return states.Narrow(0, at, x.n).Permute(1, 2, 3, 0, 4, 5)
 }
@@ -119,12 +120,12 @@ func (d *deltaSequence) forward(s *steps) {
 	d.storeState(s, d.FinalState, x.state.Select(0, d.n))
 }
 
-// idle hands the state on when there are no tokens.
+// idle passes the state through when there are no tokens.
 func (d *deltaSequence) idle(s *steps) {
 	if d.FinalState != nil {
 		d.begin(s, d.FinalState.Narrow(0, d.first, d.b), nil)
 		if d.InitialState != nil {
-			s.store(d.FinalState, d.InitialState)
+			s.Copy(d.FinalState, d.InitialState)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func longDelta(b *bench, tokens int64) ops.GatedDeltaGradArgs {
 	return a
 }
 
-// Memory grows with the length, not with its square.
+// Memory grows linearly with the length, not quadratically.
 func TestGatedDeltaMemory(t *testing.T) {
 	b := newBench(t)
 	allocator := b.st.Device().Allocator()
@@ -51,8 +51,8 @@ func TestGatedDeltaMemory(t *testing.T) {
 	t.Logf("scratch memory: %.0f bytes for a token and head", large/1024/8)
 }
 
-// Chunks turn the recurrence into products of matrices: forward and backward of 4096 tokens
-// take at most a fifth of the time.
+// Chunks turn the recurrence into matrix products, so forward and backward of 4096 tokens take at
+// most a fifth of the time.
 func TestGatedDeltaSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

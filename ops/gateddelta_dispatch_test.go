@@ -26,9 +26,9 @@ func smallDelta(b *bench, tokens int64) ops.GatedDeltaArgs {
 	}
 }
 
-// TestPinnedDeltaRule is the history of a sequence-parallel path that put its own kernel back
-// on every forward pass: the pinned one runs each time, and what would replace it is told so.
-// A changed signature of the ranks decides anew, once, and says so.
+// TestPinnedDeltaRule reproduces a sequence-parallel path that reinstalled its own kernel on every
+// forward pass: the pinned kernel runs each time, and attempts to replace it are refused. A changed
+// Parallel makes the choice anew, once, and logs it.
 func TestPinnedDeltaRule(t *testing.T) {
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
@@ -36,13 +36,13 @@ func TestPinnedDeltaRule(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
 	ran := 0
-	require.NoError(t, reg.GatedDelta.Register(ops.Kernel[ops.GatedDeltaArgs]{
-		Name: "own", Supports: ops.Always[ops.GatedDeltaArgs],
-		Run: func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error { ran++; return nil },
+	require.NoError(t, reg.GatedDelta.Register(ops.Kernel[ops.GatedDeltaArgs, ops.GatedDeltaKey]{
+		Name: "own",
+		Run:  func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error { ran++; return nil },
 	}))
 	require.NoError(t, reg.GatedDelta.Pin("own"))
-	generic := ops.Kernel[ops.GatedDeltaArgs]{
-		Name: "own", Supports: ops.Always[ops.GatedDeltaArgs],
+	generic := ops.Kernel[ops.GatedDeltaArgs, ops.GatedDeltaKey]{
+		Name: "own",
 		Run: func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error {
 			return errors.New("the generic kernel ran")
 		},
@@ -63,7 +63,7 @@ func TestPinnedDeltaRule(t *testing.T) {
 	require.Equal(t, 2*forwards, ran)
 }
 
-// TestDeltaRuleRefusals: a pinned kernel says by which rule it does not take the arguments.
+// TestDeltaRuleRefusals checks that a pinned kernel names the rule by which it refuses arguments.
 func TestDeltaRuleRefusals(t *testing.T) {
 	b := newBench(t)
 	refused := func(err error, rule string) {

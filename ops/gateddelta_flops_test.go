@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/acltest"
 )
 
-// TestGatedDeltaFlops: the products of the chunked forward pass cost at most twice what the
-// formula says, for each token and value head 2C(3K + 2V) + 6KV, and the recurrence 6KV.
+// TestGatedDeltaFlops checks that the products of the chunked forward pass cost at most twice the
+// formula, which is 2C(3K + 2V) + 6KV per token and value head, and those of the recurrence 6KV.
 func TestGatedDeltaFlops(t *testing.T) {
 	st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
 	for _, c := range []struct{ tokens, hk, hv, k, v int64 }{

@@ -16,81 +16,95 @@ type DeltaGateArgs struct {
 	Beta         *aclnn.Tensor // like B
 }
 
-// DeltaGateGradArgs are the gradients of DeltaGate.
+// DeltaGateGradArgs describes the gradients of DeltaGate.
 type DeltaGateGradArgs struct {
 	DeltaGateArgs // Decay and Beta as DeltaGate wrote them
 
 	DDecay, DBeta  *aclnn.Tensor // like Decay and Beta
 	DA, DB         *aclnn.Tensor // like A and B
 	DALog, DDTBias *aclnn.Tensor // [heads]; dtype of ALog and DTBias or float32
-	// Accumulate adds to what DALog and DDTBias have instead of overwriting it.
+	// Accumulate adds to DALog and DDTBias instead of overwriting them.
 	Accumulate bool
 }
 
 func (a *DeltaGateArgs) validate() error {
-	var c check
-	c.tensor("A", a.A, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("A", a.A, floats...)
+	if !c.OK() {
+		return c.Err
 	}
 	if a.A.Rank() == 0 {
-		c.fail("A is %v; its last dimension must be the heads", a.A)
-		return c.err
+		c.Fail("A is %v; its last dimension must be the heads", a.A)
+		return c.Err
 	}
-	c.tensor("B", a.B, a.A.DType())
-	c.like("B", a.B, "A", a.A)
-	c.tensor("ALog", a.ALog, floats...)
-	c.shape("ALog", a.ALog, a.A.Dim(-1))
-	c.tensor("DTBias", a.DTBias, floats...)
-	c.shape("DTBias", a.DTBias, a.A.Dim(-1))
-	c.tensor("Decay", a.Decay, aclnn.Float32)
-	c.like("Decay", a.Decay, "A", a.A)
-	c.tensor("Beta", a.Beta, a.A.DType())
-	c.like("Beta", a.Beta, "A", a.A)
-	return c.err
+	c.Tensor("B", a.B, a.A.DType())
+	c.Like("B", a.B, "A", a.A)
+	c.Tensor("ALog", a.ALog, floats...)
+	c.Shape("ALog", a.ALog, a.A.Dim(-1))
+	c.Tensor("DTBias", a.DTBias, floats...)
+	c.Shape("DTBias", a.DTBias, a.A.Dim(-1))
+	c.Tensor("Decay", a.Decay, aclnn.Float32)
+	c.Like("Decay", a.Decay, "A", a.A)
+	c.Tensor("Beta", a.Beta, a.A.DType())
+	c.Like("Beta", a.Beta, "A", a.A)
+	return c.Err
 }
 
 func (a *DeltaGateGradArgs) validate() error {
 	if err := a.DeltaGateArgs.validate(); err != nil {
 		return err
 	}
-	var c check
-	c.tensor("DDecay", a.DDecay, aclnn.Float32)
-	c.like("DDecay", a.DDecay, "A", a.A)
-	c.tensor("DALog", a.DALog, a.ALog.DType(), aclnn.Float32)
-	c.shape("DALog", a.DALog, a.A.Dim(-1))
-	c.tensor("DDTBias", a.DDTBias, a.DTBias.DType(), aclnn.Float32)
-	c.shape("DDTBias", a.DDTBias, a.A.Dim(-1))
+	var c args
+	c.Tensor("DDecay", a.DDecay, aclnn.Float32)
+	c.Like("DDecay", a.DDecay, "A", a.A)
+	c.Tensor("DALog", a.DALog, a.ALog.DType(), aclnn.Float32)
+	c.Shape("DALog", a.DALog, a.A.Dim(-1))
+	c.Tensor("DDTBias", a.DDTBias, a.DTBias.DType(), aclnn.Float32)
+	c.Shape("DDTBias", a.DDTBias, a.A.Dim(-1))
 	for name, t := range map[string]*aclnn.Tensor{"DBeta": a.DBeta, "DA": a.DA, "DB": a.DB} {
-		c.tensor(name, t, a.A.DType())
-		c.like(name, t, "A", a.A)
+		c.Tensor(name, t, a.A.DType())
+		c.Like(name, t, "A", a.A)
 	}
-	return c.err
+	return c.Err
 }
 
-// Softplus of CANN switches to x itself above a threshold, where float32 sees no difference.
+// CANN's softplus returns x itself above a threshold; in float32 the results are equal there.
 var softplusBeta, softplusThreshold = aclnn.Float(1), aclnn.Float(20)
 
-// rate is −exp(ALog), float32.
+// rate computes −exp(ALog) in float32.
 func (a *DeltaGateArgs) rate(s *steps) *aclnn.Tensor {
 	r := s.exp(s.float(a.ALog))
 	s.scale(r, -1)
 	return r
 }
 
-// biased is A + DTBias, float32.
+// biased computes A + DTBias in float32.
 func (a *DeltaGateArgs) biased(s *steps) *aclnn.Tensor {
-	x := s.tensor(aclnn.Float32, a.A.Shape()...)
-	s.store(x, a.A)
+	x := s.Tensor(aclnn.Float32, a.A.Shape()...)
+	s.Copy(x, a.A)
 	s.add(x, s.float(a.DTBias), 1)
 	return x
 }
 
-func newDeltaGate(reg *Registry) *Op[DeltaGateArgs] {
-	return op(reg, "delta_gate", (*DeltaGateArgs).validate,
-		func(a *DeltaGateArgs) Signature { return dtypeSignature(a.A, a.ALog) },
-		Kernel[DeltaGateArgs]{
-			Name: "composite", Supports: Always[DeltaGateArgs],
+// DeltaGateKey holds the properties by which kernels of DeltaGate are chosen.
+type DeltaGateKey struct {
+	A, ALog, DTBias aclnn.DType // B has the dtype of A
+	Heads           int64
+	Rows            Extent // all leading dimensions together
+	Contiguous      bool   // whether all tensors are contiguous
+}
+
+func (a *DeltaGateArgs) key() DeltaGateKey {
+	return DeltaGateKey{
+		A: a.A.DType(), ALog: a.ALog.DType(), DTBias: a.DTBias.DType(), Heads: a.A.Dim(-1), Rows: ExtentOf(rowCount(a.A)),
+		Contiguous: contiguous(a.A, a.B, a.ALog, a.DTBias, a.Decay, a.Beta),
+	}
+}
+
+func newDeltaGate(reg *Registry) *Op[DeltaGateArgs, DeltaGateKey] {
+	return op(reg, "delta_gate", (*DeltaGateArgs).validate, (*DeltaGateArgs).key,
+		Kernel[DeltaGateArgs, DeltaGateKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *DeltaGateArgs) error {
 				if a.A.Len() == 0 {
 					return nil
@@ -105,18 +119,30 @@ func newDeltaGate(reg *Registry) *Op[DeltaGateArgs] {
 		})
 }
 
-func newDeltaGateGrad(reg *Registry) *Op[DeltaGateGradArgs] {
-	return op(reg, "delta_gate_grad", (*DeltaGateGradArgs).validate,
-		func(a *DeltaGateGradArgs) Signature { return dtypeSignature(a.A, a.ALog) },
-		Kernel[DeltaGateGradArgs]{
-			Name: "composite", Supports: Always[DeltaGateGradArgs],
+// DeltaGateGradKey holds the properties by which kernels of DeltaGateGrad are chosen.
+type DeltaGateGradKey struct {
+	DeltaGateKey   // of the forward pass; Contiguous covers the gradients too
+	DALog, DDTBias aclnn.DType
+	Accumulate     bool
+}
+
+func (a *DeltaGateGradArgs) key() DeltaGateGradKey {
+	k := DeltaGateGradKey{DeltaGateKey: a.DeltaGateArgs.key(), DALog: a.DALog.DType(), DDTBias: a.DDTBias.DType(), Accumulate: a.Accumulate}
+	k.Contiguous = k.Contiguous && contiguous(a.DDecay, a.DBeta, a.DA, a.DB, a.DALog, a.DDTBias)
+	return k
+}
+
+func newDeltaGateGrad(reg *Registry) *Op[DeltaGateGradArgs, DeltaGateGradKey] {
+	return op(reg, "delta_gate_grad", (*DeltaGateGradArgs).validate, (*DeltaGateGradArgs).key,
+		Kernel[DeltaGateGradArgs, DeltaGateGradKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *DeltaGateGradArgs) error {
 				return compose(st, func(s *steps) {
 					heads := a.A.Dim(-1)
 					if a.A.Len() == 0 {
 						for _, t := range []*aclnn.Tensor{a.DALog, a.DDTBias} {
 							if !a.Accumulate && heads > 0 {
-								s.zero(t)
+								s.Zero(t)
 							}
 						}
 						return
@@ -132,12 +158,12 @@ func newDeltaGateGrad(reg *Registry) *Op[DeltaGateGradArgs] {
 						s.deliver(dst, t.Reshape(-1), a.Accumulate)
 					}
 					perHead(a.DALog, s.mul(a.DDecay, a.Decay))
-					da := s.tensor(aclnn.Float32, a.A.Shape()...)
+					da := s.Tensor(aclnn.Float32, a.A.Shape()...)
 					launch(s, aclnn.SoftplusBackward, aclnn.SoftplusBackwardParams{
 						GradOutput: s.mul(a.DDecay, a.rate(s)), Self: a.biased(s), Beta: softplusBeta, Threshold: softplusThreshold, GradInput: da,
 					})
 					perHead(a.DDTBias, da)
-					s.store(a.DA, da)
+					s.Copy(a.DA, da)
 					launch(s, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: a.DBeta, Output: a.Beta, GradInput: a.DB})
 				})
 			},

@@ -2,8 +2,8 @@ package ops
 
 import "github.com/goascend/cann/aclnn"
 
-// backward goes through the chunks from the last to the first for the gradients of the
-// states, then takes all chunks at once.
+// backward computes the gradients of the states from the last chunk to the first, then all other
+// gradients for all chunks at once.
 func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	if d.tokens == 0 {
 		d.idleGrad(s, a)
@@ -18,7 +18,7 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	state, dNext := x.before(x.state, 0), x.before(dState, 1)
 	ofKeys := d.shape(d.c, d.dk)
 
-	// Through the output: queries read the state and the chunk's own writes.
+	// Through the output: queries read the state and the values written in the chunk.
 	dScores := s.matmul(dOut, x.corrected.Transpose(-2, -1), d.shape(d.c, d.c)...)
 	between := s.mul(dScores, x.scores)
 	s.times(dScores, x.decay)
@@ -31,29 +31,29 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	dk := s.matmul(dScores.Transpose(-2, -1), x.q, ofKeys...)
 	s.add(dk, carried, 1)
 
-	// The decay enters as differences of γ. Where a token meets itself, in the scores and at
-	// the end of the chunk, the difference is none: left out, since under strong decay the rest
-	// would drown in the rounding of terms that cancel.
+	// The decay enters as differences of γ. Between a token and itself, in the scores and at the
+	// end of the chunk, the difference is zero and is left out: under strong decay the other terms
+	// would be lost in the rounding of terms that cancel.
 	s.lower(between, -1)
 	s.add(dSums, s.sum(between, -1), 1)
 	s.add(dSums, s.sum(between, -2).Transpose(-2, -1), -1)
-	s.release(between, dScores)
+	s.Free(between, dScores)
 	written := s.dots(carried, keys)
 	last := dSums.Narrow(4, d.c-1, 1)
-	s.fill(written.Narrow(4, d.c-1, 1), aclnn.Float(0))
+	s.Fill(written.Narrow(4, d.c-1, 1), aclnn.Float(0))
 	s.add(dSums, written, -1)
 	s.add(last, s.sum(written, 4), 1)
 	both := s.mul(state, dNext)
 	s.addProduct(last, s.sum(both, -2, -1), x.through)
-	s.release(carried, both)
+	s.Free(carried, both)
 
 	// Through the triangular system: its right-hand sides, then its matrix.
-	right := s.tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
+	right := s.Tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
 	s.multiply(right.Narrow(-1, 0, d.dk), dCorrected, state.Transpose(-2, -1))
 	s.scale(right.Narrow(-1, 0, d.dk), -1)
-	s.store(right.Narrow(-1, d.dk, d.dv), dCorrected)
+	s.Copy(right.Narrow(-1, d.dk, d.dv), dCorrected)
 	solved := x.solve(s, right, true)
-	s.release(right)
+	s.Free(right)
 	xk, xv := solved.Narrow(-1, 0, d.dk), solved.Narrow(-1, d.dk, d.dv)
 	e := s.matmul(solved, x.wu.Transpose(-2, -1), d.shape(d.c, d.c)...)
 	s.times(e, x.decay)
@@ -62,7 +62,7 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	ek := s.matmul(e, x.k, ofKeys...)
 	weighted := s.mul(keys, x.beta)
 	ekt := s.matmul(e.Transpose(-2, -1), weighted, ofKeys...)
-	s.release(e, weighted)
+	s.Free(e, weighted)
 
 	weight := s.mul(x.beta, x.reach)
 	direct := s.mul(s.dots(xk, keys), x.reach)
@@ -75,7 +75,7 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.addProduct(dk, ek, x.beta)
 	s.add(dk, ekt, 1)
 
-	dDecay := s.tensor(aclnn.Float32, dSums.Shape()...)
+	dDecay := s.Tensor(aclnn.Float32, dSums.Shape()...)
 	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: dSums, Dim: 4, Reverse: true, Out: dDecay})
 	d.unchunked(s, a.DDecay.Unsqueeze(3), dDecay)
 	d.unchunked(s, a.DBeta.Unsqueeze(3), dBeta)
@@ -83,27 +83,27 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	d.storeInputGrads(s, a, dq, dk, rows{x.q, x.qUnit}, rows{x.k, x.kUnit})
 }
 
-// idleGrad hands the gradient of the state back when there are no tokens.
+// idleGrad passes the gradient of the state through when there are no tokens.
 func (d *deltaSequence) idleGrad(s *steps, a *GatedDeltaGradArgs) {
 	if a.DInitialState == nil {
 		return
 	}
-	s.zero(a.DInitialState)
+	s.Zero(a.DInitialState)
 	if a.DFinalState != nil {
-		s.store(a.DInitialState, a.DFinalState)
+		s.Copy(a.DInitialState, a.DFinalState)
 	}
 }
 
-// rows are queries, times the scale, or keys, with the factors of their normalisation.
+// rows are scaled queries or keys, with the factors of their normalisation.
 type rows struct{ values, unit *aclnn.Tensor }
 
-// storeInputGrads brings the gradients of scaled queries and of keys, of each value head, to
-// those of the arguments.
+// storeInputGrads converts the gradients of scaled queries and of keys, per value head, to the
+// gradients of the arguments.
 func (d *deltaSequence) storeInputGrads(s *steps, a *GatedDeltaGradArgs, dq, dk *aclnn.Tensor, q, k rows) {
 	dq, dk = d.overGroup(s, dq), d.overGroup(s, dk)
 	s.scale(dq, d.Scale)
 	if d.Normalize {
-		if d.Scale != 0 { // the normalised query is there times the scale
+		if d.Scale != 0 { // undo the scale, which the normalised query includes
 			s.scale(q.values, 1/d.Scale)
 		}
 		s.unitGrad(dq, q.values, q.unit)
@@ -113,16 +113,16 @@ func (d *deltaSequence) storeInputGrads(s *steps, a *GatedDeltaGradArgs, dq, dk 
 	d.unchunked(s, a.DKey, dk)
 }
 
-// stateGrad computes the gradients of the states, laid out as the states are, and of what
-// each chunk writes.
+// stateGrad computes the gradients of the states, in their layout, and of the values that each
+// chunk writes.
 func (x *chunks) stateGrad(s *steps, dFinal, dOut *aclnn.Tensor) (dState, dCorrected *aclnn.Tensor) {
 	d := x.deltaSequence
-	dState = s.tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
+	dState = s.Tensor(aclnn.Float32, d.n+1, d.b, d.hk, d.group, d.dk, d.dv)
 	d.begin(s, dState.Select(0, d.n), dFinal)
-	s.store(x.before(dState, 0), s.matmul(x.qReach.Transpose(-2, -1), dOut, d.shape(d.dk, d.dv)...))
+	s.Copy(x.before(dState, 0), s.matmul(x.qReach.Transpose(-2, -1), dOut, d.shape(d.dk, d.dv)...))
 	dCorrected = s.matmul(x.scores.Transpose(-2, -1), dOut, d.shape(d.c, d.dv)...)
-	wrote := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
-	read := s.tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
+	wrote := s.Tensor(aclnn.Float32, d.b, d.hk, d.group, d.c, d.dv)
+	read := s.Tensor(aclnn.Float32, d.b, d.hk, d.group, d.dk, d.dv)
 	for i := d.n - 1; i >= 0; i-- {
 		here, next, corrected := dState.Select(0, i), dState.Select(0, i+1), dCorrected.Select(3, i)
 		s.multiply(wrote, x.kRemain.Select(3, i), next)
@@ -134,7 +134,7 @@ func (x *chunks) stateGrad(s *steps, dFinal, dOut *aclnn.Tensor) (dState, dCorre
 	return dState, dCorrected
 }
 
-// overGroup adds up the gradients of the value heads that share a key head.
+// overGroup sums the gradients of the value heads that share a key head.
 func (d *deltaSequence) overGroup(s *steps, t *aclnn.Tensor) *aclnn.Tensor {
 	if d.group == 1 {
 		return t

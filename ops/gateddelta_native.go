@@ -10,30 +10,30 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// nativeDelta says whether the chunk operators of the custom package for linear attention
-// take the arguments.
-func nativeDelta(env *Env, a *GatedDeltaArgs) error {
+// nativeDelta returns why the chunk operators of the custom package for linear attention cannot
+// take the arguments, or nil.
+func nativeDelta(env *Env, key GatedDeltaKey) error {
 	limit := func(format string, args ...any) error {
 		return &Refusal{Rule: "C18", Reason: fmt.Sprintf(format, args...), Remedy: "use the composite"}
 	}
 	switch {
-	case !is16(a.Query.DType()):
-		return limit("its operators take 16-bit types, not %v", a.Query.DType())
-	case a.Query.Dim(3) != 128:
-		return limit("keys have %d features; its operators take 128", a.Query.Dim(3))
-	case a.Value.Dim(3) != 128 && a.Value.Dim(3) != 256:
-		return limit("values have %d features; its operators take 128 or 256", a.Value.Dim(3))
-	case a.Query.Dim(0)*a.Query.Dim(1) == 0:
+	case !is16(key.DType):
+		return limit("its operators take 16-bit types, not %v", key.DType)
+	case key.KeyDim != 128:
+		return limit("keys have %d features; its operators take 128", key.KeyDim)
+	case key.ValueDim != 128 && key.ValueDim != 256:
+		return limit("values have %d features; its operators take 128 or 256", key.ValueDim)
+	case key.Tokens.Most() == 0:
 		return errors.New("there are no tokens")
-	case a.Query.Dim(1) == 1:
+	case key.Length.Most() == 1:
 		return errSingleToken
 	}
 	return errors.Join(linearAttentionChip(env), availableAll(&aclnn.TriangularSolveParams{}, &aclnn.ChunkLocalCumsumParams{},
 		&aclnn.RecomputeWUFwdParams{}, &aclnn.ChunkGatedDeltaRuleFwdHParams{}, &aclnn.ChunkFwdOParams{}))
 }
 
-// linearAttentionChip refuses chips that the custom package is not built for. An unknown
-// chip is given the chance.
+// linearAttentionChip refuses chips that the custom package is not built for. Unknown chips are
+// accepted.
 func linearAttentionChip(env *Env) error {
 	for _, prefix := range []string{"", "Ascend910B", "Ascend910_93", "Ascend950"} {
 		if env.SoC == prefix || prefix != "" && strings.HasPrefix(env.SoC, prefix) {
@@ -45,20 +45,20 @@ func linearAttentionChip(env *Env) error {
 	}
 }
 
-func nativeDeltaGrad(env *Env, a *GatedDeltaGradArgs) error {
-	if a.DFinalState != nil || a.DInitialState != nil {
+func nativeDeltaGrad(env *Env, key GatedDeltaGradKey) error {
+	if key.DFinalState || key.DInitialState {
 		return &Refusal{Rule: "C17", Reason: "its operators ignore gradients of states", Remedy: "use the composite"}
 	}
-	return errors.Join(nativeDelta(env, &a.GatedDeltaArgs), availableAll(&aclnn.ChunkBwdDvLocalParams{},
+	return errors.Join(nativeDelta(env, key.GatedDeltaKey), availableAll(&aclnn.ChunkBwdDvLocalParams{},
 		&aclnn.ChunkGatedDeltaRuleBwdDhuParams{}, &aclnn.ChunkBwdDqkwgParams{}, &aclnn.PrepareWyReprBwdParams{}))
 }
 
-// nativeDeltaState is what the native operators share: everything head-major, [B,H,T,·], in
-// the dtype of Query but for the float32 gates.
+// nativeDeltaState holds the tensors that the native operators share. All are head-major,
+// [B,H,T,·], and in the dtype of Query except for the float32 gates.
 type nativeDeltaState struct {
 	*GatedDeltaArgs
 	b, hk, hv, t, dk, dv int64
-	n                    int64 // chunks
+	n                    int64 // number of chunks
 	chunks, blocks       []int64
 	q, k, v              *aclnn.Tensor
 	q32, k32             *aclnn.Tensor // normalised, float32
@@ -68,11 +68,11 @@ type nativeDeltaState struct {
 	w, u, h, corrected   *aclnn.Tensor
 }
 
-// cumsumBlock is how many tokens ChunkLocalCumsum takes at once, whose list is of these
-// blocks instead of chunks.
+// cumsumBlock is the number of tokens that ChunkLocalCumsum processes at once. Its list of places
+// counts in these blocks, not in chunks.
 const cumsumBlock = 1 << 17 / deltaChunk
 
-// chunkPlaces lists the pairs (sequence, part in the sequence) for parts of some length.
+// chunkPlaces lists the pairs (sequence, part within the sequence) for parts of the given length.
 func chunkPlaces(cu []int64, length int64) []int64 {
 	var list []int64
 	for i := 1; i < len(cu); i++ {
@@ -83,11 +83,11 @@ func chunkPlaces(cu []int64, length int64) []int64 {
 	return list
 }
 
-// headMajor is t, [B,T,H,…], as [B,H,T,…] without gaps.
+// headMajor copies t, [B,T,H,…], to a contiguous [B,H,T,…].
 func (s *steps) headMajor(dt aclnn.DType, t *aclnn.Tensor) *aclnn.Tensor {
 	view := t.Transpose(1, 2)
-	out := s.tensor(dt, view.Shape()...)
-	s.store(out, view)
+	out := s.Tensor(dt, view.Shape()...)
+	s.Copy(out, view)
 	return out
 }
 
@@ -106,17 +106,17 @@ func (a *GatedDeltaArgs) native(s *steps, final *aclnn.Tensor) *nativeDeltaState
 	if a.Normalize {
 		x.qUnit, x.kUnit = s.unit(x.q32), s.unit(x.k32)
 	}
-	x.q, x.k = s.cast(x.q32, dt), s.cast(x.k32, dt)
-	x.beta, x.sums = s.headMajor(aclnn.Float32, a.Beta), s.tensor(aclnn.Float32, x.b, x.hv, x.t)
+	x.q, x.k = s.Cast(x.q32, dt), s.Cast(x.k32, dt)
+	x.beta, x.sums = s.headMajor(aclnn.Float32, a.Beta), s.Tensor(aclnn.Float32, x.b, x.hv, x.t)
 	x.cumsum(s, s.headMajor(aclnn.Float32, a.Decay), x.sums, false)
-	x.inverse = s.tensor(dt, x.b, x.hv, x.t, deltaChunk)
+	x.inverse = s.Tensor(dt, x.b, x.hv, x.t, deltaChunk)
 	x.invert(s)
-	x.w, x.u = s.tensor(dt, x.b, x.hv, x.t, x.dk), s.tensor(dt, x.b, x.hv, x.t, x.dv)
+	x.w, x.u = s.Tensor(dt, x.b, x.hv, x.t, x.dk), s.Tensor(dt, x.b, x.hv, x.t, x.dv)
 	launch(s, aclnn.RecomputeWUFwd, aclnn.RecomputeWUFwdParams{
 		K: x.k, V: x.v, Beta: x.beta, A: x.inverse, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk,
 		WOut: x.w, UOut: x.u,
 	})
-	x.h, x.corrected = s.tensor(dt, x.b, x.hv, x.n, x.dk, x.dv), s.tensor(dt, x.b, x.hv, x.t, x.dv)
+	x.h, x.corrected = s.Tensor(dt, x.b, x.hv, x.n, x.dk, x.dv), s.Tensor(dt, x.b, x.hv, x.t, x.dv)
 	launch(s, aclnn.ChunkGatedDeltaRuleFwdH, aclnn.ChunkGatedDeltaRuleFwdHParams{
 		K: x.k, W: x.w, U: x.u, GOptional: x.sums, InitialStateOptional: a.InitialState, OutputFinalState: final != nil, ChunkSize: deltaChunk,
 		CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, HOut: x.h, VNewOut: x.corrected, FinalStateOut: final,
@@ -130,32 +130,32 @@ func (x *nativeDeltaState) cumsum(s *steps, g, out *aclnn.Tensor, reverse bool) 
 	})
 }
 
-// invert fills the inverses, which the headers of the package have no operator for, from
-// ordinary ones.
+// invert computes the inverses with ordinary operators, because the headers of the package declare
+// no operator for it.
 func (x *nativeDeltaState) invert(s *steps) {
-	if s.err != nil {
-		return
-	}
-	s.zero(x.inverse)
-	s.err = errors.Join(s.err, x.eachSequence(s.st, func(d *deltaSequence, s *steps) {
-		c, _ := d.system(s)
-		identity := s.tensor(aclnn.Float32, d.c, d.c)
-		launch(s, aclnn.Eye, aclnn.EyeParams{N: d.c, M: d.c, Out: identity})
-		inverse := c.solve(s, identity.Expand(d.shape(d.c, d.c)...), false)
-		rows := inverse.Reshape(d.b, d.hk*d.group, d.n*d.c, d.c).Narrow(2, 0, d.tokens)
-		s.store(x.inverse.Narrow(2, d.from, d.tokens).Narrow(3, 0, d.c), rows)
-	}))
+	s.Zero(x.inverse)
+	s.Do(func() error { return x.eachSequence(s.Stream, x.invertOf) })
+}
+
+// invertOf computes the inverses for one batch of sequences.
+func (x *nativeDeltaState) invertOf(d *deltaSequence, s *steps) {
+	c, _ := d.system(s)
+	identity := s.Tensor(aclnn.Float32, d.c, d.c)
+	launch(s, aclnn.Eye, aclnn.EyeParams{N: d.c, M: d.c, Out: identity})
+	inverse := c.solve(s, identity.Expand(d.shape(d.c, d.c)...), false)
+	rows := inverse.Reshape(d.b, d.hk*d.group, d.n*d.c, d.c).Narrow(2, 0, d.tokens)
+	s.Copy(x.inverse.Narrow(2, d.from, d.tokens).Narrow(3, 0, d.c), rows)
 }
 
 func runNativeDelta(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error {
 	return compose(st, func(s *steps) {
 		x := a.native(s, a.FinalState)
-		out := s.tensor(a.Out.DType(), x.v.Shape()...)
+		out := s.Tensor(a.Out.DType(), x.v.Shape()...)
 		launch(s, aclnn.ChunkFwdO, aclnn.ChunkFwdOParams{
 			Q: x.q, K: x.k, V: x.corrected, H: x.h, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkOffsetsOptional: x.chunks, Scale: a.Scale,
 			ChunkSize: deltaChunk, OOut: out,
 		})
-		s.store(a.Out, out.Transpose(1, 2))
+		s.Copy(a.Out, out.Transpose(1, 2))
 	})
 }
 
@@ -164,8 +164,7 @@ func runNativeDeltaGrad(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs
 		dt := a.Query.DType()
 		x := a.native(s, nil)
 		dOut := s.headMajor(dt, a.DOut)
-		like := func(t *aclnn.Tensor) *aclnn.Tensor { return s.tensor(t.DType(), t.Shape()...) }
-		local, dh, dCorrected := like(x.v), like(x.h), like(x.v)
+		local, dh, dCorrected := s.Like(x.v), s.Like(x.h), s.Like(x.v)
 		launch(s, aclnn.ChunkBwdDvLocal, aclnn.ChunkBwdDvLocalParams{
 			Q: x.q, K: x.k, DO: dOut, G: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks, Scale: a.Scale, ChunkSize: deltaChunk, Out: local,
 		})
@@ -173,31 +172,31 @@ func runNativeDeltaGrad(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs
 			Q: x.q, K: x.k, W: x.w, DO: dOut, Dv: local, GOptional: x.sums, CuSeqlensOptional: a.CuSeqLens, ChunkIndicesOptional: x.chunks,
 			Scale: a.Scale, ChunkSize: deltaChunk, DhOut: dh, Dv2Out: dCorrected,
 		})
-		dq, dk, dw, dSums := like(x.q), like(x.k), like(x.w), like(x.sums)
+		dq, dk, dw, dSums := s.Like(x.q), s.Like(x.k), s.Like(x.w), s.Like(x.sums)
 		launch(s, aclnn.ChunkBwdDqkwg, aclnn.ChunkBwdDqkwgParams{
 			Q: x.q, K: x.k, V: x.corrected, G: x.sums, H: x.h, Dox: dOut, Dh: dh, Dv: dCorrected, CuSeqlensOptional: a.CuSeqLens,
 			ChunkIndicesOptional: x.chunks, Scale: float32(a.Scale), ChunkSize: deltaChunk, DqOut: dq, DkOut: dk, DwOut: dw, DgOut: dSums,
 		})
-		dk2, dv, dBeta, dSums2 := like(x.k), like(x.v), like(x.beta), like(x.sums)
+		dk2, dv, dBeta, dSums2 := s.Like(x.k), s.Like(x.v), s.Like(x.beta), s.Like(x.sums)
 		launch(s, aclnn.PrepareWyReprBwd, aclnn.PrepareWyReprBwdParams{
 			K: x.k, V: x.v, Beta: x.beta, A: x.inverse, Dw: dw, Du: dCorrected, G: x.sums, CuSeqlensOptional: a.CuSeqLens,
 			ChunkIndicesOptional: x.chunks, ChunkSize: deltaChunk, DkOut: dk2, DvOut: dv, DbetaOut: dBeta, DgOut: dSums2,
 		})
 		s.add(dSums, dSums2, 1)
-		dDecay := like(dSums)
+		dDecay := s.Like(dSums)
 		x.cumsum(s, dSums, dDecay, true)
-		s.store(a.DDecay, dDecay.Transpose(1, 2))
-		s.store(a.DBeta, dBeta.Transpose(1, 2))
-		s.store(a.DValue, dv.Transpose(1, 2))
-		wideQ, wideK := s.tensor(aclnn.Float32, dq.Shape()...), s.tensor(aclnn.Float32, dk.Shape()...)
-		s.store(wideQ, dq)
-		s.store(wideK, dk)
+		s.Copy(a.DDecay, dDecay.Transpose(1, 2))
+		s.Copy(a.DBeta, dBeta.Transpose(1, 2))
+		s.Copy(a.DValue, dv.Transpose(1, 2))
+		wideQ, wideK := s.Tensor(aclnn.Float32, dq.Shape()...), s.Tensor(aclnn.Float32, dk.Shape()...)
+		s.Copy(wideQ, dq)
+		s.Copy(wideK, dk)
 		s.add(wideK, s.float(dk2), 1)
 		if a.Normalize {
 			s.unitGrad(wideQ, x.q32, x.qUnit)
 			s.unitGrad(wideK, x.k32, x.kUnit)
 		}
-		s.store(a.DQuery, wideQ.Transpose(1, 2))
-		s.store(a.DKey, wideK.Transpose(1, 2))
+		s.Copy(a.DQuery, wideQ.Transpose(1, 2))
+		s.Copy(a.DKey, wideK.Transpose(1, 2))
 	})
 }

@@ -2,8 +2,8 @@ package ops_test
 
 import "math"
 
-// delta states the rule and its gradients token by token in float64. Arrays are row-major
-// with the shapes of GatedDeltaArgs.
+// delta implements the rule and its gradients token by token in float64. Arrays are row-major with
+// the shapes of GatedDeltaArgs.
 type delta struct {
 	b, t, hk, hv, dk, dv   int
 	cu                     []int64 // nil when nothing is packed
@@ -38,7 +38,7 @@ func (d *delta) compute() {
 	}
 }
 
-// vector is row token of a tensor [B·T,heads,width], and its length for unit vectors.
+// vector returns the row of a token of a tensor [B·T,heads,width], and its norm for unit vectors.
 func (d *delta) vector(x []float64, token, heads, head, width int) (y []float64, length float64) {
 	at := (token*heads + head) * width
 	y, length = append([]float64(nil), x[at:at+width]...), 1
@@ -116,7 +116,7 @@ func (d *delta) head(n, from, to, h int) {
 	copy(d.ds0[at:at+K*V], ds)
 }
 
-// give adds the gradient of a vector y to that of what it was normalised from.
+// give adds the gradient of a normalised vector y to the gradient of its input.
 func (d *delta) give(sum, dy, y []float64, length float64, at int) {
 	dot := 0.
 	if d.normalize {

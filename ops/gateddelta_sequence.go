@@ -9,45 +9,20 @@ import (
 
 var errSingleToken = errors.New("a single token needs no chunks")
 
-// deltaChunk is the length of a chunk. Work inside of chunks grows with it, the number of
-// steps of the state falls; implementations for the device agree on 64.
+// deltaChunk is the length of a chunk. Longer chunks mean more work within a chunk but fewer steps
+// of the state; 64 is the usual choice of implementations for the device.
 const deltaChunk = 64
 
-// signature: the kernels look at dtypes, head dimensions, and whether there are tokens, few of
-// them, packed, or too many heads.
-func (a *GatedDeltaArgs) signature() Signature {
-	s := dtypeSignature(a.Query, a.Beta)
-	s[1] = uint64(a.Query.Dim(3))<<32 | uint64(a.Value.Dim(3))
-	s[2] = uint64(min(a.Query.Dim(0)*a.Query.Dim(1), 1))<<32 | uint64(min(a.Query.Dim(1), decodeTokens+1))
-	for i, yes := range []bool{a.CuSeqLens != nil, a.Value.Dim(2) > decodeHeads} {
-		if yes {
-			s[2] |= 1 << (40 + i)
-		}
-	}
-	return s
-}
-
-// signature: some kernel has no gradients of states.
-func (a *GatedDeltaGradArgs) signature() Signature {
-	s := a.GatedDeltaArgs.signature()
-	for i, t := range []*aclnn.Tensor{a.DFinalState, a.DInitialState} {
-		if t != nil {
-			s[3] |= 1 << i
-		}
-	}
-	return s
-}
-
-// deltaSequence is a batch of sequences of one length that the rule runs over at once.
+// deltaSequence is a batch of sequences of equal length that the rule processes together.
 type deltaSequence struct {
 	*GatedDeltaArgs
-	b, hk, group, dk, dv int64 // group value heads to a key head
-	tokens, from         int64 // tokens of each row, and where they begin
-	first                int64 // place of the states
-	c, n                 int64 // tokens to a chunk, and chunks
+	b, hk, group, dk, dv int64 // group is the number of value heads per key head
+	tokens, from         int64 // tokens of each row, and the position of the first
+	first                int64 // index of the first sequence's state
+	c, n                 int64 // tokens per chunk, and number of chunks
 }
 
-// eachSequence calls f for the rows together, or for one packed sequence after another.
+// eachSequence calls f once for all rows together, or for each packed sequence.
 func (a *GatedDeltaArgs) eachSequence(st *acl.Stream, f func(*deltaSequence, *steps)) error {
 	d := deltaSequence{
 		GatedDeltaArgs: a, b: a.Query.Dim(0), hk: a.Query.Dim(2), group: a.Value.Dim(2) / a.Query.Dim(2),
@@ -78,64 +53,54 @@ func (d *deltaSequence) part(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(1,
 
 // states views the sequence's part of a tensor of states, as [B,Hk,G,K,V].
 func (d *deltaSequence) states(s *steps, t *aclnn.Tensor) *aclnn.Tensor {
-	return s.dense(t.Narrow(0, d.first, d.b)).Reshape(d.b, d.hk, d.group, d.dk, d.dv)
+	return s.Contiguous(t.Narrow(0, d.first, d.b)).Reshape(d.b, d.hk, d.group, d.dk, d.dv)
 }
 
 // storeState writes states [B,Hk,G,K,V] to their place in t, which may be nil.
 func (d *deltaSequence) storeState(s *steps, t, states *aclnn.Tensor) {
 	if t != nil {
-		s.store(t.Narrow(0, d.first, d.b), states.Reshape(d.b, d.hk*d.group, d.dk, d.dv))
+		s.Copy(t.Narrow(0, d.first, d.b), states.Reshape(d.b, d.hk*d.group, d.dk, d.dv))
 	}
 }
 
 // begin makes the states at the start of the sequence, [B,Hk,G,K,V].
 func (d *deltaSequence) begin(s *steps, dst *aclnn.Tensor, given *aclnn.Tensor) {
 	if given == nil {
-		s.zero(dst)
+		s.Zero(dst)
 		return
 	}
-	s.store(dst, d.states(s, given))
+	s.Copy(dst, d.states(s, given))
 }
 
-// chunked brings the sequence's part of [B,T,heads,D] to float32 [B,Hk,heads/Hk,N,C,D]; places
-// after the last token are zero, which leaves the state as it is.
+// chunked converts the sequence's part of [B,T,heads,D] to float32 [B,Hk,heads/Hk,N,C,D]. Positions
+// after the last token are zero, which leaves the state unchanged.
 func (d *deltaSequence) chunked(s *steps, t *aclnn.Tensor) *aclnn.Tensor {
 	heads, width := t.Dim(2), t.Dim(3)
-	out := s.tensor(aclnn.Float32, d.b, heads, d.n*d.c, width)
+	out := s.Tensor(aclnn.Float32, d.b, heads, d.n*d.c, width)
 	if d.n*d.c > d.tokens {
-		s.zero(out)
+		s.Zero(out)
 	}
-	s.store(out.Narrow(2, 0, d.tokens).Permute(0, 2, 1, 3), d.part(t))
+	s.Copy(out.Narrow(2, 0, d.tokens).Permute(0, 2, 1, 3), d.part(t))
 	return out.Reshape(d.b, d.hk, heads/d.hk, d.n, d.c, width)
 }
 
 // unchunked stores [B,Hk,heads/Hk,N,C,D] in the sequence's part of [B,T,heads,D].
 func (d *deltaSequence) unchunked(s *steps, dst, t *aclnn.Tensor) {
 	heads, width := dst.Dim(2), dst.Dim(3)
-	s.store(d.part(dst), t.Reshape(d.b, heads, d.n*d.c, width).Narrow(2, 0, d.tokens).Permute(0, 2, 1, 3))
+	s.Copy(d.part(dst), t.Reshape(d.b, heads, d.n*d.c, width).Narrow(2, 0, d.tokens).Permute(0, 2, 1, 3))
 }
 
-// perGroup repeats a tensor of key heads for the value heads, without memory.
+// perGroup expands a tensor of key heads to the value heads without copying.
 func (d *deltaSequence) perGroup(t *aclnn.Tensor) *aclnn.Tensor {
 	shape := t.Shape()
 	shape[2] = d.group
 	return t.Expand(shape...)
 }
 
-// release returns scratch tensors before the end, for the steps to come; stream order keeps
-// them until the launches so far have run.
-func (s *steps) release(tensors ...*aclnn.Tensor) {
-	for _, t := range tensors {
-		if err := t.Close(); s.err == nil {
-			s.err = err
-		}
-	}
-}
-
-// dots are the scalar products of the rows of x and y.
+// dots computes the dot products of the rows of x and y.
 func (s *steps) dots(x, y *aclnn.Tensor) *aclnn.Tensor {
 	product := s.mul(x, y)
-	defer s.release(product)
+	defer s.Free(product)
 	return s.sum(product, -1)
 }
 
@@ -148,7 +113,7 @@ func (s *steps) unit(x *aclnn.Tensor) *aclnn.Tensor {
 	return f
 }
 
-// unitGrad turns the gradient of y, which unit made with factors f, into that of its input:
+// unitGrad converts the gradient of y, which unit computed with factors f, to that of its input:
 // f·(dy − y·⟨dy,y⟩).
 func (s *steps) unitGrad(dy, y, f *aclnn.Tensor) {
 	s.subtractProduct(dy, y, s.dots(dy, y))
@@ -167,7 +132,7 @@ func (s *steps) addProduct(x, y, z *aclnn.Tensor) {
 
 // exp is eˣ in a new tensor.
 func (s *steps) exp(x *aclnn.Tensor) *aclnn.Tensor {
-	out := s.tensor(x.DType(), x.Shape()...)
+	out := s.Like(x)
 	launch(s, aclnn.Exp, aclnn.ExpParams{Self: x, Out: out})
 	return out
 }
@@ -177,7 +142,7 @@ func (s *steps) minus(out, x, y *aclnn.Tensor) {
 	launch(s, aclnn.Sub, aclnn.SubParams{Self: x, Other: y, Alpha: aclnn.Float(1), Out: out})
 }
 
-// lower clears what lies above a diagonal.
+// lower clears the elements above a diagonal.
 func (s *steps) lower(x *aclnn.Tensor, diagonal int64) {
 	launch(s, aclnn.InplaceTril, aclnn.InplaceTrilParams{SelfRef: x, Diagonal: diagonal})
 }
@@ -186,5 +151,5 @@ func (s *steps) lower(x *aclnn.Tensor, diagonal int64) {
 func (s *steps) addMatmul(x, a, b *aclnn.Tensor) {
 	product := s.matmul(a, b, x.Shape()...)
 	s.add(x, product, 1)
-	s.release(product)
+	s.Free(product)
 }

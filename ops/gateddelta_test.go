@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
 func TestGoldenGatedDelta(t *testing.T) {
 	for _, c := range golden.Cases(t, "gated_delta_rule") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.GatedDeltaArgs] { return r.GatedDelta },
-				func(r *ops.Registry) *ops.Op[ops.GatedDeltaGradArgs] { return r.GatedDeltaGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
+				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
 				func(b *bench) bool {
 					q, v, g := b.golden(c, "q"), b.golden(c, "v"), b.golden(c, "g")
 					a := ops.GatedDeltaArgs{
@@ -51,14 +51,14 @@ func TestGoldenGatedDelta(t *testing.T) {
 	}
 }
 
-// native is the kernel of the custom package's chunk operators.
+// native is the kernel that runs the chunk operators of the custom package.
 const native = "ChunkGatedDeltaRule"
 
-// decode is the kernel of its recurrence.
+// decode is the kernel that runs the recurrent operator of the custom package.
 const decode = "RecurrentGatedDeltaRule"
 
-// TestGatedDelta compares with the definition: lengths around the chunk, groups of heads,
-// packed sequences, states, gaps, 16-bit types, and decay that underflows.
+// TestGatedDelta compares with the definition for lengths around the chunk, groups of heads, packed
+// sequences, states, strided tensors, 16-bit types, and decay that underflows.
 func TestGatedDelta(t *testing.T) {
 	for _, c := range []struct {
 		d        delta
@@ -87,8 +87,8 @@ func TestGatedDelta(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%dx%d/%d heads on %d/%dx%d/%v/%v", c.d.b, c.d.t, c.d.hv, c.d.hk, c.d.dk, c.d.dv, c.d.cu, c.dt), func(t *testing.T) {
 			var reference *delta // the same for all kernels
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.GatedDeltaArgs] { return r.GatedDelta },
-				func(r *ops.Registry) *ops.Op[ops.GatedDeltaGradArgs] { return r.GatedDeltaGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
+				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
 				func(b *bench) bool {
 					d, dt, gate := c.d, c.dt, c.gate
 					d.scale = 1 / math.Sqrt(float64(d.dk))
@@ -118,12 +118,12 @@ func TestGatedDelta(t *testing.T) {
 					}
 					a.Out = b.maybe(c.spaced, b.empty(dt, value...))
 					grad.GatedDeltaArgs = a
-					if !takes(b.GatedDelta, &a) || !takes(b.GatedDeltaGrad, &grad) {
-						return false
-					}
 					grad.DQuery, grad.DKey = b.maybe(c.spaced, b.empty(dt, key...)), b.empty(dt, key...)
 					grad.DValue = b.maybe(c.spaced, b.empty(dt, value...))
 					grad.DDecay, grad.DBeta = b.empty(aclnn.Float32, gates...), b.maybe(c.spaced, b.empty(gate, gates...))
+					if !takes(b.GatedDelta, &a) || !takes(b.GatedDeltaGrad, &grad) {
+						return false
+					}
 					run(b, b.GatedDelta, &a)
 					run(b, b.GatedDeltaGrad, &grad)
 					if reference == nil {

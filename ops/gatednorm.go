@@ -7,18 +7,18 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// GatedNormArgs normalises rows, then gates them: Out = X·RStd·Weight·silu(Gate) with
-// RStd = 1/√(mean(X²) + Epsilon), computed in float32. The normalised value is rounded to
-// the dtype of X before the gate.
+// GatedNormArgs describes a gated RMS norm of rows: Out = X·RStd·Weight·silu(Gate) with RStd =
+// 1/√(mean(X²) + Epsilon), computed in float32. The normalised value is rounded to the dtype of X
+// before it is gated.
 type GatedNormArgs struct {
 	X, Gate *aclnn.Tensor // [..., width]; float32, float16 or bfloat16
 	Weight  *aclnn.Tensor // [width], dtype of X or float32
 	Epsilon float64
 	Out     *aclnn.Tensor // like X
-	RStd    *aclnn.Tensor // [..., 1], float32, which GatedNormGrad needs; nil if it will not run
+	RStd    *aclnn.Tensor // [..., 1], float32, which GatedNormGrad needs; may be nil
 }
 
-// GatedNormGradArgs are the gradients of GatedNorm.
+// GatedNormGradArgs describes the gradients of GatedNorm.
 type GatedNormGradArgs struct {
 	DOut      *aclnn.Tensor // [..., width]
 	X, Gate   *aclnn.Tensor // [..., width]
@@ -26,7 +26,7 @@ type GatedNormGradArgs struct {
 	Weight    *aclnn.Tensor // [width]
 	DX, DGate *aclnn.Tensor // like X
 	DWeight   *aclnn.Tensor // [width], of the dtype of Weight or float32
-	// Accumulate adds to what DWeight has instead of overwriting it.
+	// Accumulate adds to DWeight instead of overwriting it.
 	Accumulate bool
 }
 
@@ -35,10 +35,10 @@ func (a *GatedNormArgs) validate() error {
 	if err := norm.validate(); err != nil {
 		return err
 	}
-	var c check
-	c.tensor("Gate", a.Gate, a.X.DType())
-	c.like("Gate", a.Gate, "X", a.X)
-	return c.err
+	var c args
+	c.Tensor("Gate", a.Gate, a.X.DType())
+	c.Like("Gate", a.Gate, "X", a.X)
+	return c.Err
 }
 
 func (a *GatedNormGradArgs) norm() RMSNormGradArgs {
@@ -50,40 +50,70 @@ func (a *GatedNormGradArgs) validate() error {
 	if err := norm.validate(); err != nil {
 		return err
 	}
-	var c check
-	c.tensor("Gate", a.Gate, a.X.DType())
-	c.like("Gate", a.Gate, "X", a.X)
-	c.tensor("DGate", a.DGate, a.X.DType())
-	c.like("DGate", a.DGate, "X", a.X)
-	return c.err
+	var c args
+	c.Tensor("Gate", a.Gate, a.X.DType())
+	c.Like("Gate", a.Gate, "X", a.X)
+	c.Tensor("DGate", a.DGate, a.X.DType())
+	c.Like("DGate", a.DGate, "X", a.X)
+	return c.Err
 }
 
-// newGatedNorm has one kernel, which takes the norm from RMSNorm with all its kernels.
-func newGatedNorm(reg *Registry) *Op[GatedNormArgs] {
-	return op(reg, "gated_norm", (*GatedNormArgs).validate,
-		func(a *GatedNormArgs) Signature { return dtypeSignature(a.X, a.Weight) },
-		Kernel[GatedNormArgs]{
-			Name: "RMSNorm and gate", Supports: Always[GatedNormArgs],
+// GatedNormKey holds the properties by which kernels of GatedNorm are chosen.
+type GatedNormKey struct {
+	X, Weight  aclnn.DType
+	Width      int64  // of a row
+	Rows       Extent // all leading dimensions together
+	RStd       bool   // whether the caller wants it
+	Contiguous bool   // whether all tensors are contiguous
+}
+
+func (a *GatedNormArgs) key() GatedNormKey {
+	return GatedNormKey{
+		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
+		Contiguous: contiguous(a.X, a.Gate, a.Weight, a.Out, a.RStd),
+	}
+}
+
+// GatedNormGradKey holds the properties by which kernels of GatedNormGrad are chosen.
+type GatedNormGradKey struct {
+	X, Weight, DWeight aclnn.DType
+	Width              int64  // of a row
+	Rows               Extent // all leading dimensions together
+	Accumulate         bool
+	Contiguous         bool // whether all tensors are contiguous
+}
+
+func (a *GatedNormGradArgs) key() GatedNormGradKey {
+	return GatedNormGradKey{
+		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+		Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.Gate, a.RStd, a.Weight, a.DX, a.DGate, a.DWeight),
+	}
+}
+
+// newGatedNorm has one kernel, which normalises with RMSNorm.
+func newGatedNorm(reg *Registry) *Op[GatedNormArgs, GatedNormKey] {
+	return op(reg, "gated_norm", (*GatedNormArgs).validate, (*GatedNormArgs).key,
+		Kernel[GatedNormArgs, GatedNormKey]{
+			Name: "RMSNorm and gate",
 			Run: func(ctx context.Context, st *acl.Stream, a *GatedNormArgs) error {
 				if a.X.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					normed := s.tensor(a.X.DType(), a.X.Shape()...)
-					call(ctx, s, reg.RMSNorm, &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
+					normed := s.Like(a.X)
+					run(ctx, s, reg.RMSNorm, &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
 					y := s.silu(s.float(a.Gate))
 					s.times(y, s.float(normed))
-					s.store(a.Out, y)
+					s.Copy(a.Out, y)
 				})
 			},
 		})
 }
 
-func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs] {
-	return op(reg, "gated_norm_grad", (*GatedNormGradArgs).validate,
-		func(a *GatedNormGradArgs) Signature { return dtypeSignature(a.X, a.Weight) },
-		Kernel[GatedNormGradArgs]{
-			Name: "RMSNorm and gate", Supports: Always[GatedNormGradArgs],
+func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs, GatedNormGradKey] {
+	return op(reg, "gated_norm_grad", (*GatedNormGradArgs).validate, (*GatedNormGradArgs).key,
+		Kernel[GatedNormGradArgs, GatedNormGradKey]{
+			Name: "RMSNorm and gate",
 			Run: func(ctx context.Context, st *acl.Stream, a *GatedNormGradArgs) error {
 				return compose(st, func(s *steps) {
 					norm := a.norm()
@@ -91,22 +121,15 @@ func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs] {
 						normed := s.mul(s.float(a.X), a.RStd)
 						s.times(normed, s.float(a.Weight))
 						gate, dOut := s.float(a.Gate), s.float(a.DOut)
-						dGate := s.tensor(aclnn.Float32, a.X.Shape()...)
+						dGate := s.Tensor(aclnn.Float32, a.X.Shape()...)
 						launch(s, aclnn.SiluBackward, aclnn.SiluBackwardParams{GradOutput: s.mul(dOut, normed), Self: gate, GradInput: dGate})
-						s.store(a.DGate, dGate)
+						s.Copy(a.DGate, dGate)
 						dNormed := s.silu(gate)
 						s.times(dNormed, dOut)
-						norm.DOut = s.cast(dNormed, a.X.DType())
+						norm.DOut = s.Cast(dNormed, a.X.DType())
 					}
-					call(ctx, s, reg.RMSNormGrad, &norm)
+					run(ctx, s, reg.RMSNormGrad, &norm)
 				})
 			},
 		})
-}
-
-// call runs another operator as a step.
-func call[A any](ctx context.Context, s *steps, o *Op[A], a *A) {
-	if s.err == nil {
-		s.err = o.Run(ctx, s.st, a)
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// gatedNorm states the definition in float64.
+// gatedNorm implements the definition in float64.
 func gatedNorm(x, gate, weight []float64, epsilon float64) []float64 {
 	y, h := make([]float64, len(x)), len(weight)
 	for r := 0; r < len(x); r += h {

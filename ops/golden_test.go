@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
 func TestGoldenRMSNorm(t *testing.T) {
 	for _, c := range golden.Cases(t, "rms_norm") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RMSNormArgs] { return r.RMSNorm },
-				func(r *ops.Registry) *ops.Op[ops.RMSNormGradArgs] { return r.RMSNormGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm },
+				func(r *ops.Registry) dispatched { return r.RMSNormGrad },
 				func(b *bench) bool {
 					x, w := b.golden(c, "x"), b.golden(c, "w")
 					y, rstd := b.empty(c.DType, x.Shape()...), b.empty(aclnn.Float32, shapeOf(c, "rstd")...)
@@ -34,8 +34,8 @@ func TestGoldenRMSNorm(t *testing.T) {
 func TestGoldenRoPE(t *testing.T) {
 	for _, c := range golden.Cases(t, "rope_half") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.RoPEArgs] { return r.RoPE },
-				func(r *ops.Registry) *ops.Op[ops.RoPEGradArgs] { return r.RoPEGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
+				func(r *ops.Registry) dispatched { return r.RoPEGrad },
 				func(b *bench) bool {
 					s, r := int64(c.Int("S")), int64(c.Int("rotary_dim"))
 					x := b.golden(c, "x")
@@ -62,8 +62,8 @@ func TestGoldenRoPE(t *testing.T) {
 func TestGoldenSwiGLU(t *testing.T) {
 	for _, c := range golden.Cases(t, "swiglu") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.SwiGLUArgs] { return r.SwiGLU },
-				func(r *ops.Registry) *ops.Op[ops.SwiGLUGradArgs] { return r.SwiGLUGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU },
+				func(r *ops.Registry) dispatched { return r.SwiGLUGrad },
 				func(b *bench) bool {
 					x, dy := b.golden(c, "x"), b.golden(c, "dy")
 					y, dx := b.empty(c.DType, dy.Shape()...), b.empty(c.DType, x.Shape()...)
@@ -91,8 +91,8 @@ func TestGoldenSwiGLU(t *testing.T) {
 func TestGoldenEmbedding(t *testing.T) {
 	for _, c := range golden.Cases(t, "embedding") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.EmbeddingArgs] { return r.Embedding },
-				func(r *ops.Registry) *ops.Op[ops.EmbeddingGradArgs] { return r.EmbeddingGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.Embedding },
+				func(r *ops.Registry) dispatched { return r.EmbeddingGrad },
 				func(b *bench) bool {
 					w, ids := b.golden(c, "w"), data(b, aclnn.Int64, c.Int64("ids"), shapeOf(c, "ids")...)
 					y, dw := b.empty(c.DType, shapeOf(c, "y")...), b.empty(c.DType, w.Shape()...)
@@ -113,8 +113,8 @@ func TestGoldenEmbedding(t *testing.T) {
 func TestGoldenCrossEntropy(t *testing.T) {
 	for _, c := range golden.Cases(t, "cross_entropy") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) *ops.Op[ops.CrossEntropyArgs] { return r.CrossEntropy },
-				func(r *ops.Registry) *ops.Op[ops.CrossEntropyGradArgs] { return r.CrossEntropyGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
+				func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
 				func(b *bench) bool {
 					labels := convert(c.Int64("target"), func(x int64) int32 { return int32(x) })
 					count := float32(0)

@@ -9,24 +9,24 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// Activation is a function of each element of a product.
+// Activation is an elementwise function that is applied to a product.
 type Activation uint8
 
 // The activations.
 const (
 	Identity Activation = iota
 	ReLU
-	GELU // the tanh form
+	GELU // with the tanh approximation
 	SiLU
 )
 
-// GroupedMatmulArgs multiplies the rows of each group by the matrix of that group:
-// Out[rows g] = act(X[rows g]·Weight[g] + Bias[g]). X, Weight and Out are all float32,
-// float16 or bfloat16.
+// GroupedMatmulArgs multiplies the rows of each group by the group's matrix: Out[rows g] =
+// act(X[rows g]·Weight[g] + Bias[g]). X, Weight and Out have one dtype, float32, float16 or
+// bfloat16.
 type GroupedMatmulArgs struct {
 	X *aclnn.Tensor // [rows, in]
-	// Weight is [groups, in, out], ND or FRACTAL_NZ (16-bit dtypes, both sizes multiples of
-	// 16). One stored as [groups, out, in], as PyTorch keeps it, comes as its Transpose(1, 2).
+	// Weight is [groups, in, out], in ND or FRACTAL_NZ (16-bit dtypes, both sizes multiples of 16).
+	// For a weight stored as [groups, out, in], as in PyTorch, pass its Transpose(1, 2).
 	Weight *aclnn.Tensor
 	Bias   *aclnn.Tensor // [groups, out] or nil; float32 for bfloat16, else the dtype of X
 	Groups Groups
@@ -36,24 +36,24 @@ type GroupedMatmulArgs struct {
 }
 
 func (a *GroupedMatmulArgs) validate() error {
-	var c check
+	var c args
 	c.grouped(a.X, a.Weight, &a.Groups)
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	if c.tensor("Out", a.Out, a.X.DType()); c.ok() {
-		c.shape("Out", a.Out, a.X.Dim(0), a.Weight.Dim(2))
+	if c.Tensor("Out", a.Out, a.X.DType()); c.OK() {
+		c.Shape("Out", a.Out, a.X.Dim(0), a.Weight.Dim(2))
 	}
-	if c.optional("Bias", a.Bias, biasType(a.X)) {
-		c.shape("Bias", a.Bias, a.Weight.Dim(0), a.Weight.Dim(2))
+	if c.Optional("Bias", a.Bias, biasType(a.X)) {
+		c.Shape("Bias", a.Bias, a.Weight.Dim(0), a.Weight.Dim(2))
 	}
 	if a.Activation > SiLU {
-		c.fail("Activation is %d; it must be Identity, ReLU, GELU or SiLU", a.Activation)
+		c.Fail("Activation is %d; it must be Identity, ReLU, GELU or SiLU", a.Activation)
 	}
-	return c.err
+	return c.Err
 }
 
-// biasType is the dtype CANN wants for the bias of a grouped product.
+// biasType returns the dtype that CANN requires for the bias of a grouped product.
 func biasType(x *aclnn.Tensor) aclnn.DType {
 	if x.DType() == aclnn.BFloat16 {
 		return aclnn.Float32
@@ -62,97 +62,113 @@ func biasType(x *aclnn.Tensor) aclnn.DType {
 }
 
 // grouped checks rows, weights and groups of a grouped product.
-func (c *check) grouped(x, weight *aclnn.Tensor, groups *Groups) {
-	c.tensor("X", x, floats...)
-	if !c.ok() {
+func (c *args) grouped(x, weight *aclnn.Tensor, groups *Groups) {
+	c.Tensor("X", x, floats...)
+	if !c.OK() {
 		return
 	}
 	c.weight("Weight", weight, x.DType())
 	switch {
-	case !c.ok():
+	case !c.OK():
 		return
 	case x.Rank() != 2:
-		c.fail("X is %v; it must be [rows, in]", x)
+		c.Fail("X is %v; it must be [rows, in]", x)
 	case weight.Rank() != 3 || weight.Dim(0) == 0 || weight.Dim(1) == 0 || weight.Dim(2) == 0:
-		c.fail("Weight is %v; it must be [groups, in, out], none of them 0", weight)
+		c.Fail("Weight is %v; it must be [groups, in, out], none of them 0", weight)
 	case x.Dim(1) != weight.Dim(1):
-		c.fail("X is %v; its columns must be the %d rows of each matrix of Weight %v", x, weight.Dim(1), weight)
+		c.Fail("X is %v; its columns must be the %d rows of each matrix of Weight %v", x, weight.Dim(1), weight)
 	}
 	groups.validate(c, weight.Dim(0), x.Dim(0))
 }
 
-// weight is tensor for one that may be in FRACTAL_NZ.
-func (c *check) weight(name string, t *aclnn.Tensor, dt aclnn.DType) {
+// weight checks a tensor that may be in FRACTAL_NZ.
+func (c *args) weight(name string, t *aclnn.Tensor, dt aclnn.DType) {
 	if t == nil || t.Err() != nil || t.Format() != aclnn.FractalNZ {
-		c.tensor(name, t, dt)
+		c.Tensor(name, t, dt)
 		return
 	}
-	if c.ok() && t.DType() != dt {
-		c.fail("%s is %v; its dtype must be %v", name, t, dt)
+	if c.OK() && t.DType() != dt {
+		c.Fail("%s is %v; its dtype must be %v", name, t, dt)
 	}
 }
 
-// groupedSignature is what the kernels of grouped products look at.
-func groupedSignature(x, weight *aclnn.Tensor, groups *Groups) Signature {
-	s := Signature{uint64(x.DType()), uint64(weight.Format())}
-	for i, condition := range []bool{
-		groups.Device == nil, alignedNZ(weight), swapped(weight), weight.Dim(0) > groupLimit,
-		x.Dim(1) >= innerLimit, weight.Dim(1) >= innerLimit, weight.Dim(2) >= innerLimit, weight.Dim(1) == 1, weight.Dim(2) == 1,
-	} {
-		if condition {
-			s[3] |= 1 << i
-		}
-	}
-	return s
+// GroupedMatmulKey holds the properties by which kernels of GroupedMatmul are chosen.
+type GroupedMatmulKey struct {
+	DType           aclnn.DType  // of X, Weight and Out
+	Format          aclnn.Format // of Weight, ND or FractalNZ
+	Groups, In, Out int64
+	Rows            Extent
+	// ByRows and ByColumns say how the matrices of Weight are stored: contiguous, or contiguous
+	// with the last two dimensions exchanged. Both hold if one of these dimensions is 1.
+	ByRows, ByColumns bool
+	Host              bool // whether the host knows the groups
+	Cumulative        bool // whether the groups are given by their ends
+	Bias              bool // whether there is a bias
+	Activation        Activation
+	Contiguous        bool // whether all tensors but Weight are contiguous
 }
 
-// swapped reports whether the last two dimensions are stored in the other order.
-func swapped(t *aclnn.Tensor) bool { return !t.Contiguous() && t.Transpose(-1, -2).Contiguous() }
+func (a *GroupedMatmulArgs) key() GroupedMatmulKey {
+	k := groupedKey(a.X, a.Weight, &a.Groups)
+	k.Bias, k.Activation, k.Contiguous = a.Bias != nil, a.Activation, contiguous(a.X, a.Bias, a.Out, a.Groups.Device)
+	return k
+}
 
-// alignedNZ reports whether both sizes of a weight fill the tiles of FRACTAL_NZ.
-func alignedNZ(w *aclnn.Tensor) bool { return w.Dim(-1)%16 == 0 && w.Dim(-2)%16 == 0 }
+// groupedKey returns the part of the key that the product and its gradient share.
+func groupedKey(x, weight *aclnn.Tensor, groups *Groups) GroupedMatmulKey {
+	return GroupedMatmulKey{
+		DType: x.DType(), Format: weight.Format(), Groups: weight.Dim(0), In: weight.Dim(1), Out: weight.Dim(2), Rows: ExtentOf(x.Dim(0)),
+		ByRows: weight.Contiguous(), ByColumns: byColumns(weight), Host: groups.Device == nil, Cumulative: groups.Cumulative,
+	}
+}
+
+// transposed returns the key for the same weight with its last two dimensions exchanged.
+func (k GroupedMatmulKey) transposed() GroupedMatmulKey {
+	k.In, k.Out, k.ByRows, k.ByColumns = k.Out, k.In, k.ByColumns, k.ByRows
+	return k
+}
 
 // groupLimit is the longest group list of a grouped product with one weight tensor.
 const groupLimit = 1024
 
-// supports says why a version cannot take a weight.
-func (v *groupedVersion) supports(env *Env, x, weight *aclnn.Tensor) error {
-	switch nz := weight.Format() == aclnn.FractalNZ; {
+// supports returns why a version cannot take a weight, or nil.
+func (v *groupedVersion) supports(env *Env, key GroupedMatmulKey) error {
+	switch nz := key.Format == aclnn.FractalNZ; {
 	case v == &groupedVersions[0] && !nz:
 		return errors.New("the weight is not FRACTAL_NZ")
-	case weight.Dim(0) > groupLimit:
+	case key.Groups > groupLimit:
 		return fmt.Errorf("there are more than %d groups", groupLimit)
-	case x.Dim(1) >= innerLimit || weight.Dim(1) >= innerLimit || weight.Dim(2) >= innerLimit:
+	case key.In >= innerLimit || key.Out >= innerLimit:
 		return fmt.Errorf("a dimension is not below %d", innerLimit)
-	case nz && !is16(weight.DType()):
-		return fmt.Errorf("a FRACTAL_NZ weight of %v is not supported", weight.DType())
-	case nz && !alignedNZ(weight):
+	case nz && !is16(key.DType):
+		return fmt.Errorf("a FRACTAL_NZ weight of %v is not supported", key.DType)
+	case nz && (key.In%16 != 0 || key.Out%16 != 0):
 		return errors.New("a dimension of the FRACTAL_NZ weight is not a multiple of 16")
-	case nz && swapped(weight) && available(groupedVersions[0].params) != nil:
-		// The kernel of CANN 8.1 reads tiles by the addresses of an unswapped weight.
+	case nz && !key.ByRows && key.ByColumns && available(groupedVersions[0].params) != nil:
+		// The kernel of CANN 8.1 computes addresses of tiles for an untransposed weight.
 		return errors.New("this CANN is not known to read a FRACTAL_NZ weight transposed")
 	}
-	return errors.Join(trainingChip(env, v.name), available(v.params))
+	return fused(env, v.params)
 }
 
-// groupedVersion is one of CANN's interfaces to the grouped product, and what comes with it.
+// groupedVersion is one of CANN's interfaces to the grouped product, with related operators.
 type groupedVersion struct {
 	name   string
 	params aclnn.Params
-	// launch queues a product of one tensor each of x, weight and out. CANN fuses activations
-	// into quantised products only, hence none here.
+	// launch queues a product of one tensor each of x, weight and out. It has no activation,
+	// because CANN fuses activations into quantised products only.
 	launch func(s *steps, c groupedCall)
-	sum    *groupedSum // the product that adds to float32, of the same CANN
-	split  int         // the place in groupedVersions of a version for products without a weight
+	sum    *groupedSum // the product of the same CANN that accumulates in float32
+	split  int         // index in groupedVersions of the version for products without a weight
 }
 
-// groupedCall are the operands of a grouped product.
+// groupedCall holds the operands of a grouped product.
 type groupedCall struct {
 	x, weight, bias, groups, out *aclnn.Tensor
 	groupType, listType          int64
 }
 
-// one is a list of a tensor, nil for an absent one.
+// one makes a list of one tensor, or nil for a nil tensor.
 func one(t *aclnn.Tensor) []*aclnn.Tensor {
 	if t == nil {
 		return nil
@@ -160,8 +176,8 @@ func one(t *aclnn.Tensor) []*aclnn.Tensor {
 	return []*aclnn.Tensor{t}
 }
 
-// groupedVersions are in order of preference: the entry for FRACTAL_NZ, which takes nothing
-// else, then the newer one.
+// groupedVersions is in order of preference: first the entry point for FRACTAL_NZ, which accepts
+// nothing else, then the newer of the others.
 var groupedVersions = []groupedVersion{
 	{
 		name: "GroupedMatmulWeightNz", params: &aclnn.GroupedMatmulWeightNzParams{}, sum: &addV2, split: 1,
@@ -192,14 +208,14 @@ var groupedVersions = []groupedVersion{
 	},
 }
 
-// Values of groupType: what the groups cut.
+// Values of groupType, which says along which dimension the groups divide.
 const (
-	groupRows = 0 // the rows of x
-	groupSum  = 2 // the dimension that the product sums over
+	groupRows = aclnn.GroupM // the rows of x
+	groupSum  = aclnn.GroupK // the dimension that the product sums over
 )
 
 // oneOutput is the splitItem of a product with one output tensor.
-const oneOutput = 3
+const oneOutput = aclnn.OneOutput
 
 // activate applies the activation in place.
 func (s *steps) activate(t *aclnn.Tensor, f Activation) {
@@ -213,14 +229,13 @@ func (s *steps) activate(t *aclnn.Tensor, f Activation) {
 	}
 }
 
-func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs] {
-	return Kernel[GroupedMatmulArgs]{
-		Name:     v.name,
-		Supports: func(env *Env, a *GroupedMatmulArgs) error { return v.supports(env, a.X, a.Weight) },
+func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs, GroupedMatmulKey] {
+	return Kernel[GroupedMatmulArgs, GroupedMatmulKey]{
+		Name: v.name, Supports: v.supports,
 		Run: func(ctx context.Context, st *acl.Stream, a *GroupedMatmulArgs) error {
 			return compose(st, func(s *steps) {
 				v.launch(s, groupedCall{
-					x: s.dense(a.X), weight: a.Weight, bias: a.Bias, groups: a.Groups.list(ctx, s, false), out: a.Out,
+					x: s.Contiguous(a.X), weight: a.Weight, bias: a.Bias, groups: a.Groups.list(ctx, s, false), out: a.Out,
 					groupType: groupRows, listType: a.Groups.listType(),
 				})
 				s.activate(a.Out, a.Activation)
@@ -229,23 +244,22 @@ func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs] {
 	}
 }
 
-// newGroupedMatmul prefers the newest grouped product; one product per group is what is left
-// to shapes and formats that those refuse.
-func newGroupedMatmul(reg *Registry) *Op[GroupedMatmulArgs] {
-	var kernels []Kernel[GroupedMatmulArgs]
+// newGroupedMatmul prefers the newest grouped product. One product per group remains for shapes and
+// formats that the grouped products refuse.
+func newGroupedMatmul(reg *Registry) *Op[GroupedMatmulArgs, GroupedMatmulKey] {
+	var kernels []Kernel[GroupedMatmulArgs, GroupedMatmulKey]
 	for i := range groupedVersions {
 		kernels = append(kernels, groupedVersions[i].forward())
 	}
 	kernels = append(kernels, perGroupMatmul)
-	return op(reg, "grouped_matmul", (*GroupedMatmulArgs).validate,
-		func(a *GroupedMatmulArgs) Signature { return groupedSignature(a.X, a.Weight, &a.Groups) }, kernels...)
+	return op(reg, "grouped_matmul", (*GroupedMatmulArgs).validate, (*GroupedMatmulArgs).key, kernels...)
 }
 
-// perGroupMatmul is one product after the other.
-var perGroupMatmul = Kernel[GroupedMatmulArgs]{
+// perGroupMatmul runs one product per group.
+var perGroupMatmul = Kernel[GroupedMatmulArgs, GroupedMatmulKey]{
 	Name: "per_group",
-	Supports: func(_ *Env, a *GroupedMatmulArgs) error {
-		return errors.Join(perGroup(a.Weight, &a.Groups), available(&aclnn.MatmulParams{}))
+	Supports: func(_ *Env, key GroupedMatmulKey) error {
+		return errors.Join(perGroup(key), available(&aclnn.MatmulParams{}))
 	},
 	Run: func(_ context.Context, st *acl.Stream, a *GroupedMatmulArgs) error {
 		return compose(st, func(s *steps) {
@@ -261,12 +275,12 @@ var perGroupMatmul = Kernel[GroupedMatmulArgs]{
 	},
 }
 
-// perGroup says why a product per group is impossible.
-func perGroup(weight *aclnn.Tensor, groups *Groups) error {
-	switch nz := weight.Format() == aclnn.FractalNZ; {
-	case groups.Device != nil:
+// perGroup returns why one product per group is impossible, or nil.
+func perGroup(key GroupedMatmulKey) error {
+	switch nz := key.Format == aclnn.FractalNZ; {
+	case !key.Host:
 		return errors.New("the sizes of the groups are on the device; a product per group needs them on the host")
-	case nz && (weight.Dim(1) == 1 || weight.Dim(2) == 1):
+	case nz && (key.In == 1 || key.Out == 1):
 		return errors.New("a FRACTAL_NZ weight must have more than one row and column")
 	case nz:
 		return available(&aclnn.MatmulWeightNzParams{})
@@ -274,7 +288,7 @@ func perGroup(weight *aclnn.Tensor, groups *Groups) error {
 	return nil
 }
 
-// weigh is out = x·weight for matrices.
+// weigh computes out = x·weight for matrices.
 func (s *steps) weigh(x, weight, out *aclnn.Tensor) {
 	if weight.Format() == aclnn.FractalNZ {
 		launch(s, aclnn.MatmulWeightNz, aclnn.MatmulWeightNzParams{Self: x, Mat2: weight, Out: out, CubeMathType: keepDType})

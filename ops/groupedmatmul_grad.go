@@ -8,55 +8,55 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// GroupedMatmulGradArgs are the gradients of GroupedMatmul before its activation:
-// DX[rows g] = DOut[rows g]·Weight[g]ᵀ, DWeight[g] = X[rows g]ᵀ·DOut[rows g], DBias[g] = the
-// sum of DOut[rows g]. Those that are nil are not computed. Gradients of empty groups are 0.
+// GroupedMatmulGradArgs describes the gradients of GroupedMatmul without activation: DX[rows g] =
+// DOut[rows g]·Weight[g]ᵀ, DWeight[g] = X[rows g]ᵀ·DOut[rows g], and DBias[g] is the sum of
+// DOut[rows g]. Nil gradients are not computed. Gradients of empty groups are 0.
 type GroupedMatmulGradArgs struct {
 	DOut   *aclnn.Tensor // [rows, out], dtype of X
 	X      *aclnn.Tensor // [rows, in]
-	Weight *aclnn.Tensor // [groups, in, out], as in GroupedMatmulArgs; its memory is used as it is
+	Weight *aclnn.Tensor // [groups, in, out], as in GroupedMatmulArgs; it is not copied
 	Groups Groups
 	DX     *aclnn.Tensor // [rows, in], dtype of X
 	// DWeight is [groups, in, out] in ND, contiguous or the Transpose(1, 2) of a contiguous
-	// [groups, out, in]; DBias is [groups, out], contiguous. Both of the dtype of X, or float32,
-	// which keeps the gradients of 16-bit products unrounded (main gradients).
+	// [groups, out, in]. DBias is [groups, out], contiguous. Both have the dtype of X, or are
+	// float32, which keeps the gradients of 16-bit products unrounded (main gradients).
 	DWeight, DBias *aclnn.Tensor
-	// Accumulate adds to what DWeight and DBias have instead of overwriting it.
+	// Accumulate adds to DWeight and DBias instead of overwriting them.
 	Accumulate bool
 }
 
 func (a *GroupedMatmulGradArgs) validate() error {
-	var c check
+	var c args
 	c.grouped(a.X, a.Weight, &a.Groups)
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
 	groups, in, out := a.Weight.Dim(0), a.Weight.Dim(1), a.Weight.Dim(2)
-	if c.tensor("DOut", a.DOut, a.X.DType()); c.ok() {
-		c.shape("DOut", a.DOut, a.X.Dim(0), out)
+	if c.Tensor("DOut", a.DOut, a.X.DType()); c.OK() {
+		c.Shape("DOut", a.DOut, a.X.Dim(0), out)
 	}
-	if c.optional("DX", a.DX, a.X.DType()) {
-		c.like("DX", a.DX, "X", a.X)
+	if c.Optional("DX", a.DX, a.X.DType()) {
+		c.Like("DX", a.DX, "X", a.X)
 	}
-	if c.optional("DWeight", a.DWeight, a.X.DType(), aclnn.Float32) {
-		c.shape("DWeight", a.DWeight, groups, in, out)
-		if c.ok() && !a.DWeight.Contiguous() && !swapped(a.DWeight) {
-			c.fail("DWeight is %v; it must be contiguous, or the transpose of a contiguous tensor", a.DWeight)
+	if c.Optional("DWeight", a.DWeight, a.X.DType(), aclnn.Float32) {
+		c.Shape("DWeight", a.DWeight, groups, in, out)
+		if c.OK() && !a.DWeight.Contiguous() && !swapped(a.DWeight) {
+			c.Fail("DWeight is %v; it must be contiguous, or the transpose of a contiguous tensor", a.DWeight)
 		}
 	}
-	if c.optional("DBias", a.DBias, a.X.DType(), aclnn.Float32) {
-		c.shape("DBias", a.DBias, groups, out)
-		c.contiguous("DBias", a.DBias)
+	if c.Optional("DBias", a.DBias, a.X.DType(), aclnn.Float32) {
+		c.Shape("DBias", a.DBias, groups, out)
+		c.Contiguous("DBias", a.DBias)
 	}
-	return c.err
+	return c.Err
 }
 
-// groupedSum is a product that adds to float32: y[g] += x[rows g]ᵀ·dOut[rows g] for 16-bit
+// groupedSum is a product that accumulates in float32: y[g] += x[rows g]ᵀ·dOut[rows g] for 16-bit
 // factors.
 type groupedSum struct {
 	params  aclnn.Params
 	launch  func(s *steps, x, dOut, groups, y *aclnn.Tensor, listType int64)
-	running bool // it takes running sums only
+	running bool // it takes cumulative group lists only
 }
 
 var (
@@ -78,15 +78,31 @@ var (
 	}
 )
 
-func (v *groupedVersion) backward() Kernel[GroupedMatmulGradArgs] {
-	return Kernel[GroupedMatmulGradArgs]{
+// GroupedMatmulGradKey holds the properties by which kernels of GroupedMatmulGrad are chosen.
+type GroupedMatmulGradKey struct {
+	GroupedMatmulKey             // of the product, without bias and activation
+	DX               bool        // whether it is computed
+	DWeight, DBias   aclnn.DType // Undefined if the gradient is not computed
+	Accumulate       bool
+}
+
+func (a *GroupedMatmulGradArgs) key() GroupedMatmulGradKey {
+	k := GroupedMatmulGradKey{
+		GroupedMatmulKey: groupedKey(a.X, a.Weight, &a.Groups), DX: a.DX != nil, DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), Accumulate: a.Accumulate,
+	}
+	k.Contiguous = contiguous(a.DOut, a.X, a.DX, a.DWeight, a.DBias, a.Groups.Device)
+	return k
+}
+
+func (v *groupedVersion) backward() Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey] {
+	return Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]{
 		Name: v.name,
-		Supports: func(env *Env, a *GroupedMatmulGradArgs) error {
-			weight := a.Weight
-			if a.DX != nil {
-				weight = weight.Transpose(1, 2)
+		Supports: func(env *Env, key GroupedMatmulGradKey) error {
+			read := key.GroupedMatmulKey
+			if key.DX {
+				read = read.transposed()
 			}
-			return errors.Join(v.supports(env, a.X, weight), availableAll(groupedVersions[v.split].params, v.sum.params))
+			return errors.Join(v.supports(env, read), availableAll(groupedVersions[v.split].params, v.sum.params))
 		},
 		Run: func(ctx context.Context, st *acl.Stream, a *GroupedMatmulGradArgs) error {
 			return compose(st, func(s *steps) { a.run(ctx, s, v) })
@@ -95,7 +111,7 @@ func (v *groupedVersion) backward() Kernel[GroupedMatmulGradArgs] {
 }
 
 func (a *GroupedMatmulGradArgs) run(ctx context.Context, s *steps, v *groupedVersion) {
-	x, dOut := s.dense(a.X), s.dense(a.DOut)
+	x, dOut := s.Contiguous(a.X), s.Contiguous(a.DOut)
 	p := groupedGrad{steps: s, split: &groupedVersions[v.split], sum: v.sum, groups: a.Groups.list(ctx, s, v.sum.running), listType: a.Groups.listType()}
 	if v.sum.running {
 		p.listType = runningSums
@@ -107,16 +123,16 @@ func (a *GroupedMatmulGradArgs) run(ctx context.Context, s *steps, v *groupedVer
 		p.outer(a.DWeight, x, dOut, a.Accumulate)
 	}
 	if a.DBias != nil {
-		// The sum of a group's rows is its product with ones; 16 columns of them fill a tile.
-		ones := s.tensor(x.DType(), x.Dim(0), 16)
-		s.fill(ones, aclnn.Float(1))
-		sums := s.tensor(aclnn.Float32, a.DBias.Dim(0), 16, a.DBias.Dim(1))
+		// The sum of a group's rows is its product with ones; 16 columns of ones fill a tile.
+		ones := s.Tensor(x.DType(), x.Dim(0), 16)
+		s.Fill(ones, aclnn.Float(1))
+		sums := s.Tensor(aclnn.Float32, a.DBias.Dim(0), 16, a.DBias.Dim(1))
 		p.outer(sums, ones, dOut, false)
 		s.deliver(a.DBias, sums.Select(1, 0), a.Accumulate)
 	}
 }
 
-// groupedGrad are the products of a gradient whose sum is grouped.
+// groupedGrad holds the products of a gradient, whose sums run over the rows of each group.
 type groupedGrad struct {
 	*steps
 	split    *groupedVersion
@@ -125,14 +141,14 @@ type groupedGrad struct {
 	listType int64
 }
 
-// outer is dst[g] = x[rows g]ᵀ·y[rows g], or adds that to dst.
+// outer computes dst[g] = x[rows g]ᵀ·y[rows g], or adds it to dst.
 func (p *groupedGrad) outer(dst, x, y *aclnn.Tensor, accumulate bool) {
 	if swapped(dst) {
 		dst, x, y = dst.Transpose(1, 2), y, x
 	}
 	wide := dst.DType() != x.DType()
 	if !accumulate && (wide || x.Dim(0) == 0) {
-		p.zero(dst) // without rows CANN launches nothing that would
+		p.Zero(dst) // CANN launches nothing if there are no rows
 	}
 	product := func(out *aclnn.Tensor) {
 		p.split.launch(p.steps, groupedCall{x: x.Transpose(0, 1), weight: y, groups: p.groups, out: out, groupType: groupSum, listType: p.listType})
@@ -142,7 +158,7 @@ func (p *groupedGrad) outer(dst, x, y *aclnn.Tensor, accumulate bool) {
 	case wide:
 		p.sum.launch(p.steps, x, y, p.groups, dst, p.listType)
 	case accumulate:
-		out := p.tensor(dst.DType(), dst.Shape()...)
+		out := p.Like(dst)
 		product(out)
 		p.add(dst, out, 1)
 	default:
@@ -151,35 +167,28 @@ func (p *groupedGrad) outer(dst, x, y *aclnn.Tensor, accumulate bool) {
 }
 
 // newGroupedMatmulGrad prefers the kernels in the order of GroupedMatmul.
-func newGroupedMatmulGrad(reg *Registry) *Op[GroupedMatmulGradArgs] {
-	var kernels []Kernel[GroupedMatmulGradArgs]
+func newGroupedMatmulGrad(reg *Registry) *Op[GroupedMatmulGradArgs, GroupedMatmulGradKey] {
+	var kernels []Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]
 	for i := range groupedVersions {
 		kernels = append(kernels, groupedVersions[i].backward())
 	}
-	kernels = append(kernels, Kernel[GroupedMatmulGradArgs]{
+	kernels = append(kernels, Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]{
 		Name: "per_group",
-		Supports: func(_ *Env, a *GroupedMatmulGradArgs) error {
-			return errors.Join(perGroup(a.Weight, &a.Groups), availableAll(&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}))
+		Supports: func(_ *Env, key GroupedMatmulGradKey) error {
+			return errors.Join(perGroup(key.GroupedMatmulKey), availableAll(&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}))
 		},
 		Run: func(_ context.Context, st *acl.Stream, a *GroupedMatmulGradArgs) error {
 			return compose(st, a.perGroup)
 		},
 	})
-	return op(reg, "grouped_matmul_grad", (*GroupedMatmulGradArgs).validate,
-		func(a *GroupedMatmulGradArgs) Signature {
-			s := groupedSignature(a.X, a.Weight, &a.Groups)
-			if a.DX != nil {
-				s[2] = 1
-			}
-			return s
-		}, kernels...)
+	return op(reg, "grouped_matmul_grad", (*GroupedMatmulGradArgs).validate, (*GroupedMatmulGradArgs).key, kernels...)
 }
 
-// perGroup queues the products of one group after the other.
+// perGroup queues one product per group.
 func (a *GroupedMatmulGradArgs) perGroup(s *steps) {
 	for _, t := range []*aclnn.Tensor{a.DWeight, a.DBias} {
 		if t != nil && !a.Accumulate {
-			s.zero(t)
+			s.Zero(t)
 		}
 	}
 	a.Groups.each(func(g, first, rows int64) {
@@ -188,9 +197,9 @@ func (a *GroupedMatmulGradArgs) perGroup(s *steps) {
 			s.weigh(dOut, a.Weight.Select(0, g).Transpose(0, 1), a.DX.Narrow(0, first, rows))
 		}
 		if w := a.DWeight; w != nil {
-			// Casting the factors, not the product, keeps the sum unrounded.
+			// Casting the factors rather than the product keeps the sum unrounded.
 			launch(s, aclnn.InplaceAddmm, aclnn.InplaceAddmmParams{
-				SelfRef: w.Select(0, g), Mat1: s.cast(x, w.DType()).Transpose(0, 1), Mat2: s.cast(dOut, w.DType()),
+				SelfRef: w.Select(0, g), Mat1: s.Cast(x, w.DType()).Transpose(0, 1), Mat2: s.Cast(dOut, w.DType()),
 				Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: keepDType,
 			})
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// TestGroupedMatmulGradReadsNZ: the gradient of the rows is one product of the buffer that the
-// forward pass read; nothing is copied or cast for it.
+// TestGroupedMatmulGradReadsNZ checks that the gradient of the rows is one product that reads the
+// buffer of the forward pass, without a copy or cast.
 func TestGroupedMatmulGradReadsNZ(t *testing.T) {
 	b := newBench(t)
 	c := newGroupedCase(aclnn.BFloat16, 32, 48, 2, 0, 3)

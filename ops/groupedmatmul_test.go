@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
@@ -93,8 +93,8 @@ func newGroupedCase(dt aclnn.DType, k, n int, sizes ...int64) *groupedCase {
 func (c *groupedCase) groups() int64 { return int64(len(c.sizes)) }
 func (c *groupedCase) rows() int64   { return int64(len(c.x) / c.k) }
 
-// check runs product and gradients with one form of weight and list; false when a pinned
-// kernel does not take them.
+// check runs product and gradients with one form of weight and list. It returns false if a pinned
+// kernel does not support them.
 func (c *groupedCase) check(b *bench, form func(b *bench, w *aclnn.Tensor) *aclnn.Tensor, groups ops.Groups) bool {
 	m, k, n := c.rows(), int64(c.k), int64(c.n)
 	x, dy := b.floats(c.dt, c.x, m, k), b.floats(c.dt, c.dy, m, n)
@@ -114,7 +114,7 @@ func (c *groupedCase) check(b *bench, form func(b *bench, w *aclnn.Tensor) *acln
 	b.near("dw", backward.DWeight, c.dw, tolerance(c.dt))
 	b.near("dbias", backward.DBias, c.dBias, 4*tolerance(c.dt))
 
-	// Main gradients in float32, the second time added; and the weight in the other order.
+	// Main gradients in float32, accumulated in the second run; and the weight in the other order.
 	backward.DX, backward.DWeight, backward.DBias = nil, b.empty(aclnn.Float32, c.groups(), n, k).Transpose(1, 2), b.empty(aclnn.Float32, c.groups(), n)
 	run(b, b.GroupedMatmulGrad, backward)
 	b.near("main dw", backward.DWeight, c.dw, 1e-5)
@@ -131,11 +131,11 @@ func (c *groupedCase) check(b *bench, form func(b *bench, w *aclnn.Tensor) *acln
 }
 
 func groupedKernels(t *testing.T, test func(b *bench) bool) {
-	everyKernel(t, func(r *ops.Registry) *ops.Op[ops.GroupedMatmulArgs] { return r.GroupedMatmul },
-		func(r *ops.Registry) *ops.Op[ops.GroupedMatmulGradArgs] { return r.GroupedMatmulGrad }, test)
+	everyKernel(t, func(r *ops.Registry) dispatched { return r.GroupedMatmul },
+		func(r *ops.Registry) dispatched { return r.GroupedMatmulGrad }, test)
 }
 
-// TestGroupedMatmul: every kernel with every list and storage of the weight.
+// TestGroupedMatmul tests every kernel with every list and storage of the weight.
 func TestGroupedMatmul(t *testing.T) {
 	for name, c := range map[string]*groupedCase{
 		"odd":         newGroupedCase(aclnn.Float32, 7, 5, 3, 0, 4, 1),
@@ -167,8 +167,8 @@ func TestGroupedMatmul(t *testing.T) {
 	}
 }
 
-// TestGroupedMatmulManyGroups: the longest list that CANN's kernels take, and one more, which
-// is left to a product per group.
+// TestGroupedMatmulManyGroups tests the longest list that CANN's kernels take, and one group more,
+// for which one product per group is used.
 func TestGroupedMatmulManyGroups(t *testing.T) {
 	b := newBench(t)
 	for _, groups := range []int64{1024, 1025} {
@@ -219,7 +219,7 @@ func newBiasGrad(c *groupedCase) (sums []float32) {
 	return sums
 }
 
-// TestGroupedMatmulActivation: bias and activation, with rows that have gaps between them.
+// TestGroupedMatmulActivation tests bias and activation on rows with gaps between them.
 func TestGroupedMatmulActivation(t *testing.T) {
 	functions := map[ops.Activation]func(x float64) float64{
 		ops.Identity: func(x float64) float64 { return x },
@@ -283,8 +283,8 @@ func TestGroupedMatmulRandom(t *testing.T) {
 	})
 }
 
-// TestGroupedMatmulRefused: what cannot be right is refused before launch, and what a kernel
-// cannot do is told with the reason.
+// TestGroupedMatmulRefused checks that invalid arguments are refused before launch, and that
+// kernels give the reason for what they do not support.
 func TestGroupedMatmulRefused(t *testing.T) {
 	b := newBench(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.BFloat16, shape...) }
@@ -357,8 +357,8 @@ func TestGroupedMatmulRefused(t *testing.T) {
 	require.Contains(t, reg.GroupedMatmul.Explain(valid()).String(), "grouped_matmul: per_group; not GroupedMatmulWeightNz: the weight is not FRACTAL_NZ; not GroupedMatmulV5: Ascend310P3 has no GroupedMatmulV5")
 }
 
-// TestGroupedMatmulUnwritten: with a list on the device, rows past its sum keep what they
-// held; more than the rows is an error of the stream.
+// TestGroupedMatmulUnwritten checks that with a list on the device, rows past its sum are not
+// written, and that a sum beyond the rows is an error of the stream.
 func TestGroupedMatmulUnwritten(t *testing.T) {
 	b := newBench(t)
 	c := newGroupedCase(aclnn.Float32, 4, 3, 2, 1)

@@ -7,19 +7,19 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// Groups deals consecutive rows to groups, such as the tokens of each expert. One of Device
-// and Host says how many; empty groups are fine.
+// Groups divides consecutive rows into groups, such as the tokens of each expert. Set either Device
+// or Host; groups may be empty.
 type Groups struct {
-	// Device is [groups], int64 or int32. Only the running kernel can read it: rows past its
-	// sum are then left unwritten, and a sum of more than the rows is an error of the stream.
+	// Device is [groups], int64 or int32. Only the running kernel can read it: rows beyond the sum
+	// of the sizes are not written, and a sum beyond the number of rows is an error of the stream.
 	Device *aclnn.Tensor
-	// Host is checked before launch: the groups must hold all rows.
+	// Host is checked before launch: the sizes must add up to the number of rows.
 	Host []int64
 	// Cumulative says that entry g is the end of group g, not its size.
 	Cumulative bool
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (g *Groups) Len() int64 {
 	if g.Device != nil {
 		return g.Device.Dim(0)
@@ -27,39 +27,39 @@ func (g *Groups) Len() int64 {
 	return int64(len(g.Host))
 }
 
-// validate checks that the list deals the rows to want groups.
-func (g *Groups) validate(c *check, want, rows int64) {
-	if c.err != nil {
+// validate checks that the list divides the rows into want groups.
+func (g *Groups) validate(c *args, want, rows int64) {
+	if c.Err != nil {
 		return
 	}
 	if (g.Device == nil) == (g.Host == nil) {
-		c.fail("Groups needs one of Device and Host")
+		c.Fail("Groups needs one of Device and Host")
 		return
 	}
-	if c.optional("Groups.Device", g.Device, indices...) && g.Device.Rank() != 1 {
-		c.fail("Groups.Device is %v; it must be [groups]", g.Device)
+	if c.Optional("Groups.Device", g.Device, indices...) && g.Device.Rank() != 1 {
+		c.Fail("Groups.Device is %v; it must be [groups]", g.Device)
 	}
-	if c.ok() && g.Len() != want {
-		c.fail("Groups has %d groups, the weight %d", g.Len(), want)
+	if c.OK() && g.Len() != want {
+		c.Fail("Groups has %d groups, the weight %d", g.Len(), want)
 	}
-	if g.Host == nil || !c.ok() {
+	if g.Host == nil || !c.OK() {
 		return
 	}
 	sum := int64(0)
 	for i, n := range g.Sizes() {
-		// A size beyond the rows is refused at once, so that the sum cannot overflow.
+		// Refuse a size beyond the rows at once, so that the sum cannot overflow.
 		if n < 0 || n > rows {
-			c.fail("group %d of Groups.Host has %d of the %d rows (Cumulative is %v); are the entries sizes, or running sums?", i, n, rows, g.Cumulative)
+			c.Fail("group %d of Groups.Host has %d of the %d rows (Cumulative is %v); are the entries sizes, or running sums?", i, n, rows, g.Cumulative)
 			return
 		}
 		sum += n
 	}
 	if sum != rows {
-		c.fail("Groups.Host holds %d rows, X has %d (Cumulative is %v)", sum, rows, g.Cumulative)
+		c.Fail("Groups.Host holds %d rows, X has %d (Cumulative is %v)", sum, rows, g.Cumulative)
 	}
 }
 
-// Sizes are the sizes of the groups of a host list; nil for one on the device.
+// Sizes returns the sizes of the groups of a host list, nil for a list on the device.
 func (g *Groups) Sizes() []int64 {
 	sizes := slices.Clone(g.Host)
 	if g.Cumulative {
@@ -70,8 +70,8 @@ func (g *Groups) Sizes() []int64 {
 	return sizes
 }
 
-// list is the group list as an int64 tensor, of running sums if these are asked for, or else
-// in the form it has.
+// list returns the group list as an int64 tensor, cumulative if asked for, otherwise in the form
+// that it has.
 func (g *Groups) list(ctx context.Context, s *steps, cumulative bool) *aclnn.Tensor {
 	cumulative = cumulative && !g.Cumulative
 	if g.Device == nil {
@@ -82,28 +82,26 @@ func (g *Groups) list(ctx context.Context, s *steps, cumulative bool) *aclnn.Ten
 				values[i] += values[i-1]
 			}
 		}
-		t := s.tensor(aclnn.Int64, int64(len(values)))
-		if s.err == nil {
-			s.err = aclnn.CopyToDevice(ctx, s.st, t, values)
-		}
+		t := s.Tensor(aclnn.Int64, int64(len(values)))
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, s.Stream, t, values) })
 		return t
 	}
-	t := s.cast(g.Device, aclnn.Int64)
+	t := s.Cast(g.Device, aclnn.Int64)
 	if !cumulative {
-		return s.dense(t)
+		return s.Contiguous(t)
 	}
-	sums := s.tensor(aclnn.Int64, t.Dim(0))
+	sums := s.Tensor(aclnn.Int64, t.Dim(0))
 	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: t, Dim: 0, Dtype: aclnn.Int64, Out: sums})
 	return sums
 }
 
 // Values of groupListType.
 const (
-	runningSums = 0
-	groupSizes  = 1
+	runningSums = aclnn.GroupListCumsum
+	groupSizes  = aclnn.GroupListCount
 )
 
-// listType is how CANN calls the form the list has.
+// listType returns CANN's number for the form of the list.
 func (g *Groups) listType() int64 {
 	if g.Cumulative {
 		return runningSums
@@ -111,7 +109,7 @@ func (g *Groups) listType() int64 {
 	return groupSizes
 }
 
-// each calls f with the rows of every group of a host list that is not empty.
+// each calls f with the rows of every non-empty group of a host list.
 func (g *Groups) each(f func(group, first, rows int64)) {
 	first := int64(0)
 	for i, n := range g.Sizes() {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzGroups compares the check of a host group list with its definition: sizes that are not
-// negative and hold all rows.
+// FuzzGroups compares the check of a host group list with its definition: sizes are not negative
+// and add up to the number of rows.
 func FuzzGroups(f *testing.F) {
 	f.Add([]byte{3, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0}, int64(8), false)
 	f.Add([]byte{3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0}, int64(8), true)
@@ -34,12 +34,12 @@ func FuzzGroups(f *testing.F) {
 				left -= size
 			}
 		}
-		var c check
+		var c args
 		g.validate(&c, int64(len(g.Host)), rows)
 		if good && left == 0 {
-			require.NoError(t, c.err)
+			require.NoError(t, c.Err)
 			return
 		}
-		require.True(t, errors.Is(c.err, ErrInvalid), "%v accepted for %d rows", g, rows)
+		require.True(t, errors.Is(c.Err, ErrInvalid), "%v accepted for %d rows", g, rows)
 	})
 }

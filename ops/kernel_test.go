@@ -14,23 +14,23 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// toyArgs are arguments of an operator that computes nothing: kernels note that they ran.
+// toyArgs are arguments of an operator that computes nothing; its kernels record that they ran.
 type toyArgs struct {
 	class uint64
 	bad   bool
 	ran   string
 }
 
-func toyKernel(name string, supports func(*Env, *toyArgs) error) Kernel[toyArgs] {
-	return Kernel[toyArgs]{Name: name, Supports: supports, Run: func(_ context.Context, _ *acl.Stream, a *toyArgs) error {
+func toyKernel(name string, supports func(*Env, uint64) error) Kernel[toyArgs, uint64] {
+	return Kernel[toyArgs, uint64]{Name: name, Supports: supports, Run: func(_ context.Context, _ *acl.Stream, a *toyArgs) error {
 		a.ran = name
 		return nil
 	}}
 }
 
-// toy makes an operator with two kernels: fast takes even classes while nothing is split,
-// plain everything.
-func toy(t *testing.T, options ...Option) (*Registry, *Op[toyArgs]) {
+// toy makes an operator with two kernels: fast supports even classes while work is not split, plain
+// supports everything.
+func toy(t *testing.T, options ...Option) (*Registry, *Op[toyArgs, uint64]) {
 	t.Helper()
 	reg, err := NewRegistry(Env{SoC: "Ascend910B1"}, options...)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func toy(t *testing.T, options ...Option) (*Registry, *Op[toyArgs]) {
 
 var errOdd = errors.New("the class is odd")
 
-func toyOf(reg *Registry) *Op[toyArgs] {
+func toyOf(reg *Registry) *Op[toyArgs, uint64] {
 	return op(reg, "toy",
 		func(a *toyArgs) error {
 			if a.bad {
@@ -47,21 +47,21 @@ func toyOf(reg *Registry) *Op[toyArgs] {
 			}
 			return nil
 		},
-		func(a *toyArgs) Signature { return Signature{a.class} },
-		toyKernel("fast", func(env *Env, a *toyArgs) error {
+		func(a *toyArgs) uint64 { return a.class },
+		toyKernel("fast", func(env *Env, class uint64) error {
 			switch {
-			case a.class%2 != 0:
+			case class%2 != 0:
 				return errOdd
 			case env.Parallel.Sequence > 1:
 				return errors.New("the sequence is split")
 			}
 			return nil
 		}),
-		toyKernel("plain", Always[toyArgs]))
+		toyKernel("plain", nil))
 }
 
-// runs is the kernel that a class gets.
-func runs(t *testing.T, o *Op[toyArgs], class uint64) string {
+// runs returns the kernel that runs for a class.
+func runs(t *testing.T, o *Op[toyArgs, uint64], class uint64) string {
 	t.Helper()
 	a := &toyArgs{class: class}
 	require.NoError(t, o.Run(t.Context(), nil, a))
@@ -75,11 +75,11 @@ func TestPriority(t *testing.T) {
 	require.Equal(t, "fast", runs(t, o, 2))
 	require.Equal(t, "plain", runs(t, o, 3))
 
-	require.NoError(t, o.Register(toyKernel("faster", Always[toyArgs])))
+	require.NoError(t, o.Register(toyKernel("faster", nil)))
 	require.Equal(t, []string{"faster", "fast", "plain"}, o.Kernels())
 	require.Equal(t, "faster", runs(t, o, 2), "the choice of a class that ran before is made anew")
 
-	require.NoError(t, o.Register(toyKernel("fast", Always[toyArgs])))
+	require.NoError(t, o.Register(toyKernel("fast", nil)))
 	require.Equal(t, []string{"fast", "faster", "plain"}, o.Kernels(), "a kernel of the same name is replaced")
 	require.Equal(t, "fast", runs(t, o, 3))
 }
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 
 	fault := errors.New("fault")
 	require.NoError(t, o.Unpin())
-	require.NoError(t, o.Register(Kernel[toyArgs]{Name: "broken", Supports: Always[toyArgs], Run: func(context.Context, *acl.Stream, *toyArgs) error { return fault }}))
+	require.NoError(t, o.Register(Kernel[toyArgs, uint64]{Name: "broken", Run: func(context.Context, *acl.Stream, *toyArgs) error { return fault }}))
 	err = o.Run(t.Context(), nil, &toyArgs{})
 	require.ErrorIs(t, err, fault)
 	require.ErrorContains(t, err, "toy (kernel broken)")
@@ -116,7 +116,7 @@ func TestPin(t *testing.T) {
 	require.Equal(t, "plain", runs(t, o, 2))
 	require.NoError(t, o.Pin("plain"), "again is fine")
 	require.ErrorIs(t, o.Pin("fast"), ErrPinned)
-	err := o.Register(toyKernel("plain", Always[toyArgs]))
+	err := o.Register(toyKernel("plain", nil))
 	require.ErrorIs(t, err, ErrPinned)
 	require.ErrorContains(t, err, "toy is pinned to plain")
 	require.Equal(t, []string{"fast", "plain"}, o.Kernels())
@@ -131,24 +131,24 @@ func TestSeal(t *testing.T) {
 	require.ErrorIs(t, o.Unpin(), ErrPinned)
 	require.ErrorIs(t, o.Pin("fast"), ErrPinned)
 	require.NoError(t, o.Pin("plain"))
-	require.ErrorIs(t, o.Register(toyKernel("new", Always[toyArgs])), ErrPinned)
+	require.ErrorIs(t, o.Register(toyKernel("new", nil)), ErrPinned)
 
 	_, o = toy(t)
 	o.Seal()
-	err := o.Register(toyKernel("new", Always[toyArgs]))
+	err := o.Register(toyKernel("new", nil))
 	require.ErrorIs(t, err, ErrPinned)
 	require.ErrorContains(t, err, "toy is sealed")
 	require.ErrorIs(t, o.Pin("plain"), ErrPinned)
 	require.Equal(t, "fast", runs(t, o, 2))
 }
 
-// TestParallelStrategy is the history of a sequence-parallel wrapper that put the generic
-// kernel back on every forward pass.
+// TestParallelStrategy reproduces a sequence-parallel wrapper that reinstalled the generic kernel
+// on every forward pass.
 func TestParallelStrategy(t *testing.T) {
 	_, o := toy(t)
 	require.NoError(t, o.Pin("fast"))
 	for range 3 {
-		require.ErrorIs(t, o.Register(toyKernel("generic", Always[toyArgs])), ErrPinned)
+		require.ErrorIs(t, o.Register(toyKernel("generic", nil)), ErrPinned)
 		require.Equal(t, "fast", runs(t, o, 2))
 	}
 }
@@ -188,22 +188,22 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, even.ran+odd.ran, "nothing ran")
 }
 
-// TestCaching counts how often kernels are asked, and the lines that are logged.
+// TestCaching counts how often kernels are asked and how many lines are logged.
 func TestCaching(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	reg, _ := toy(t, WithLogger(zap.New(core)))
 	asked := 0
-	o := op(reg, "counted", func(*toyArgs) error { return nil }, func(a *toyArgs) Signature { return Signature{a.class} },
-		toyKernel("only", func(*Env, *toyArgs) error { asked++; return nil }))
+	o := op(reg, "counted", func(*toyArgs) error { return nil }, func(a *toyArgs) uint64 { return a.class },
+		toyKernel("only", func(*Env, uint64) error { asked++; return nil }))
 	for range 3 {
 		runs(t, o, 1)
 		runs(t, o, 2)
 	}
-	require.Equal(t, 2, asked, "once per signature")
+	require.Equal(t, 2, asked, "once per key")
 	lines := logs.TakeAll()
 	require.Len(t, lines, 2)
 	require.Equal(t, "kernel chosen", lines[0].Message)
-	require.Equal(t, map[string]any{"operator": "counted", "decision": "counted: only"}, lines[0].ContextMap())
+	require.Equal(t, map[string]any{"operator": "counted", "decision": "counted: only", "key": "1"}, lines[0].ContextMap())
 
 	reg.SetParallel(Parallel{Tensor: 4})
 	reg.SetParallel(Parallel{Tensor: 4}) // no change
@@ -221,8 +221,65 @@ func TestCaching(t *testing.T) {
 	require.Len(t, logs.TakeAll(), 1, "Explain logs nothing")
 }
 
-// TestConcurrency is for the race detector: choices, changes of the environment and of the
-// kernels at once. Whatever the order, a class gets a kernel that takes it.
+// TestInvalidExplanation checks that Explain reports the error of arguments that Run refuses.
+func TestInvalidExplanation(t *testing.T) {
+	_, o := toy(t)
+	bad := &toyArgs{class: 2, bad: true}
+	e := o.Explain(bad)
+	require.ErrorIs(t, e.Invalid, ErrInvalid)
+	require.Empty(t, e.Kernel)
+	require.Equal(t, "toy: ops: invalid argument: class 2 is bad", e.String())
+	_, err := o.Key(bad)
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorIs(t, o.Check(bad), ErrInvalid)
+	require.NoError(t, o.Check(&toyArgs{class: 2}))
+	key, err := o.Key(&toyArgs{class: 2})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, key)
+}
+
+// TestBoundedChoices checks that an operator keeps a limited number of choices for any number of
+// keys, and logs each once, even if it was dropped and made again.
+func TestBoundedChoices(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	_, o := toy(t, WithLogger(zap.New(core)))
+	const keys = 3 * choiceLimit
+	for range 3 {
+		for class := range uint64(keys) {
+			require.Equal(t, []string{"fast", "plain"}[class%2], runs(t, o, class))
+			require.LessOrEqual(t, len(o.choices.Load().byKey), choiceLimit)
+		}
+	}
+	require.Equal(t, keys, logs.Len(), "one line for each key")
+	seen := map[any]bool{}
+	for _, line := range logs.TakeAll() {
+		key := line.ContextMap()["key"]
+		require.False(t, seen[key], "%v was logged twice", key)
+		seen[key] = true
+	}
+}
+
+// TestBoundedLog checks that a program whose keys never repeat gets one warning instead of endless
+// lines, and that a change of the environment starts the log anew.
+func TestBoundedLog(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	reg, o := toy(t, WithLogger(zap.New(core)))
+	for _, change := range []func(){func() {}, func() { reg.SetParallel(Parallel{Tensor: 2}) }, func() { require.NoError(t, o.Pin("plain")) }} {
+		change()
+		for class := range uint64(2 * logLimit) {
+			runs(t, o, class)
+		}
+		lines := logs.TakeAll()
+		require.Len(t, lines, logLimit+1)
+		last := lines[logLimit]
+		require.Equal(t, zap.WarnLevel, last.Level)
+		require.Equal(t, map[string]any{"operator": "toy"}, last.ContextMap())
+		require.LessOrEqual(t, len(o.log.keys), logLimit+1)
+	}
+}
+
+// TestConcurrency makes choices and changes the environment and the kernels concurrently, for the
+// race detector. In any order, a class must get a kernel that supports it.
 func TestConcurrency(t *testing.T) {
 	reg, o := toy(t)
 	var wg sync.WaitGroup
@@ -240,7 +297,7 @@ func TestConcurrency(t *testing.T) {
 					}
 				case 2:
 					name := fmt.Sprintf("added%d", i%2)
-					if err := o.Register(toyKernel(name, func(*Env, *toyArgs) error { return errOdd })); err != nil && !errors.Is(err, ErrPinned) {
+					if err := o.Register(toyKernel(name, func(*Env, uint64) error { return errOdd })); err != nil && !errors.Is(err, ErrPinned) {
 						t.Error(err)
 					}
 				default:
@@ -255,7 +312,7 @@ func TestConcurrency(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOneDecision: goroutines that meet a new signature together make one decision.
+// TestOneDecision checks that goroutines that look up a new key together make one decision.
 func TestOneDecision(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	_, o := toy(t, WithLogger(zap.New(core)))

@@ -9,49 +9,49 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// LinearArgs is a projection: Out = X·Weightᵀ + Bias. All tensors have one dtype, float32,
+// LinearArgs describes a projection: Out = X·Weightᵀ + Bias. All tensors have one dtype, float32,
 // float16 or bfloat16.
 type LinearArgs struct {
 	X      *aclnn.Tensor // [..., in]
-	Weight *aclnn.Tensor // [out, in], as PyTorch keeps it
+	Weight *aclnn.Tensor // [out, in], as in PyTorch
 	Bias   *aclnn.Tensor // [out] or nil
 	Out    *aclnn.Tensor // [..., out]
 }
 
 func (a *LinearArgs) validate() error {
-	var c check
+	var c args
 	c.linear(a.X, a.Weight)
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("Out", a.Out, a.X.DType())
-	if c.ok() {
-		c.rows("Out", a.Out, "X", a.X)
+	c.Tensor("Out", a.Out, a.X.DType())
+	if c.OK() {
+		c.Rows("Out", a.Out, "X", a.X)
 		if a.Out.Dim(-1) != a.Weight.Dim(0) {
-			c.fail("Out is %v; its last dimension must be the %d rows of Weight %v", a.Out, a.Weight.Dim(0), a.Weight)
+			c.Fail("Out is %v; its last dimension must be the %d rows of Weight %v", a.Out, a.Weight.Dim(0), a.Weight)
 		}
 	}
-	if c.optional("Bias", a.Bias, a.X.DType()) {
-		c.shape("Bias", a.Bias, a.Weight.Dim(0))
+	if c.Optional("Bias", a.Bias, a.X.DType()) {
+		c.Shape("Bias", a.Bias, a.Weight.Dim(0))
 	}
-	return c.err
+	return c.Err
 }
 
 // linear checks the input and the weight of a projection.
-func (c *check) linear(x, weight *aclnn.Tensor) {
-	c.tensor("X", x, floats...)
-	c.tensor("Weight", weight, floats...)
-	if !c.ok() {
+func (c *args) linear(x, weight *aclnn.Tensor) {
+	c.Tensor("X", x, floats...)
+	c.Tensor("Weight", weight, floats...)
+	if !c.OK() {
 		return
 	}
 	c.sameDType("Weight", weight, "X", x)
 	switch {
 	case weight.Rank() != 2:
-		c.fail("Weight is %v; it must be [out, in]", weight)
+		c.Fail("Weight is %v; it must be [out, in]", weight)
 	case x.Rank() < 1 || x.Rank() > 6:
-		c.fail("X is %v; it must have 1 to 6 dimensions", x)
+		c.Fail("X is %v; it must have 1 to 6 dimensions", x)
 	case x.Dim(-1) != weight.Dim(1):
-		c.fail("X is %v; its last dimension must be the %d columns of Weight %v", x, weight.Dim(1), weight)
+		c.Fail("X is %v; its last dimension must be the %d columns of Weight %v", x, weight.Dim(1), weight)
 	}
 }
 
@@ -70,23 +70,33 @@ func matrix(t *aclnn.Tensor) *aclnn.Tensor {
 // flat reports whether matrix can view a tensor.
 func flat(t *aclnn.Tensor) bool { return t.Rank() == 2 || t.Contiguous() }
 
-// newLinear prefers the product that adds the bias by itself.
-func newLinear(reg *Registry) *Op[LinearArgs] {
-	return op(reg, "linear", (*LinearArgs).validate,
-		func(a *LinearArgs) Signature {
-			s := dtypeSignature(a.X, a.Bias)
-			if flat(a.X) && flat(a.Out) {
-				s[3] = 1
-			}
-			return s
-		},
-		Kernel[LinearArgs]{
+// LinearKey holds the properties by which kernels of Linear are chosen.
+type LinearKey struct {
+	DType      aclnn.DType // of all tensors
+	In, Out    int64       // features
+	Rows       Extent      // all leading dimensions of X together
+	Bias       bool        // whether there is a bias
+	Flat       bool        // whether X and Out can be viewed as matrices [rows, features]
+	Contiguous bool        // whether all tensors are contiguous
+}
+
+func (a *LinearArgs) key() LinearKey {
+	return LinearKey{
+		DType: a.X.DType(), In: a.Weight.Dim(1), Out: a.Weight.Dim(0), Rows: ExtentOf(rowCount(a.X)), Bias: a.Bias != nil,
+		Flat: flat(a.X) && flat(a.Out), Contiguous: contiguous(a.X, a.Weight, a.Bias, a.Out),
+	}
+}
+
+// newLinear prefers the operator that also adds the bias.
+func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
+	return op(reg, "linear", (*LinearArgs).validate, (*LinearArgs).key,
+		Kernel[LinearArgs, LinearKey]{
 			Name: "Addmm",
-			Supports: func(_ *Env, a *LinearArgs) error {
+			Supports: func(_ *Env, key LinearKey) error {
 				switch {
-				case a.Bias == nil:
+				case !key.Bias:
 					return errors.New("there is no bias to add")
-				case !flat(a.X) || !flat(a.Out):
+				case !key.Flat:
 					return errors.New("a tensor has gaps and cannot be viewed as a matrix")
 				}
 				return available(&aclnn.AddmmParams{})
@@ -98,8 +108,8 @@ func newLinear(reg *Registry) *Op[LinearArgs] {
 				})
 			},
 		},
-		Kernel[LinearArgs]{
-			Name: "Matmul", Supports: has[LinearArgs](&aclnn.MatmulParams{}),
+		Kernel[LinearArgs, LinearKey]{
+			Name: "Matmul", Supports: has[LinearKey](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *LinearArgs) error {
 				x, out := a.X, a.Out
 				if flat(x) && flat(out) {
@@ -114,110 +124,116 @@ func newLinear(reg *Registry) *Op[LinearArgs] {
 		})
 }
 
-// LinearGradArgs are the gradients of Linear: DX = DOut·Weight, DWeight = DOutᵀ·X,
-// DBias = the sum of DOut over its rows. Those that are nil are not computed.
+// LinearGradArgs describes the gradients of Linear: DX = DOut·Weight, DWeight = DOutᵀ·X, and DBias
+// is the sum of DOut over its rows. Nil gradients are not computed.
 type LinearGradArgs struct {
 	DOut   *aclnn.Tensor // [..., out], dtype of X
 	X      *aclnn.Tensor // [..., in]
 	Weight *aclnn.Tensor // [out, in]; nil if DX is nil
 	DX     *aclnn.Tensor // [..., in], dtype of X
-	// DWeight is [out, in], contiguous, and DBias [out]: of the dtype of X, or float32, which
-	// keeps the gradients of 16-bit products unrounded (main gradients).
+	// DWeight is [out, in], contiguous, and DBias [out]. Both have the dtype of X, or are float32,
+	// which keeps the gradients of 16-bit products unrounded (main gradients).
 	DWeight, DBias *aclnn.Tensor
-	// Accumulate adds to what DWeight and DBias have instead of overwriting it.
+	// Accumulate adds to DWeight and DBias instead of overwriting them.
 	Accumulate bool
 }
 
 func (a *LinearGradArgs) validate() error {
-	var c check
-	c.tensor("X", a.X, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("X", a.X, floats...)
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("DOut", a.DOut, a.X.DType())
-	if !c.ok() {
-		return c.err
+	c.Tensor("DOut", a.DOut, a.X.DType())
+	if !c.OK() {
+		return c.Err
 	}
 	if a.X.Rank() < 1 || a.X.Rank() > 6 {
-		c.fail("X is %v; it must have 1 to 6 dimensions", a.X)
+		c.Fail("X is %v; it must have 1 to 6 dimensions", a.X)
 	}
-	c.rows("DOut", a.DOut, "X", a.X)
+	c.Rows("DOut", a.DOut, "X", a.X)
 	in, out := a.X.Dim(-1), a.DOut.Dim(-1)
 	if a.DX != nil {
 		c.linear(a.X, a.Weight)
 	}
-	if c.optional("Weight", a.Weight, a.X.DType()) {
-		c.shape("Weight", a.Weight, out, in)
+	if c.Optional("Weight", a.Weight, a.X.DType()) {
+		c.Shape("Weight", a.Weight, out, in)
 	}
-	if c.optional("DX", a.DX, a.X.DType()) {
-		c.like("DX", a.DX, "X", a.X)
+	if c.Optional("DX", a.DX, a.X.DType()) {
+		c.Like("DX", a.DX, "X", a.X)
 	}
-	if c.optional("DWeight", a.DWeight, a.X.DType(), aclnn.Float32) {
-		c.shape("DWeight", a.DWeight, out, in)
-		c.contiguous("DWeight", a.DWeight)
+	if c.Optional("DWeight", a.DWeight, a.X.DType(), aclnn.Float32) {
+		c.Shape("DWeight", a.DWeight, out, in)
+		c.Contiguous("DWeight", a.DWeight)
 	}
-	if c.optional("DBias", a.DBias, a.X.DType(), aclnn.Float32) {
-		c.shape("DBias", a.DBias, out)
+	if c.Optional("DBias", a.DBias, a.X.DType(), aclnn.Float32) {
+		c.Shape("DBias", a.DBias, out)
 	}
-	return c.err
+	return c.Err
 }
 
-// widened reports whether 16-bit factors make a float32 gradient.
-func (a *LinearGradArgs) widened() bool {
-	return a.DWeight != nil && a.DWeight.DType() != a.X.DType()
-}
-
-// innerLimit is what GroupedMatmulAdd takes in a row.
+// innerLimit is the longest row that GroupedMatmulAdd takes.
 const innerLimit = 1 << 16
 
-// newLinearGrad prefers the product that accumulates into float32 where the gradient is
-// float32 and its factors are not.
-func newLinearGrad(reg *Registry) *Op[LinearGradArgs] {
-	return op(reg, "linear_grad", (*LinearGradArgs).validate,
-		func(a *LinearGradArgs) Signature {
-			s := dtypeSignature(a.X, a.DWeight)
-			if a.X.Dim(-1) < innerLimit && a.DOut.Dim(-1) < innerLimit {
-				s[3] = 1
-			}
-			return s
-		},
-		Kernel[LinearGradArgs]{
+// LinearGradKey holds the properties by which kernels of LinearGrad are chosen.
+type LinearGradKey struct {
+	X              aclnn.DType // also of DOut, Weight and DX
+	DWeight, DBias aclnn.DType // Undefined if the gradient is not computed
+	In, Out        int64       // features
+	Rows           Extent      // all leading dimensions of X together
+	DX             bool        // whether it is computed
+	Accumulate     bool
+	Contiguous     bool // whether all tensors are contiguous
+}
+
+func (a *LinearGradArgs) key() LinearGradKey {
+	return LinearGradKey{
+		X: a.X.DType(), DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), In: a.X.Dim(-1), Out: a.DOut.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+		DX: a.DX != nil, Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.Weight, a.DX, a.DWeight, a.DBias),
+	}
+}
+
+// newLinearGrad prefers the product that accumulates in float32 if the gradient is float32 and its
+// factors have 16 bits.
+func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
+	return op(reg, "linear_grad", (*LinearGradArgs).validate, (*LinearGradArgs).key,
+		Kernel[LinearGradArgs, LinearGradKey]{
 			Name: "GroupedMatmulAdd",
-			Supports: func(env *Env, a *LinearGradArgs) error {
+			Supports: func(env *Env, key LinearGradKey) error {
 				switch {
-				case !a.widened():
+				case key.DWeight == aclnn.Undefined || key.DWeight == key.X:
 					return errors.New("DWeight is not a float32 gradient of 16-bit factors")
-				case a.X.Dim(-1) >= innerLimit || a.DOut.Dim(-1) >= innerLimit:
+				case key.In >= innerLimit || key.Out >= innerLimit:
 					return fmt.Errorf("a dimension is not below %d", innerLimit)
 				}
-				return errors.Join(trainingChip(env, "GroupedMatmulAdd"), available(&aclnn.GroupedMatmulAddParams{}))
+				return fused(env, &aclnn.GroupedMatmulAddParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {
 					a.inputAndBias(s)
 					if !a.Accumulate {
-						s.zero(a.DWeight)
+						s.Zero(a.DWeight)
 					}
-					// One group of all rows: DWeight += DOutᵀ·X.
-					x, dOut := s.dense(matrix(s.flat(a.X))), s.dense(matrix(s.flat(a.DOut)))
-					rows := s.tensor(aclnn.Int64, 1)
-					s.fill(rows, aclnn.Int(x.Dim(0)))
+					// All rows form one group: DWeight += DOutᵀ·X.
+					x, dOut := s.Contiguous(matrix(s.flat(a.X))), s.Contiguous(matrix(s.flat(a.DOut)))
+					rows := s.Tensor(aclnn.Int64, 1)
+					s.Fill(rows, aclnn.Int(x.Dim(0)))
 					launch(s, aclnn.GroupedMatmulAdd, aclnn.GroupedMatmulAddParams{
-						X: dOut, Weight: x, GroupList: rows, YRef: a.DWeight.Unsqueeze(0), TransposeX: true, GroupType: 2,
+						X: dOut, Weight: x, GroupList: rows, YRef: a.DWeight.Unsqueeze(0), TransposeX: true, GroupType: aclnn.GroupK,
 					})
 				})
 			},
 		},
-		Kernel[LinearGradArgs]{
-			Name: "Matmul", Supports: has[LinearGradArgs](&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}),
+		Kernel[LinearGradArgs, LinearGradKey]{
+			Name: "Matmul", Supports: has[LinearGradKey](&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {
 					a.inputAndBias(s)
 					if a.DWeight == nil {
 						return
 					}
-					// Casting the factors, not the product, keeps the sum unrounded.
-					x, dOut := s.cast(matrix(s.flat(a.X)), a.DWeight.DType()), s.cast(matrix(s.flat(a.DOut)), a.DWeight.DType())
+					// Casting the factors rather than the product keeps the sum unrounded.
+					x, dOut := s.Cast(matrix(s.flat(a.X)), a.DWeight.DType()), s.Cast(matrix(s.flat(a.DOut)), a.DWeight.DType())
 					if !a.Accumulate {
 						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: dOut.Transpose(0, 1), Mat2: x, Out: a.DWeight, CubeMathType: keepDType})
 						return
@@ -230,15 +246,15 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs] {
 		})
 }
 
-// flat is t such that matrix can view it.
+// flat returns t, or a contiguous copy if matrix cannot view it.
 func (s *steps) flat(t *aclnn.Tensor) *aclnn.Tensor {
 	if flat(t) {
 		return t
 	}
-	return s.dense(t)
+	return s.Contiguous(t)
 }
 
-// inputAndBias queues the gradients that all kernels compute alike.
+// inputAndBias queues the gradients that all kernels compute in the same way.
 func (a *LinearGradArgs) inputAndBias(s *steps) {
 	if a.DX != nil {
 		dOut, dx := a.DOut, a.DX
@@ -249,7 +265,7 @@ func (a *LinearGradArgs) inputAndBias(s *steps) {
 	}
 	if a.DBias != nil {
 		rows := matrix(s.flat(a.DOut))
-		sum := s.tensor(aclnn.Float32, rows.Dim(1))
+		sum := s.Tensor(aclnn.Float32, rows.Dim(1))
 		launch(s, aclnn.ReduceSum, aclnn.ReduceSumParams{Self: rows, Dims: []int64{0}, Dtype: aclnn.Float32, Out: sum})
 		s.deliver(a.DBias, sum, a.Accumulate)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/half"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/ops"
 )
 
@@ -73,8 +73,8 @@ func product(m, k, n int, a func(i, l int) float32, b func(l, j int) float32) []
 }
 
 func TestLinear(t *testing.T) {
-	linear := func(r *ops.Registry) *ops.Op[ops.LinearArgs] { return r.Linear }
-	linearGrad := func(r *ops.Registry) *ops.Op[ops.LinearGradArgs] { return r.LinearGrad }
+	linear := func(r *ops.Registry) dispatched { return r.Linear }
+	linearGrad := func(r *ops.Registry) dispatched { return r.LinearGrad }
 	const in, out = 13, 7
 	for _, dt := range floatTypes {
 		for _, rows := range [][]int64{{}, {1}, {5}, {3, 4}, {2, 3, 2}, {0}, {2, 0, 3}} {
@@ -124,7 +124,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// TestMainGradients: float32 gradients of 16-bit factors are not rounded on the way.
+// TestMainGradients checks that float32 gradients of 16-bit factors are not rounded to 16 bits.
 func TestMainGradients(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)

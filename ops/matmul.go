@@ -8,52 +8,52 @@ import (
 )
 
 // keepDType is CANN's cubeMathType KEEP_DTYPE: float32 products stay float32.
-const keepDType = 0
+const keepDType = aclnn.CubeKeepDType
 
-// MatMulArgs multiplies matrices: Out = A·B, as torch.matmul does. All are float32,
-// float16 or bfloat16, the same for the three.
+// MatMulArgs describes a matrix product Out = A·B, as torch.matmul computes it. All tensors have
+// one dtype, float32, float16 or bfloat16.
 type MatMulArgs struct {
-	A   *aclnn.Tensor // [..., m, k], views welcome
-	B   *aclnn.Tensor // [..., k, n]; batch dimensions broadcast against those of A
+	A   *aclnn.Tensor // [..., m, k], may be a view
+	B   *aclnn.Tensor // [..., k, n]; batch dimensions broadcast with those of A
 	Out *aclnn.Tensor // [..., m, n]
 }
 
 func (a *MatMulArgs) validate() error {
-	var c check
-	c.tensor("A", a.A, floats...)
-	c.tensor("B", a.B, floats...)
-	c.tensor("Out", a.Out, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("A", a.A, floats...)
+	c.Tensor("B", a.B, floats...)
+	c.Tensor("Out", a.Out, floats...)
+	if !c.OK() {
+		return c.Err
 	}
 	c.product(a.A, a.B)
 	c.sameDType("A", a.A, "B", a.B)
 	c.sameDType("A", a.A, "Out", a.Out)
 	var batch [aclnn.MaxRank]int64
-	if c.ok() {
+	if c.OK() {
 		rank := max(a.A.Rank(), a.B.Rank())
 		for i := 3; i <= rank; i++ {
 			batch[rank-i] = c.broadcast(a.A, a.B, i)
 		}
 		batch[rank-2], batch[rank-1] = a.A.Dim(-2), a.B.Dim(-1)
-		c.shape("Out", a.Out, batch[:rank]...)
+		c.Shape("Out", a.Out, batch[:rank]...)
 	}
-	return c.err
+	return c.Err
 }
 
 // product checks that a·b exists.
-func (c *check) product(a, b *aclnn.Tensor) {
+func (c *args) product(a, b *aclnn.Tensor) {
 	switch {
-	case c.err != nil:
+	case c.Err != nil:
 	case a.Rank() < 2 || b.Rank() < 2 || a.Rank() > 6 || b.Rank() > 6:
-		c.fail("A is %v and B %v; matrices have 2 to 6 dimensions", a, b)
+		c.Fail("A is %v and B %v; matrices have 2 to 6 dimensions", a, b)
 	case a.Dim(-1) != b.Dim(-2):
-		c.fail("A is %v and B %v; the columns of A must be the rows of B", a, b)
+		c.Fail("A is %v and B %v; the columns of A must be the rows of B", a, b)
 	}
 }
 
-// broadcast is the size of the i-th dimension from the end of two batches.
-func (c *check) broadcast(a, b *aclnn.Tensor, i int) int64 {
+// broadcast returns the i-th dimension from the end of two broadcast batches.
+func (c *args) broadcast(a, b *aclnn.Tensor, i int) int64 {
 	da, db := int64(1), int64(1)
 	if i <= a.Rank() {
 		da = a.Dim(-i)
@@ -67,30 +67,48 @@ func (c *check) broadcast(a, b *aclnn.Tensor, i int) int64 {
 	case da == 1:
 		return db
 	}
-	c.fail("A is %v and B %v; their batch dimensions do not broadcast", a, b)
+	c.Fail("A is %v and B %v; their batch dimensions do not broadcast", a, b)
 	return 0
 }
 
-func (c *check) sameDType(name string, t *aclnn.Tensor, other string, o *aclnn.Tensor) {
-	if c.err == nil && t.DType() != o.DType() {
-		c.fail("%s is %v and %s %v; their dtypes must be equal", name, t, other, o)
+func (c *args) sameDType(name string, t *aclnn.Tensor, other string, o *aclnn.Tensor) {
+	if c.Err == nil && t.DType() != o.DType() {
+		c.Fail("%s is %v and %s %v; their dtypes must be equal", name, t, other, o)
+	}
+}
+
+// MatMulKey holds the properties by which kernels of MatMul are chosen. Any size may be a number of
+// tokens, so all are classes.
+type MatMulKey struct {
+	DType          aclnn.DType // of all tensors
+	Batch, M, N, K Extent      // [batch, m, k]·[batch, k, n]; Batch is that of Out, all its dimensions together
+	// AByColumns and BByColumns say that a factor is the transpose of a contiguous matrix or batch
+	// of matrices.
+	AByColumns, BByColumns bool
+	Contiguous             bool // whether all tensors are contiguous
+}
+
+func (a *MatMulArgs) key() MatMulKey {
+	m := a.Out.Dim(-2)
+	return MatMulKey{
+		DType: a.A.DType(), Batch: ExtentOf(rowCount(a.Out) / max(m, 1)), M: ExtentOf(m), N: ExtentOf(a.Out.Dim(-1)), K: ExtentOf(a.A.Dim(-1)),
+		AByColumns: swapped(a.A), BByColumns: swapped(a.B), Contiguous: contiguous(a.A, a.B, a.Out),
 	}
 }
 
 // newMatMul has one kernel, aclnnMatmul.
-func newMatMul(reg *Registry) *Op[MatMulArgs] {
-	return op(reg, "matmul", (*MatMulArgs).validate,
-		func(a *MatMulArgs) Signature { return dtypeSignature(a.A) },
-		Kernel[MatMulArgs]{
-			Name: "Matmul", Supports: has[MatMulArgs](&aclnn.MatmulParams{}),
+func newMatMul(reg *Registry) *Op[MatMulArgs, MatMulKey] {
+	return op(reg, "matmul", (*MatMulArgs).validate, (*MatMulArgs).key,
+		Kernel[MatMulArgs, MatMulKey]{
+			Name: "Matmul", Supports: has[MatMulKey](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulArgs) error {
 				return aclnn.Matmul(st, aclnn.MatmulParams{Self: a.A, Mat2: a.B, Out: a.Out, CubeMathType: keepDType})
 			},
 		})
 }
 
-// MatMulGradArgs are the gradients of MatMul for operands of equal batch dimensions:
-// DA = DOut·Bᵀ, DB = Aᵀ·DOut. A nil DA or DB is not computed.
+// MatMulGradArgs describes the gradients of MatMul for operands with equal batch dimensions: DA =
+// DOut·Bᵀ, DB = Aᵀ·DOut. A nil DA or DB is not computed.
 type MatMulGradArgs struct {
 	DOut *aclnn.Tensor // [..., m, n]
 	A    *aclnn.Tensor // [..., m, k]
@@ -104,29 +122,41 @@ func (a *MatMulGradArgs) validate() error {
 	if err := forward.validate(); err != nil {
 		return err
 	}
-	var c check
+	var c args
 	if a.A.Rank() != a.B.Rank() {
-		c.fail("A is %v and B %v; gradients need equal batch dimensions", a.A, a.B)
+		c.Fail("A is %v and B %v; gradients need equal batch dimensions", a.A, a.B)
 	}
 	for i := range a.A.Rank() - 2 {
 		if a.A.Dim(i) != a.B.Dim(i) {
-			c.fail("A is %v and B %v; gradients need equal batch dimensions", a.A, a.B)
+			c.Fail("A is %v and B %v; gradients need equal batch dimensions", a.A, a.B)
 		}
 	}
-	if c.optional("DA", a.DA, a.A.DType()) {
-		c.like("DA", a.DA, "A", a.A)
+	if c.Optional("DA", a.DA, a.A.DType()) {
+		c.Like("DA", a.DA, "A", a.A)
 	}
-	if c.optional("DB", a.DB, a.B.DType()) {
-		c.like("DB", a.DB, "B", a.B)
+	if c.Optional("DB", a.DB, a.B.DType()) {
+		c.Like("DB", a.DB, "B", a.B)
 	}
-	return c.err
+	return c.Err
 }
 
-func newMatMulGrad(reg *Registry) *Op[MatMulGradArgs] {
-	return op(reg, "matmul_grad", (*MatMulGradArgs).validate,
-		func(a *MatMulGradArgs) Signature { return dtypeSignature(a.A) },
-		Kernel[MatMulGradArgs]{
-			Name: "Matmul", Supports: has[MatMulGradArgs](&aclnn.MatmulParams{}),
+// MatMulGradKey holds the properties by which kernels of MatMulGrad are chosen.
+type MatMulGradKey struct {
+	MatMulKey      // of the forward product, with DOut for Out; Contiguous covers DA and DB too
+	DA, DB    bool // whether the gradients are computed
+}
+
+func (a *MatMulGradArgs) key() MatMulGradKey {
+	forward := MatMulArgs{A: a.A, B: a.B, Out: a.DOut}
+	k := MatMulGradKey{MatMulKey: forward.key(), DA: a.DA != nil, DB: a.DB != nil}
+	k.Contiguous = k.Contiguous && contiguous(a.DA, a.DB)
+	return k
+}
+
+func newMatMulGrad(reg *Registry) *Op[MatMulGradArgs, MatMulGradKey] {
+	return op(reg, "matmul_grad", (*MatMulGradArgs).validate, (*MatMulGradArgs).key,
+		Kernel[MatMulGradArgs, MatMulGradKey]{
+			Name: "Matmul", Supports: has[MatMulGradKey](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.DA != nil {

@@ -7,36 +7,37 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// MoEExpertsArgs is a gated unit per expert: for the rows of each,
-// Hidden = Rows·GateUp, Active = SwiGLU(Hidden), Out = Active·Down. All are float32, float16
-// or bfloat16. The products and the unit are those of the registry, as pinned there.
+// MoEExpertsArgs describes a gated feed-forward unit per expert: for the rows of each expert,
+// Hidden = Rows·GateUp, Active = SwiGLU(Hidden), Out = Active·Down. All tensors have one dtype,
+// float32, float16 or bfloat16. GroupedMatmul and SwiGLU of the registry compute it, so pinning
+// them applies here too.
 type MoEExpertsArgs struct {
 	Rows   *aclnn.Tensor // [rows, width], sorted by expert
-	GateUp *aclnn.Tensor // [experts, width, 2·inner], the gate first; as GroupedMatmul takes it
+	GateUp *aclnn.Tensor // [experts, width, 2·inner], gate first; stored as for GroupedMatmul
 	Down   *aclnn.Tensor // [experts, inner, width]
 	Groups Groups
-	// Hidden and Active are [rows, 2·inner] and [rows, inner]: scratch that MoEExpertsGrad needs.
+	// Hidden [rows, 2·inner] and Active [rows, inner] are intermediates that MoEExpertsGrad needs.
 	Hidden, Active *aclnn.Tensor
 	Out            *aclnn.Tensor // [rows, width]
 }
 
 func (a *MoEExpertsArgs) validate() error {
-	var c check
-	c.tensor("Rows", a.Rows, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("Rows", a.Rows, floats...)
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("Hidden", a.Hidden, a.Rows.DType())
-	c.tensor("Active", a.Active, a.Rows.DType())
-	if !c.ok() {
-		return c.err
+	c.Tensor("Hidden", a.Hidden, a.Rows.DType())
+	c.Tensor("Active", a.Active, a.Rows.DType())
+	if !c.OK() {
+		return c.Err
 	}
-	// All of it before the first product is launched.
+	// Check all three before the first product is launched.
 	up, unit, down := a.up(), a.unit(), a.down()
 	return inTurn(up.validate, unit.validate, down.validate)
 }
 
-// The three operators that the experts are made of.
+// The arguments of the three operators.
 
 func (a *MoEExpertsArgs) up() GroupedMatmulArgs {
 	return GroupedMatmulArgs{X: a.Rows, Weight: a.GateUp, Groups: a.Groups, Out: a.Hidden}
@@ -48,11 +49,29 @@ func (a *MoEExpertsArgs) down() GroupedMatmulArgs {
 	return GroupedMatmulArgs{X: a.Active, Weight: a.Down, Groups: a.Groups, Out: a.Out}
 }
 
-func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs] {
-	return op(reg, "moe_experts", (*MoEExpertsArgs).validate,
-		func(a *MoEExpertsArgs) Signature { return dtypeSignature(a.Rows) },
-		Kernel[MoEExpertsArgs]{
-			Name: "grouped", Supports: Always[MoEExpertsArgs],
+// MoEExpertsKey holds the properties by which kernels of MoEExperts are chosen.
+type MoEExpertsKey struct {
+	DType                 aclnn.DType  // of the rows and the weights
+	GateUp, Down          aclnn.Format // ND or FractalNZ
+	Experts, Width, Inner int64
+	Rows                  Extent
+	Host                  bool // whether the host knows the groups
+	Cumulative            bool // whether the groups are given by their ends
+	Contiguous            bool // all tensors but the weights
+}
+
+func (a *MoEExpertsArgs) key() MoEExpertsKey {
+	return MoEExpertsKey{
+		DType: a.Rows.DType(), GateUp: a.GateUp.Format(), Down: a.Down.Format(), Experts: a.GateUp.Dim(0), Width: a.Rows.Dim(1), Inner: a.Active.Dim(1),
+		Rows: ExtentOf(a.Rows.Dim(0)), Host: a.Groups.Device == nil, Cumulative: a.Groups.Cumulative,
+		Contiguous: contiguous(a.Rows, a.Hidden, a.Active, a.Out, a.Groups.Device),
+	}
+}
+
+func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs, MoEExpertsKey] {
+	return op(reg, "moe_experts", (*MoEExpertsArgs).validate, (*MoEExpertsArgs).key,
+		Kernel[MoEExpertsArgs, MoEExpertsKey]{
+			Name: "grouped",
 			Run: func(ctx context.Context, st *acl.Stream, a *MoEExpertsArgs) error {
 				up, unit, down := a.up(), a.unit(), a.down()
 				return inTurn(
@@ -74,14 +93,14 @@ func inTurn(operators ...func() error) error {
 	return nil
 }
 
-// MoEExpertsGradArgs are the gradients of MoEExperts.
+// MoEExpertsGradArgs describes the gradients of MoEExperts.
 type MoEExpertsGradArgs struct {
 	MoEExpertsArgs               // of the forward pass
 	DOut           *aclnn.Tensor // [rows, width]
 	DRows          *aclnn.Tensor // [rows, width]
 	// DGateUp and DDown are like the weights, of their dtype or float32 (main gradients).
 	DGateUp, DDown *aclnn.Tensor
-	// Accumulate adds to what DGateUp and DDown have instead of overwriting it.
+	// Accumulate adds to DGateUp and DDown instead of overwriting them.
 	Accumulate bool
 }
 
@@ -93,7 +112,7 @@ func (a *MoEExpertsGradArgs) validate() error {
 	return inTurn(down.validate, up.validate)
 }
 
-// The gradients of the two products; that of the unit between them is scratch.
+// The gradients of the two products; that of Active is scratch.
 
 func (a *MoEExpertsGradArgs) gradDown(dActive *aclnn.Tensor) GroupedMatmulGradArgs {
 	return GroupedMatmulGradArgs{DOut: a.DOut, X: a.Active, Weight: a.Down, Groups: a.Groups, DX: dActive, DWeight: a.DDown, Accumulate: a.Accumulate}
@@ -103,25 +122,33 @@ func (a *MoEExpertsGradArgs) gradUp(dHidden *aclnn.Tensor) GroupedMatmulGradArgs
 	return GroupedMatmulGradArgs{DOut: dHidden, X: a.Rows, Weight: a.GateUp, Groups: a.Groups, DX: a.DRows, DWeight: a.DGateUp, Accumulate: a.Accumulate}
 }
 
-func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs] {
-	return op(reg, "moe_experts_grad", (*MoEExpertsGradArgs).validate,
-		func(a *MoEExpertsGradArgs) Signature { return dtypeSignature(a.Rows) },
-		Kernel[MoEExpertsGradArgs]{
-			Name: "grouped", Supports: Always[MoEExpertsGradArgs],
+// MoEExpertsGradKey holds the properties by which kernels of MoEExpertsGrad are chosen.
+type MoEExpertsGradKey struct {
+	MoEExpertsKey              // of the forward pass; Contiguous covers DOut and DRows too
+	DRows          bool        // whether it is computed
+	DGateUp, DDown aclnn.DType // Undefined if the gradient is not computed
+	Accumulate     bool
+}
+
+func (a *MoEExpertsGradArgs) key() MoEExpertsGradKey {
+	k := MoEExpertsGradKey{
+		MoEExpertsKey: a.MoEExpertsArgs.key(), DRows: a.DRows != nil, DGateUp: dtypeOf(a.DGateUp), DDown: dtypeOf(a.DDown), Accumulate: a.Accumulate,
+	}
+	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DRows)
+	return k
+}
+
+func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs, MoEExpertsGradKey] {
+	return op(reg, "moe_experts_grad", (*MoEExpertsGradArgs).validate, (*MoEExpertsGradArgs).key,
+		Kernel[MoEExpertsGradArgs, MoEExpertsGradKey]{
+			Name: "grouped",
 			Run: func(ctx context.Context, st *acl.Stream, a *MoEExpertsGradArgs) error {
 				return compose(st, func(s *steps) {
-					dActive, dHidden := s.tensor(a.Rows.DType(), a.Active.Shape()...), s.tensor(a.Rows.DType(), a.Hidden.Shape()...)
-					if s.err != nil {
-						return
-					}
+					dActive, dHidden := s.Tensor(a.Rows.DType(), a.Active.Shape()...), s.Tensor(a.Rows.DType(), a.Hidden.Shape()...)
 					down, up := a.gradDown(dActive), a.gradUp(dHidden)
-					s.err = inTurn(
-						func() error { return reg.GroupedMatmulGrad.Run(ctx, st, &down) },
-						func() error {
-							return reg.SwiGLUGrad.Run(ctx, st, &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
-						},
-						func() error { return reg.GroupedMatmulGrad.Run(ctx, st, &up) },
-					)
+					run(ctx, s, reg.GroupedMatmulGrad, &down)
+					run(ctx, s, reg.SwiGLUGrad, &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
+					run(ctx, s, reg.GroupedMatmulGrad, &up)
 				})
 			},
 		})

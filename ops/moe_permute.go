@@ -8,105 +8,120 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// MoEPermuteArgs brings the tokens of each expert together: Rows holds every token once for
-// each of its experts, sorted by expert, and in the order of the tokens for each.
+// MoEPermuteArgs sorts tokens by expert: Rows holds every token once for each of its experts,
+// ordered by expert and, within an expert, by token.
 type MoEPermuteArgs struct {
 	X       *aclnn.Tensor // [tokens, width]; float32, float16 or bfloat16
 	Experts *aclnn.Tensor // [tokens, k], int32, of MoERouting, in [0, experts)
 	Rows    *aclnn.Tensor // [tokens·k, width], dtype of X
-	// Places is [tokens·k], int32: which row the j-th choice of token t became, at t·k+j.
+	// Places is [tokens·k], int32: entry t·k+j is the row of the j-th choice of token t.
 	Places *aclnn.Tensor
-	// Sums is [experts], int32: the number of rows of each expert and of those before, as
+	// Sums is [experts], int32: the cumulative number of rows up to and including each expert, as
 	// Groups{Device: Sums, Cumulative: true} takes it.
 	Sums *aclnn.Tensor
 }
 
 func (a *MoEPermuteArgs) validate() error {
-	var c check
-	c.tensor("X", a.X, floats...)
-	c.tensor("Experts", a.Experts, aclnn.Int32)
-	c.tensor("Sums", a.Sums, aclnn.Int32)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("X", a.X, floats...)
+	c.Tensor("Experts", a.Experts, aclnn.Int32)
+	c.Tensor("Sums", a.Sums, aclnn.Int32)
+	if !c.OK() {
+		return c.Err
 	}
 	if a.X.Rank() != 2 || a.Experts.Rank() != 2 || a.X.Dim(0) != a.Experts.Dim(0) {
-		c.fail("X is %v and Experts %v; they must be [tokens, width] and [tokens, k]", a.X, a.Experts)
+		c.Fail("X is %v and Experts %v; they must be [tokens, width] and [tokens, k]", a.X, a.Experts)
 	}
 	if a.Sums.Rank() != 1 || a.Sums.Dim(0) < 1 {
-		c.fail("Sums is %v; it must be [experts]", a.Sums)
+		c.Fail("Sums is %v; it must be [experts]", a.Sums)
 	}
 	c.permuted(a.Rows, a.Places, a.X, a.Experts.Len())
-	return c.err
+	return c.Err
 }
 
 // permuted checks rows sorted by expert and their places.
-func (c *check) permuted(rows, places, like *aclnn.Tensor, n int64) {
-	if !c.ok() {
+func (c *args) permuted(rows, places, like *aclnn.Tensor, n int64) {
+	if !c.OK() {
 		return
 	}
-	c.tensor("Rows", rows, like.DType())
-	c.shape("Rows", rows, n, like.Dim(-1))
-	c.tensor("Places", places, aclnn.Int32)
-	c.shape("Places", places, n)
-	if c.ok() {
-		c.contiguous("Places", places)
+	c.Tensor("Rows", rows, like.DType())
+	c.Shape("Rows", rows, n, like.Dim(-1))
+	c.Tensor("Places", places, aclnn.Int32)
+	c.Shape("Places", places, n)
+	if c.OK() {
+		c.Contiguous("Places", places)
 	}
 }
 
-func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs] {
-	return op(reg, "moe_permute", (*MoEPermuteArgs).validate,
-		func(a *MoEPermuteArgs) Signature { return dtypeSignature(a.X) },
-		Kernel[MoEPermuteArgs]{
+// MoEPermuteKey holds the properties by which kernels of MoEPermute are chosen.
+type MoEPermuteKey struct {
+	X                 aclnn.DType
+	Width, Experts, K int64
+	Tokens            Extent
+	Contiguous        bool // whether all tensors are contiguous
+}
+
+func (a *MoEPermuteArgs) key() MoEPermuteKey {
+	return MoEPermuteKey{
+		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.Sums.Dim(0), K: a.Experts.Dim(1), Tokens: ExtentOf(a.X.Dim(0)),
+		Contiguous: contiguous(a.X, a.Experts, a.Rows, a.Sums),
+	}
+}
+
+func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
+	return op(reg, "moe_permute", (*MoEPermuteArgs).validate, (*MoEPermuteArgs).key,
+		Kernel[MoEPermuteArgs, MoEPermuteKey]{
 			Name: "MoeTokenPermute",
-			Supports: func(env *Env, _ *MoEPermuteArgs) error {
-				return errors.Join(trainingChip(env, "MoeTokenPermute"), availableAll(&aclnn.MoeTokenPermuteParams{}, &aclnn.MoeComputeExpertTokensParams{}))
+			Supports: func(env *Env, _ MoEPermuteKey) error {
+				return errors.Join(fused(env, &aclnn.MoeTokenPermuteParams{}), available(&aclnn.MoeComputeExpertTokensParams{}))
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenPermute, aclnn.MoeTokenPermuteParams{
-						Tokens: s.dense(a.X), Indices: s.dense(a.Experts), PermuteTokensOut: a.Rows, SortedIndicesOut: a.Places,
+						Tokens: s.Contiguous(a.X), Indices: s.Contiguous(a.Experts), PermuteTokensOut: a.Rows, SortedIndicesOut: a.Places,
 					})
-					sorted, _ := s.sort(s.dense(a.Experts).Reshape(-1))
+					sorted, _ := s.sort(s.Contiguous(a.Experts).Reshape(-1))
 					launch(s, aclnn.MoeComputeExpertTokens, aclnn.MoeComputeExpertTokensParams{SortedExperts: sorted, NumExperts: a.Sums.Dim(0), Out: a.Sums})
 				})
 			},
 		},
-		Kernel[MoEPermuteArgs]{
-			Name: "composite", Supports: Always[MoEPermuteArgs],
+		Kernel[MoEPermuteArgs, MoEPermuteKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
 					tokens, k, n := a.X.Dim(0), a.Experts.Dim(1), a.Experts.Len()
-					sorted, order := s.sort(s.dense(a.Experts).Reshape(-1))
-					copies := s.tensor(a.X.DType(), tokens, k, a.X.Dim(1))
-					s.store(copies, a.X.Unsqueeze(1))
+					sorted, order := s.sort(s.Contiguous(a.Experts).Reshape(-1))
+					copies := s.Tensor(a.X.DType(), tokens, k, a.X.Dim(1))
+					s.Copy(copies, a.X.Unsqueeze(1))
 					s.pick(copies.Reshape(n, -1), order, a.Rows)
 					_, places := s.sort(order)
-					s.store(a.Places, places)
-					// The rows of an expert and of those before are those not above it.
-					ids := s.tensor(aclnn.Int32, a.Sums.Dim(0), 1)
+					s.Copy(a.Places, places)
+					// The cumulative count of an expert is the number of rows whose expert is not
+					// above it.
+					ids := s.Tensor(aclnn.Int32, a.Sums.Dim(0), 1)
 					launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(ids.Dim(0)), Step: aclnn.Int(1), Out: ids.Reshape(-1)})
-					below := s.tensor(aclnn.Bool, ids.Dim(0), n)
+					below := s.Tensor(aclnn.Bool, ids.Dim(0), n)
 					launch(s, aclnn.LeTensor, aclnn.LeTensorParams{Self: sorted.Unsqueeze(0), Other: ids, Out: below})
-					s.store(a.Sums, s.sum(s.float(below), 1).Reshape(-1))
+					s.Copy(a.Sums, s.sum(s.float(below), 1).Reshape(-1))
 				})
 			},
 		})
 }
 
-// run handles the case without tokens, where every expert has none.
+// run handles the case without tokens, in which all sums are zero.
 func (a *MoEPermuteArgs) run(st *acl.Stream, body func(*steps)) error {
 	return compose(st, func(s *steps) {
 		if a.Experts.Len() == 0 {
-			s.zero(a.Sums)
+			s.Zero(a.Sums)
 			return
 		}
 		body(s)
 	})
 }
 
-// sort is a list in ascending order, and where each element was; equal ones keep theirs.
+// sort sorts a list in ascending order, stably, and also returns the original indices.
 func (s *steps) sort(t *aclnn.Tensor) (sorted, order *aclnn.Tensor) {
-	sorted, order = s.tensor(t.DType(), t.Len()), s.tensor(aclnn.Int64, t.Len())
+	sorted, order = s.Tensor(t.DType(), t.Len()), s.Tensor(aclnn.Int64, t.Len())
 	launch(s, aclnn.Sort, aclnn.SortParams{Self: t, Stable: true, ValuesOut: sorted, IndicesOut: order})
 	return sorted, order
 }
@@ -116,8 +131,8 @@ func (s *steps) pick(t, rows, out *aclnn.Tensor) {
 	launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: t, Index: rows, Out: out})
 }
 
-// MoEPermuteGradArgs is the gradient of MoEPermute: each token gets the sum of those of its
-// rows.
+// MoEPermuteGradArgs describes the gradient of MoEPermute: the gradient of a token is the sum of
+// those of its rows.
 type MoEPermuteGradArgs struct {
 	DRows  *aclnn.Tensor // [tokens·k, width]
 	Places *aclnn.Tensor // [tokens·k], int32, of MoEPermute
@@ -125,55 +140,65 @@ type MoEPermuteGradArgs struct {
 }
 
 func (a *MoEPermuteGradArgs) validate() error {
-	var c check
-	c.tensor("DX", a.DX, floats...)
-	c.tensor("DRows", a.DRows, floats...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("DX", a.DX, floats...)
+	c.Tensor("DRows", a.DRows, floats...)
+	if !c.OK() {
+		return c.Err
 	}
 	if a.DX.Rank() != 2 || a.DRows.Rank() != 2 || a.DX.Dim(0) > 0 && a.DRows.Dim(0)%a.DX.Dim(0) != 0 {
-		c.fail("DX is %v and DRows %v; they must be [tokens, width] and [tokens·k, width]", a.DX, a.DRows)
-		return c.err
+		c.Fail("DX is %v and DRows %v; they must be [tokens, width] and [tokens·k, width]", a.DX, a.DRows)
+		return c.Err
 	}
 	c.permuted(a.DRows, a.Places, a.DX, a.DRows.Dim(0))
-	return c.err
+	return c.Err
 }
 
-func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs] {
-	return op(reg, "moe_permute_grad", (*MoEPermuteGradArgs).validate,
-		func(a *MoEPermuteGradArgs) Signature { return dtypeSignature(a.DX) },
-		Kernel[MoEPermuteGradArgs]{
-			Name: "MoeTokenPermuteGrad",
-			Supports: func(env *Env, _ *MoEPermuteGradArgs) error {
-				return errors.Join(trainingChip(env, "MoeTokenPermuteGrad"), available(&aclnn.MoeTokenPermuteGradParams{}))
-			},
+// MoEPermuteGradKey holds the properties by which kernels of MoEPermuteGrad are chosen.
+type MoEPermuteGradKey struct {
+	DX           aclnn.DType
+	Width        int64
+	Tokens, Rows Extent
+	Contiguous   bool // whether all tensors are contiguous
+}
+
+func (a *MoEPermuteGradArgs) key() MoEPermuteGradKey {
+	return MoEPermuteGradKey{
+		DX: a.DX.DType(), Width: a.DX.Dim(1), Tokens: ExtentOf(a.DX.Dim(0)), Rows: ExtentOf(a.DRows.Dim(0)), Contiguous: contiguous(a.DRows, a.DX),
+	}
+}
+
+func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, MoEPermuteGradKey] {
+	return op(reg, "moe_permute_grad", (*MoEPermuteGradArgs).validate, (*MoEPermuteGradArgs).key,
+		Kernel[MoEPermuteGradArgs, MoEPermuteGradKey]{
+			Name: "MoeTokenPermuteGrad", Supports: trains[MoEPermuteGradKey](&aclnn.MoeTokenPermuteGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteGradArgs) error {
 				if a.DX.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenPermuteGrad, aclnn.MoeTokenPermuteGradParams{
-						PermutedOutputGrad: s.dense(a.DRows), SortedIndices: a.Places, NumTopk: a.DRows.Dim(0) / a.DX.Dim(0), Out: a.DX,
+						PermutedOutputGrad: s.Contiguous(a.DRows), SortedIndices: a.Places, NumTopk: a.DRows.Dim(0) / a.DX.Dim(0), Out: a.DX,
 					})
 				})
 			},
 		},
-		Kernel[MoEPermuteGradArgs]{
-			Name: "composite", Supports: Always[MoEPermuteGradArgs],
+		Kernel[MoEPermuteGradArgs, MoEPermuteGradKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteGradArgs) error {
 				if a.DX.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					s.store(a.DX, s.sum(s.gathered(a.DRows, a.Places, a.DX.Dim(0)), 1).Squeeze(1))
+					s.Copy(a.DX, s.sum(s.gathered(a.DRows, a.Places, a.DX.Dim(0)), 1).Squeeze(1))
 				})
 			},
 		})
 }
 
-// gathered are the rows of each token in float32, [tokens, k, width].
+// gathered returns the rows of each token in float32, [tokens, k, width].
 func (s *steps) gathered(rows, places *aclnn.Tensor, tokens int64) *aclnn.Tensor {
-	out := s.tensor(rows.DType(), rows.Shape()...)
+	out := s.Like(rows)
 	s.pick(rows, places, out)
 	return s.float(out).Reshape(tokens, -1, rows.Dim(1))
 }

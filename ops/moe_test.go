@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
@@ -104,8 +104,8 @@ func TestGoldenMoE(t *testing.T) {
 	}
 }
 
-// TestMoEKernelsAgree: fused and composite kernels give the same, for every dtype, with and
-// without normalised weights and a gradient of the balance, and in odd sizes.
+// TestMoEKernelsAgree checks that fused and composite kernels give equal results for every dtype,
+// with and without normalised weights and a gradient of the balance, and in odd sizes.
 func TestMoEKernelsAgree(t *testing.T) {
 	for _, dt := range floatTypes {
 		for _, size := range []struct{ tokens, width, inner, k, n int64 }{{5, 16, 16, 2, 4}, {1, 8, 3, 1, 1}, {37, 33, 7, 3, 8}, {0, 4, 4, 2, 4}} {
@@ -134,8 +134,8 @@ func TestMoEKernelsAgree(t *testing.T) {
 	}
 }
 
-// everything is what the layer computes from inputs of its own: the result, and the
-// gradients with that of the balance.
+// everything computes the layer on random inputs: the result, and the gradients including that of
+// the balance.
 func (l *expertLayer) everything() (got [][]float32) {
 	b := l.bench
 	l.x, _ = b.input(l.dt, 1, l.tokens, l.width)
@@ -156,8 +156,8 @@ func (l *expertLayer) everything() (got [][]float32) {
 	return got
 }
 
-// TestMoERoutingGradient compares with the difference quotients of the definition, the choice
-// of experts being fixed.
+// TestMoERoutingGradient compares with difference quotients of the definition, with a fixed choice
+// of experts.
 func TestMoERoutingGradient(t *testing.T) {
 	const tokens, n, k = 5, 6, 3
 	for _, normalize := range []bool{false, true} {
@@ -251,7 +251,8 @@ func TestLoadBalance(t *testing.T) {
 	b.near("dprobs", dProbs, gradient, 1e-6)
 }
 
-// TestMoEExpertsRefuseBeforeLaunching: what is wrong with the last product stops the first.
+// TestMoEExpertsRefuseBeforeLaunching checks that invalid arguments of the last product are refused
+// before the first is launched.
 func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 	b := newBench(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
@@ -271,7 +272,7 @@ func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 	require.Equal(t, make([]float32, 32), b.read(dDown))
 }
 
-// TestMoERefusals: each bad argument is refused with nothing launched.
+// TestMoERefusals checks that each bad argument is refused with nothing launched.
 func TestMoERefusals(t *testing.T) {
 	b := newBench(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }

@@ -2,14 +2,13 @@ package ops
 
 import (
 	"context"
-	"errors"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 )
 
-// MoEUnpermuteArgs brings the results of the experts back to the tokens:
-// Out[t] = Σ_j Weights[t, j]·Rows[Places[t·k+j]], summed in float32.
+// MoEUnpermuteArgs combines the results of the experts for each token: Out[t] = Σ_j Weights[t,
+// j]·Rows[Places[t·k+j]], summed in float32.
 type MoEUnpermuteArgs struct {
 	Rows    *aclnn.Tensor // [tokens·k, width], sorted as MoEPermute does; float32, float16 or bfloat16
 	Places  *aclnn.Tensor // [tokens·k], int32, of MoEPermute
@@ -18,63 +17,82 @@ type MoEUnpermuteArgs struct {
 }
 
 func (a *MoEUnpermuteArgs) validate() error {
-	var c check
+	var c args
 	c.combination(a.Rows, a.Places, a.Weights, a.Out, "Out")
-	return c.err
+	return c.Err
 }
 
-// combination checks what MoEUnpermute and its gradient share.
-func (c *check) combination(rows, places, weights, out *aclnn.Tensor, name string) {
-	c.tensor(name, out, floats...)
-	c.tensor("Weights", weights, floats...)
-	if !c.ok() {
+// combination checks the arguments that MoEUnpermute and its gradient share.
+func (c *args) combination(rows, places, weights, out *aclnn.Tensor, name string) {
+	c.Tensor(name, out, floats...)
+	c.Tensor("Weights", weights, floats...)
+	if !c.OK() {
 		return
 	}
 	if weights.Rank() != 2 || weights.Dim(1) < 1 {
-		c.fail("Weights is %v; it must be [tokens, k]", weights)
+		c.Fail("Weights is %v; it must be [tokens, k]", weights)
 		return
 	}
 	if out.Rank() != 2 || out.Dim(0) != weights.Dim(0) {
-		c.fail("%s is %v; it must be [%d, width]", name, out, weights.Dim(0))
+		c.Fail("%s is %v; it must be [%d, width]", name, out, weights.Dim(0))
 		return
 	}
 	c.permuted(rows, places, out, weights.Len())
 }
 
-func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs] {
-	return op(reg, "moe_unpermute", (*MoEUnpermuteArgs).validate,
-		func(a *MoEUnpermuteArgs) Signature { return dtypeSignature(a.Rows, a.Weights) },
-		Kernel[MoEUnpermuteArgs]{
-			Name: "MoeTokenUnpermute",
-			Supports: func(env *Env, _ *MoEUnpermuteArgs) error {
-				return errors.Join(trainingChip(env, "MoeTokenUnpermute"), available(&aclnn.MoeTokenUnpermuteParams{}))
-			},
+// MoEUnpermuteKey holds the properties by which kernels of MoEUnpermute and MoEUnpermuteGrad are
+// chosen.
+type MoEUnpermuteKey struct {
+	Rows, Weights aclnn.DType
+	Width, K      int64
+	Tokens        Extent
+	Contiguous    bool // whether all tensors are contiguous
+}
+
+func (a *MoEUnpermuteArgs) key() MoEUnpermuteKey {
+	return unpermuteKey(a.Rows, a.Weights, contiguous(a.Rows, a.Weights, a.Out))
+}
+
+func (a *MoEUnpermuteGradArgs) key() MoEUnpermuteKey {
+	return unpermuteKey(a.Rows, a.Weights, contiguous(a.DOut, a.Rows, a.Weights, a.DRows, a.DWeights))
+}
+
+func unpermuteKey(rows, weights *aclnn.Tensor, contiguous bool) MoEUnpermuteKey {
+	return MoEUnpermuteKey{
+		Rows: rows.DType(), Weights: weights.DType(), Width: rows.Dim(1), K: weights.Dim(1), Tokens: ExtentOf(weights.Dim(0)), Contiguous: contiguous,
+	}
+}
+
+func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
+	return op(reg, "moe_unpermute", (*MoEUnpermuteArgs).validate, (*MoEUnpermuteArgs).key,
+		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+			Name: "MoeTokenUnpermute", Supports: trains[MoEUnpermuteKey](&aclnn.MoeTokenUnpermuteParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenUnpermute, aclnn.MoeTokenUnpermuteParams{
-						PermutedTokens: s.dense(a.Rows), SortedIndices: a.Places, ProbsOptional: s.dense(a.Weights), Out: a.Out,
+						PermutedTokens: s.Contiguous(a.Rows), SortedIndices: a.Places, ProbsOptional: s.Contiguous(a.Weights), Out: a.Out,
 					})
 				})
 			},
 		},
-		Kernel[MoEUnpermuteArgs]{
-			Name: "composite", Supports: Always[MoEUnpermuteArgs],
+		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
 					rows := s.mul(s.gathered(a.Rows, a.Places, a.Out.Dim(0)), s.float(a.Weights).Unsqueeze(2))
-					s.store(a.Out, s.sum(rows, 1).Squeeze(1))
+					s.Copy(a.Out, s.sum(rows, 1).Squeeze(1))
 				})
 			},
 		})
 }
 
-// MoEUnpermuteGradArgs are the gradients of MoEUnpermute.
+// MoEUnpermuteGradArgs describes the gradients of MoEUnpermute.
 type MoEUnpermuteGradArgs struct {
 	DOut     *aclnn.Tensor // [tokens, width]
 	Rows     *aclnn.Tensor // [tokens·k, width], as given to MoEUnpermute
@@ -85,40 +103,36 @@ type MoEUnpermuteGradArgs struct {
 }
 
 func (a *MoEUnpermuteGradArgs) validate() error {
-	var c check
+	var c args
 	c.combination(a.Rows, a.Places, a.Weights, a.DOut, "DOut")
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("DRows", a.DRows, a.Rows.DType())
-	c.like("DRows", a.DRows, "Rows", a.Rows)
-	c.tensor("DWeights", a.DWeights, a.Weights.DType())
-	c.like("DWeights", a.DWeights, "Weights", a.Weights)
-	return c.err
+	c.Tensor("DRows", a.DRows, a.Rows.DType())
+	c.Like("DRows", a.DRows, "Rows", a.Rows)
+	c.Tensor("DWeights", a.DWeights, a.Weights.DType())
+	c.Like("DWeights", a.DWeights, "Weights", a.Weights)
+	return c.Err
 }
 
-func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs] {
-	return op(reg, "moe_unpermute_grad", (*MoEUnpermuteGradArgs).validate,
-		func(a *MoEUnpermuteGradArgs) Signature { return dtypeSignature(a.Rows, a.Weights) },
-		Kernel[MoEUnpermuteGradArgs]{
-			Name: "MoeTokenUnpermuteGrad",
-			Supports: func(env *Env, _ *MoEUnpermuteGradArgs) error {
-				return errors.Join(trainingChip(env, "MoeTokenUnpermuteGrad"), available(&aclnn.MoeTokenUnpermuteGradParams{}))
-			},
+func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, MoEUnpermuteKey] {
+	return op(reg, "moe_unpermute_grad", (*MoEUnpermuteGradArgs).validate, (*MoEUnpermuteGradArgs).key,
+		Kernel[MoEUnpermuteGradArgs, MoEUnpermuteKey]{
+			Name: "MoeTokenUnpermuteGrad", Supports: trains[MoEUnpermuteKey](&aclnn.MoeTokenUnpermuteGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteGradArgs) error {
 				if a.DOut.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.MoeTokenUnpermuteGrad, aclnn.MoeTokenUnpermuteGradParams{
-						PermuteTokens: s.dense(a.Rows), UnpermutedTokensGrad: s.dense(a.DOut), SortedIndices: a.Places, ProbsOptional: s.dense(a.Weights),
+						PermuteTokens: s.Contiguous(a.Rows), UnpermutedTokensGrad: s.Contiguous(a.DOut), SortedIndices: a.Places, ProbsOptional: s.Contiguous(a.Weights),
 						PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
 					})
 				})
 			},
 		},
-		Kernel[MoEUnpermuteGradArgs]{
-			Name: "composite", Supports: Always[MoEUnpermuteGradArgs],
+		Kernel[MoEUnpermuteGradArgs, MoEUnpermuteKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteGradArgs) error {
 				if a.DOut.Len() == 0 {
 					return nil
@@ -126,14 +140,14 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs] {
 				return compose(st, func(s *steps) {
 					rows := s.gathered(a.Rows, a.Places, a.DOut.Dim(0))
 					dOut := s.float(a.DOut).Unsqueeze(1)
-					s.store(a.DWeights, s.sum(s.mul(rows, dOut), 2).Squeeze(2))
-					spread := s.tensor(aclnn.Float32, rows.Shape()...)
-					s.store(spread, dOut)
+					s.Copy(a.DWeights, s.sum(s.mul(rows, dOut), 2).Squeeze(2))
+					spread := s.Tensor(aclnn.Float32, rows.Shape()...)
+					s.Copy(spread, dOut)
 					s.times(spread, s.float(a.Weights).Unsqueeze(2))
 					_, order := s.sort(a.Places)
-					sorted := s.tensor(aclnn.Float32, a.Rows.Shape()...)
+					sorted := s.Tensor(aclnn.Float32, a.Rows.Shape()...)
 					s.pick(spread.Reshape(a.Rows.Dim(0), -1), order, sorted)
-					s.store(a.DRows, sorted)
+					s.Copy(a.DRows, sorted)
 				})
 			},
 		})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/half"
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -56,8 +56,8 @@ func causalCells(valid [][]bool, heads int) (cells []byte) {
 	return cells
 }
 
-// TestPaddingOf: the 2-D mask comes out of dense ones of any dtype and meaning, with the last
-// token of every row.
+// TestPaddingOf checks that the 2-D mask and the last token of every row are found in dense masks
+// of any dtype and meaning.
 func TestPaddingOf(t *testing.T) {
 	b := newBench(t)
 	valid := [][]bool{{true, true, true, true}, {true, true, false, false}, {false, true, true, false}}
@@ -91,7 +91,7 @@ func TestPaddingOf(t *testing.T) {
 	}
 }
 
-// TestLastTokens: every kind of mask has last tokens, or says why not.
+// TestLastTokens checks that every mask has last tokens or is refused with a reason.
 func TestLastTokens(t *testing.T) {
 	b := newBench(t)
 	s := mask.Shape{Layout: mask.BSND, Batch: 2, Heads: 1, Queries: 3, Keys: 3}
@@ -131,9 +131,8 @@ func TestLastTokens(t *testing.T) {
 	require.Equal(t, mask.Padding{Valid: []bool{}}, p)
 }
 
-// FuzzDenseMask converts masks of any cells, dtype and meaning, and compares attention under
-// them with the definition: what a query sees has weight, and a key that nobody sees is
-// padding.
+// FuzzDenseMask converts masks of any cells, dtype and meaning, and compares attention under them
+// with the definition: visible keys have weight, and a key that no query sees is padding.
 func FuzzDenseMask(f *testing.F) {
 	f.Add([]byte{0b01011010, 0b11110000}, uint8(3), uint8(5), uint8(2), uint8(0))
 	f.Add([]byte{0xff}, uint8(1), uint8(8), uint8(1), uint8(4))
@@ -151,7 +150,8 @@ func FuzzDenseMask(f *testing.F) {
 		m := denseForms[names[int(form)%len(names)]](b, cells, items, 1, sq, skv)
 		s := mask.Shape{Layout: mask.BNSD, Batch: items, Heads: 1, Queries: sq, Keys: skv}
 
-		// Without scores a query gives the mean of the values that it sees, here one-hot ones.
+		// With zero scores a query returns the mean of the values that it sees, which are one-hot
+		// here.
 		want, seen := make([]float32, items*sq*skv), make([]bool, items*skv)
 		value := make([]float32, items*skv*skv)
 		for item := range items {

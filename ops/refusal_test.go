@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// TestRefused: arguments that make no sense are refused with the shapes, before a launch.
+// TestRefused checks that invalid arguments are refused before a launch, with their shapes.
 func TestRefused(t *testing.T) {
 	b := newBench(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
@@ -133,8 +133,8 @@ func TestRefused(t *testing.T) {
 	require.Empty(t, b.st.Recent(), "nothing was launched")
 }
 
-// TestChips: on chips without the training operators the composites are chosen, and the
-// explanation says why.
+// TestChips checks that on chips without the training operators the composites are chosen, and that
+// the explanation says why.
 func TestChips(t *testing.T) {
 	b := newBench(t)
 	x, w, y := b.empty(aclnn.Float32, 2, 3), b.empty(aclnn.Float32, 3), b.empty(aclnn.Float32, 2, 3)
@@ -166,8 +166,8 @@ func TestChips(t *testing.T) {
 	require.Equal(t, "sparseMode 0, no mask tensor: full attention", d.String())
 }
 
-// TestMasksAcrossStreams: the compressed mask is made once on a device and complete for
-// every stream that uses it.
+// TestMasksAcrossStreams checks that the compressed mask is made once per device and is complete
+// for every stream that uses it.
 func TestMasksAcrossStreams(t *testing.T) {
 	b := newBench(t)
 	want := [][]float32{}

@@ -12,7 +12,7 @@ import (
 // devices of the same kind; it is safe for concurrent use. Close it before the devices.
 type Registry struct {
 	log   *zap.Logger
-	epoch atomic.Uint64 // grows when the environment changes
+	epoch atomic.Uint64 // incremented when the environment changes
 	mu    sync.Mutex
 	env   Env
 	err   error
@@ -20,51 +20,53 @@ type Registry struct {
 	templates templates
 
 	// The operators, each with its gradient.
-	Linear            *Op[LinearArgs]
-	LinearGrad        *Op[LinearGradArgs]
-	MatMul            *Op[MatMulArgs]
-	MatMulGrad        *Op[MatMulGradArgs]
-	GroupedMatmul     *Op[GroupedMatmulArgs]
-	GroupedMatmulGrad *Op[GroupedMatmulGradArgs]
-	SliceToNZ         *Op[SliceToNZArgs]
-	Embedding         *Op[EmbeddingArgs]
-	EmbeddingGrad     *Op[EmbeddingGradArgs]
-	MoERouting        *Op[MoERoutingArgs]
-	MoERoutingGrad    *Op[MoERoutingGradArgs]
-	MoEPermute        *Op[MoEPermuteArgs]
-	MoEPermuteGrad    *Op[MoEPermuteGradArgs]
-	MoEExperts        *Op[MoEExpertsArgs]
-	MoEExpertsGrad    *Op[MoEExpertsGradArgs]
-	MoEUnpermute      *Op[MoEUnpermuteArgs]
-	MoEUnpermuteGrad  *Op[MoEUnpermuteGradArgs]
-	LoadBalance       *Op[LoadBalanceArgs]
-	LoadBalanceGrad   *Op[LoadBalanceGradArgs]
-	RMSNorm           *Op[RMSNormArgs]
-	RMSNormGrad       *Op[RMSNormGradArgs]
-	RoPE              *Op[RoPEArgs]
-	RoPEGrad          *Op[RoPEGradArgs]
-	SwiGLU            *Op[SwiGLUArgs]
-	SwiGLUGrad        *Op[SwiGLUGradArgs]
-	Attention         *Op[AttentionArgs]
-	AttentionGrad     *Op[AttentionGradArgs]
-	CrossEntropy      *Op[CrossEntropyArgs]
-	CrossEntropyGrad  *Op[CrossEntropyGradArgs]
-	GatedDelta        *Op[GatedDeltaArgs]
-	GatedDeltaGrad    *Op[GatedDeltaGradArgs]
-	DeltaGate         *Op[DeltaGateArgs]
-	DeltaGateGrad     *Op[DeltaGateGradArgs]
-	CausalConv        *Op[CausalConvArgs]
-	CausalConvGrad    *Op[CausalConvGradArgs]
-	GatedNorm         *Op[GatedNormArgs]
-	GatedNormGrad     *Op[GatedNormGradArgs]
-	AdamW             *Op[AdamWArgs]
-	ClipGradNorm      *Op[ClipGradNormArgs]
+	Linear            *Op[LinearArgs, LinearKey]
+	LinearGrad        *Op[LinearGradArgs, LinearGradKey]
+	MatMul            *Op[MatMulArgs, MatMulKey]
+	MatMulGrad        *Op[MatMulGradArgs, MatMulGradKey]
+	GroupedMatmul     *Op[GroupedMatmulArgs, GroupedMatmulKey]
+	GroupedMatmulGrad *Op[GroupedMatmulGradArgs, GroupedMatmulGradKey]
+	SliceToNZ         *Op[SliceToNZArgs, SliceToNZKey]
+	Embedding         *Op[EmbeddingArgs, EmbeddingKey]
+	EmbeddingGrad     *Op[EmbeddingGradArgs, EmbeddingGradKey]
+	MoERouting        *Op[MoERoutingArgs, MoERoutingKey]
+	MoERoutingGrad    *Op[MoERoutingGradArgs, MoERoutingGradKey]
+	MoEPermute        *Op[MoEPermuteArgs, MoEPermuteKey]
+	MoEPermuteGrad    *Op[MoEPermuteGradArgs, MoEPermuteGradKey]
+	MoEExperts        *Op[MoEExpertsArgs, MoEExpertsKey]
+	MoEExpertsGrad    *Op[MoEExpertsGradArgs, MoEExpertsGradKey]
+	MoEUnpermute      *Op[MoEUnpermuteArgs, MoEUnpermuteKey]
+	MoEUnpermuteGrad  *Op[MoEUnpermuteGradArgs, MoEUnpermuteKey]
+	LoadBalance       *Op[LoadBalanceArgs, LoadBalanceKey]
+	LoadBalanceGrad   *Op[LoadBalanceGradArgs, LoadBalanceKey]
+	RMSNorm           *Op[RMSNormArgs, RMSNormKey]
+	RMSNormGrad       *Op[RMSNormGradArgs, RMSNormGradKey]
+	RoPE              *Op[RoPEArgs, RoPEKey]
+	RoPEGrad          *Op[RoPEGradArgs, RoPEKey]
+	SwiGLU            *Op[SwiGLUArgs, SwiGLUKey]
+	SwiGLUGrad        *Op[SwiGLUGradArgs, SwiGLUKey]
+	Attention         *Op[AttentionArgs, AttentionKey]
+	AttentionGrad     *Op[AttentionGradArgs, AttentionKey]
+	CrossEntropy      *Op[CrossEntropyArgs, CrossEntropyKey]
+	CrossEntropyGrad  *Op[CrossEntropyGradArgs, CrossEntropyGradKey]
+	GatedDelta        *Op[GatedDeltaArgs, GatedDeltaKey]
+	GatedDeltaGrad    *Op[GatedDeltaGradArgs, GatedDeltaGradKey]
+	DeltaGate         *Op[DeltaGateArgs, DeltaGateKey]
+	DeltaGateGrad     *Op[DeltaGateGradArgs, DeltaGateGradKey]
+	CausalConv        *Op[CausalConvArgs, CausalConvKey]
+	CausalConvGrad    *Op[CausalConvGradArgs, CausalConvGradKey]
+	GatedNorm         *Op[GatedNormArgs, GatedNormKey]
+	GatedNormGrad     *Op[GatedNormGradArgs, GatedNormGradKey]
+	AdamW             *Op[AdamWArgs, AdamWKey]
+	ClipGradNorm      *Op[ClipGradNormArgs, ClipGradNormKey]
 }
 
-// Option changes a registry in the making.
+// Option configures a new registry.
 type Option func(*Registry)
 
-// WithLogger logs each choice of a kernel once per signature. Without it nothing is logged.
+// WithLogger logs each choice of a kernel once, with the key of the arguments; after 1024 choices
+// of an operator it logs a warning and stops. Choices are logged again after a change of the
+// environment or of the operator's kernels. Without this option nothing is logged.
 func WithLogger(log *zap.Logger) Option { return func(r *Registry) { r.log = log } }
 
 // NewRegistry makes the operators for an environment. It fails when the environment
@@ -100,22 +102,22 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	return r, nil
 }
 
-// Close frees the masks that attention has on its devices. The operators work on after it
-// and would make them anew.
+// Close frees the attention masks on the devices. The operators can still be used; they would make
+// the masks again.
 func (r *Registry) Close() error { return r.templates.close() }
 
-// fail keeps the errors of construction.
+// fail collects the errors of construction.
 func (r *Registry) fail(err error) { r.err = errors.Join(r.err, err) }
 
-// Env is the environment kernels are chosen by.
+// Env returns the environment by which kernels are chosen.
 func (r *Registry) Env() Env {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.env
 }
 
-// SetParallel changes how work is split among ranks. Every choice is made anew, once, and
-// logged; pinned operators stay pinned.
+// SetParallel changes how work is split among ranks. All choices are made and logged again; pinned
+// operators stay pinned.
 func (r *Registry) SetParallel(p Parallel) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

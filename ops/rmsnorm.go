@@ -2,63 +2,74 @@ package ops
 
 import (
 	"context"
-	"errors"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 )
 
-// RMSNormArgs normalises rows by their root mean square:
-// Out = X·RStd·Weight with RStd = 1/√(mean(X²) + Epsilon), computed in float32.
+// RMSNormArgs describes the RMS norm of rows: Out = X·RStd·Weight with RStd = 1/√(mean(X²) +
+// Epsilon), computed in float32.
 type RMSNormArgs struct {
 	X       *aclnn.Tensor // [..., width]; float32, float16 or bfloat16
 	Weight  *aclnn.Tensor // [width], dtype of X or float32
 	Epsilon float64
 	Out     *aclnn.Tensor // like X
-	RStd    *aclnn.Tensor // [..., 1], float32, which RMSNormGrad needs; nil if it will not run
+	RStd    *aclnn.Tensor // [..., 1], float32, which RMSNormGrad needs; may be nil
 }
 
 func (a *RMSNormArgs) validate() error {
-	var c check
+	var c args
 	c.rms(a.X, a.Weight, a.RStd, a.RStd != nil)
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("Out", a.Out, a.X.DType())
-	c.like("Out", a.Out, "X", a.X)
-	return c.err
+	c.Tensor("Out", a.Out, a.X.DType())
+	c.Like("Out", a.Out, "X", a.X)
+	return c.Err
 }
 
 // rms checks what RMSNorm and its gradient share.
-func (c *check) rms(x, weight, rstd *aclnn.Tensor, withRStd bool) {
-	c.tensor("X", x, floats...)
-	if !c.ok() {
+func (c *args) rms(x, weight, rstd *aclnn.Tensor, withRStd bool) {
+	c.Tensor("X", x, floats...)
+	if !c.OK() {
 		return
 	}
 	if x.Rank() == 0 {
-		c.fail("X is %v; it must have rows to normalise", x)
+		c.Fail("X is %v; it must have rows to normalise", x)
 	}
-	c.tensor("Weight", weight, x.DType(), aclnn.Float32)
-	c.shape("Weight", weight, x.Dim(-1))
+	c.Tensor("Weight", weight, x.DType(), aclnn.Float32)
+	c.Shape("Weight", weight, x.Dim(-1))
 	if withRStd {
-		c.tensor("RStd", rstd, aclnn.Float32)
-		if c.ok() {
-			c.rows("RStd", rstd, "X", x)
+		c.Tensor("RStd", rstd, aclnn.Float32)
+		if c.OK() {
+			c.Rows("RStd", rstd, "X", x)
 		}
-		if c.ok() && rstd.Dim(-1) != 1 {
-			c.fail("RStd is %v; its last dimension must be 1", rstd)
+		if c.OK() && rstd.Dim(-1) != 1 {
+			c.Fail("RStd is %v; its last dimension must be 1", rstd)
 		}
 	}
 }
 
-func newRMSNorm(reg *Registry) *Op[RMSNormArgs] {
-	return op(reg, "rms_norm", (*RMSNormArgs).validate,
-		func(a *RMSNormArgs) Signature { return dtypeSignature(a.X, a.Weight) },
-		Kernel[RMSNormArgs]{
-			Name: "RmsNorm",
-			Supports: func(env *Env, _ *RMSNormArgs) error {
-				return errors.Join(trainingChip(env, "RmsNorm"), available(&aclnn.RmsNormParams{}))
-			},
+// RMSNormKey holds the properties by which kernels of RMSNorm are chosen.
+type RMSNormKey struct {
+	X, Weight  aclnn.DType
+	Width      int64  // of a row
+	Rows       Extent // all leading dimensions together
+	RStd       bool   // whether the caller wants it
+	Contiguous bool   // whether all tensors are contiguous
+}
+
+func (a *RMSNormArgs) key() RMSNormKey {
+	return RMSNormKey{
+		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
+		Contiguous: contiguous(a.X, a.Weight, a.Out, a.RStd),
+	}
+}
+
+func newRMSNorm(reg *Registry) *Op[RMSNormArgs, RMSNormKey] {
+	return op(reg, "rms_norm", (*RMSNormArgs).validate, (*RMSNormArgs).key,
+		Kernel[RMSNormArgs, RMSNormKey]{
+			Name: "RmsNorm", Supports: trains[RMSNormKey](&aclnn.RmsNormParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormArgs) error {
 				if a.X.Len() == 0 {
 					return nil
@@ -66,14 +77,14 @@ func newRMSNorm(reg *Registry) *Op[RMSNormArgs] {
 				return compose(st, func(s *steps) {
 					rstd := a.RStd
 					if rstd == nil {
-						rstd = s.tensor(aclnn.Float32, reduced(a.X, -1)...)
+						rstd = s.Tensor(aclnn.Float32, reduced(a.X, -1)...)
 					}
 					launch(s, aclnn.RmsNorm, aclnn.RmsNormParams{X: a.X, Gamma: a.Weight, Epsilon: a.Epsilon, YOut: a.Out, RstdOut: rstd})
 				})
 			},
 		},
-		Kernel[RMSNormArgs]{
-			Name: "composite", Supports: Always[RMSNormArgs],
+		Kernel[RMSNormArgs, RMSNormKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormArgs) error {
 				if a.X.Len() == 0 {
 					return nil
@@ -89,14 +100,14 @@ func newRMSNorm(reg *Registry) *Op[RMSNormArgs] {
 					launch(s, aclnn.Rsqrt, aclnn.RsqrtParams{Self: square, Out: rstd})
 					y := s.mul(x, rstd)
 					s.times(y, s.float(a.Weight))
-					s.store(a.Out, y)
+					s.Copy(a.Out, y)
 				})
 			},
 		})
 }
 
-// RMSNormGradArgs are the gradients of RMSNorm. With x̂ = X·RStd:
-// DX = RStd·(DOut·Weight − x̂·mean(DOut·Weight·x̂)), DWeight = the sum of DOut·x̂ over rows.
+// RMSNormGradArgs describes the gradients of RMSNorm. With x̂ = X·RStd, DX = RStd·(DOut·Weight −
+// x̂·mean(DOut·Weight·x̂)), and DWeight is the sum of DOut·x̂ over the rows.
 type RMSNormGradArgs struct {
 	DOut   *aclnn.Tensor // [..., width], dtype of X
 	X      *aclnn.Tensor // [..., width]
@@ -105,39 +116,51 @@ type RMSNormGradArgs struct {
 	DX     *aclnn.Tensor // like X
 	// DWeight is [width], of the dtype of Weight or float32; sums are taken in float32.
 	DWeight *aclnn.Tensor
-	// Accumulate adds to what DWeight has instead of overwriting it.
+	// Accumulate adds to DWeight instead of overwriting it.
 	Accumulate bool
 }
 
 func (a *RMSNormGradArgs) validate() error {
-	var c check
+	var c args
 	c.rms(a.X, a.Weight, a.RStd, true)
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
-	c.tensor("DOut", a.DOut, a.X.DType())
-	c.like("DOut", a.DOut, "X", a.X)
-	c.tensor("DX", a.DX, a.X.DType())
-	c.like("DX", a.DX, "X", a.X)
-	c.tensor("DWeight", a.DWeight, a.Weight.DType(), aclnn.Float32)
-	c.shape("DWeight", a.DWeight, a.X.Dim(-1))
-	return c.err
+	c.Tensor("DOut", a.DOut, a.X.DType())
+	c.Like("DOut", a.DOut, "X", a.X)
+	c.Tensor("DX", a.DX, a.X.DType())
+	c.Like("DX", a.DX, "X", a.X)
+	c.Tensor("DWeight", a.DWeight, a.Weight.DType(), aclnn.Float32)
+	c.Shape("DWeight", a.DWeight, a.X.Dim(-1))
+	return c.Err
 }
 
-func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs] {
-	return op(reg, "rms_norm_grad", (*RMSNormGradArgs).validate,
-		func(a *RMSNormGradArgs) Signature { return dtypeSignature(a.X, a.Weight) },
-		Kernel[RMSNormGradArgs]{
-			Name: "RmsNormGrad",
-			Supports: func(env *Env, _ *RMSNormGradArgs) error {
-				return errors.Join(trainingChip(env, "RmsNormGrad"), available(&aclnn.RmsNormGradParams{}))
-			},
+// RMSNormGradKey holds the properties by which kernels of RMSNormGrad are chosen.
+type RMSNormGradKey struct {
+	X, Weight, DWeight aclnn.DType
+	Width              int64  // of a row
+	Rows               Extent // all leading dimensions together
+	Accumulate         bool
+	Contiguous         bool // whether all tensors are contiguous
+}
+
+func (a *RMSNormGradArgs) key() RMSNormGradKey {
+	return RMSNormGradKey{
+		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+		Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.RStd, a.Weight, a.DX, a.DWeight),
+	}
+}
+
+func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs, RMSNormGradKey] {
+	return op(reg, "rms_norm_grad", (*RMSNormGradArgs).validate, (*RMSNormGradArgs).key,
+		Kernel[RMSNormGradArgs, RMSNormGradKey]{
+			Name: "RmsNormGrad", Supports: trains[RMSNormGradKey](&aclnn.RmsNormGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormGradArgs) error {
 				return a.run(st, func(s *steps) {
 					dWeight := a.DWeight
 					direct := !a.Accumulate && dWeight.DType() == aclnn.Float32
 					if !direct {
-						dWeight = s.tensor(aclnn.Float32, a.X.Dim(-1))
+						dWeight = s.Tensor(aclnn.Float32, a.X.Dim(-1))
 					}
 					launch(s, aclnn.RmsNormGrad, aclnn.RmsNormGradParams{
 						Dy: a.DOut, X: a.X, Rstd: a.RStd, Gamma: a.Weight, DxOut: a.DX, DgammaOut: dWeight,
@@ -148,8 +171,8 @@ func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs] {
 				})
 			},
 		},
-		Kernel[RMSNormGradArgs]{
-			Name: "composite", Supports: Always[RMSNormGradArgs],
+		Kernel[RMSNormGradArgs, RMSNormGradKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormGradArgs) error {
 				return a.run(st, func(s *steps) {
 					dOut := s.float(a.DOut)
@@ -167,20 +190,20 @@ func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs] {
 					s.times(normed, s.mean(s.mul(g, normed)))
 					s.add(g, normed, -1)
 					s.times(g, a.RStd)
-					s.store(a.DX, g)
+					s.Copy(a.DX, g)
 				})
 			},
 		})
 }
 
-// run handles the case without rows, whose weight gradient is zero.
+// run handles the case without rows, in which the weight gradient is zero.
 func (a *RMSNormGradArgs) run(st *acl.Stream, body func(*steps)) error {
 	return compose(st, func(s *steps) {
 		switch {
 		case a.X.Len() > 0:
 			body(s)
 		case !a.Accumulate && a.DWeight.Len() > 0:
-			s.zero(a.DWeight)
+			s.Zero(a.DWeight)
 		}
 	})
 }

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/acltest"
-	"github.com/goascend/cann/internal/golden"
-	"github.com/goascend/cann/internal/half"
+	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
-func TestMain(m *testing.M) { acltest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(acltest.Suite{M: m}) }
 
 // bench is a stream with the operators of its device.
 type bench struct {
@@ -24,7 +25,7 @@ type bench struct {
 	st *acl.Stream
 }
 
-// newBench opens device 0 for a test, which must leave nothing behind.
+// newBench opens device 0 for a test and checks that the test frees everything.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	return newBenches(t, 1)[0]
@@ -49,7 +50,7 @@ func newBenches(t *testing.T, n int) []*bench {
 	return benches
 }
 
-// empty makes a tensor for results, filled with a pattern that no result has.
+// empty makes a tensor for results, filled with a pattern that no result contains.
 func (b *bench) empty(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
 	b.t.Helper()
 	t, err := aclnn.New(b.st, dt, shape...)
@@ -93,7 +94,7 @@ func data[T acl.Element](b *bench, dt aclnn.DType, values []T, shape ...int64) *
 	return t
 }
 
-// read is the values of a tensor, which may be a view, as float32.
+// read returns the values of a tensor, which may be a view, as float32.
 func (b *bench) read(t *aclnn.Tensor) []float32 {
 	b.t.Helper()
 	wide := b.empty(aclnn.Float32, t.Shape()...)
@@ -103,7 +104,7 @@ func (b *bench) read(t *aclnn.Tensor) []float32 {
 	return values
 }
 
-// golden brings a tensor of a case to the device.
+// golden copies a tensor of a case to the device.
 func (b *bench) golden(c *golden.Case, name string) *aclnn.Tensor {
 	b.t.Helper()
 	return b.floats(c.DType, c.Float32(name), shapeOf(c, name)...)
@@ -114,13 +115,13 @@ func shapeOf(c *golden.Case, name string) []int64 {
 }
 
 // run runs an operator that must succeed.
-func run[A any](b *bench, o *ops.Op[A], a *A) {
+func run[A any, K comparable](b *bench, o *ops.Op[A, K], a *A) {
 	b.t.Helper()
 	require.NoError(b.t, o.Run(b.t.Context(), b.st, a), "kernel chosen: %v", o.Explain(a))
 }
 
-// tolerance is the RMS error ratio that a dtype allows: rounding of the result, and for
-// 16-bit types of what goes in between.
+// tolerance returns the RMS error ratio that a dtype allows for rounding of the result and, in
+// 16-bit types, of intermediates.
 func tolerance(dt aclnn.DType) float64 {
 	switch dt {
 	case aclnn.Float16:
@@ -137,9 +138,16 @@ func (b *bench) near(name string, got *aclnn.Tensor, want []float32, limit float
 	require.NoError(b.t, golden.CheckRMS(b.read(got), want, limit), name)
 }
 
-// everyKernel runs a test once for each pair of kernels of an operator and its gradient,
-// pinned. The test returns false for arguments that one of them does not take; some must.
-func everyKernel[A, G any](t *testing.T, forward func(*ops.Registry) *ops.Op[A], backward func(*ops.Registry) *ops.Op[G], test func(b *bench) bool) {
+// dispatched is an operator, whatever its arguments.
+type dispatched interface {
+	Kernels() []string
+	Pin(name string) error
+}
+
+// everyKernel runs a test once for each pair of kernels of an operator and its gradient, with these
+// pinned. The test returns false for arguments that one of them does not support; some runs must
+// succeed.
+func everyKernel(t *testing.T, forward, backward func(*ops.Registry) dispatched, test func(b *bench) bool) {
 	t.Helper()
 	acltest.Need(t)
 	reg, err := ops.NewRegistry(ops.Env{})
@@ -161,4 +169,4 @@ func everyKernel[A, G any](t *testing.T, forward func(*ops.Registry) *ops.Op[A],
 }
 
 // takes reports whether an operator has a kernel for the arguments.
-func takes[A any](o *ops.Op[A], a *A) bool { return o.Explain(a).Kernel != "" }
+func takes[A any, K comparable](o *ops.Op[A, K], a *A) bool { return o.Explain(a).Kernel != "" }

@@ -8,52 +8,52 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// SliceToNZArgs make a weight in FRACTAL_NZ from a buffer of gathered shards: the columns of
-// all ranks are joined, rank after rank, and the first elements that fill Out are stored in
-// its tiles.
+// SliceToNZArgs describes how a weight in FRACTAL_NZ is made from a buffer of gathered shards: the
+// columns [Start, End) of all ranks are concatenated in rank order, and the first elements that
+// fill Out are stored in its tiles.
 type SliceToNZArgs struct {
 	Gathered   *aclnn.Tensor // [ranks, total], contiguous, an 8-, 16- or 32-bit dtype
 	Start, End int64         // columns [Start, End)
 	Out        *aclnn.Tensor // [..., K, N] in FRACTAL_NZ (AsNZ), not transposed
-	// Moved is set by Run: the bytes that the queued launches read and write.
+	// Moved is set by Run to the number of bytes that the queued launches read and write.
 	Moved int
 }
 
-// nzTypes are the element types that have a FRACTAL_NZ form here.
+// nzTypes are the element types for which FRACTAL_NZ is supported here.
 var nzTypes = []aclnn.DType{
 	aclnn.Float16, aclnn.BFloat16, aclnn.Float32, aclnn.Int8, aclnn.Uint8, aclnn.Int32, aclnn.Uint32,
 }
 
 func (a *SliceToNZArgs) validate() error {
-	var c check
-	c.tensor("Gathered", a.Gathered, nzTypes...)
-	if !c.ok() {
-		return c.err
+	var c args
+	c.Tensor("Gathered", a.Gathered, nzTypes...)
+	if !c.OK() {
+		return c.Err
 	}
-	c.contiguous("Gathered", a.Gathered)
+	c.Contiguous("Gathered", a.Gathered)
 	if a.Gathered.Rank() != 2 {
-		c.fail("Gathered is %v; it must be [ranks, total]", a.Gathered)
+		c.Fail("Gathered is %v; it must be [ranks, total]", a.Gathered)
 	}
 	c.weight("Out", a.Out, a.Gathered.DType())
 	switch {
-	case !c.ok():
+	case !c.OK():
 	case a.Out.Format() != aclnn.FractalNZ || !a.Out.Contiguous():
-		c.fail("Out is %v; it must be in FRACTAL_NZ and not transposed", a.Out)
+		c.Fail("Out is %v; it must be in FRACTAL_NZ and not transposed", a.Out)
 	case a.Start < 0 || a.End < a.Start || a.End > a.Gathered.Dim(1):
-		c.fail("columns %d to %d do not lie in Gathered %v", a.Start, a.End, a.Gathered)
+		c.Fail("columns %d to %d do not lie in Gathered %v", a.Start, a.End, a.Gathered)
 	case a.slice() < a.Out.Len():
-		c.fail("columns %d to %d of Gathered %v hold %d elements, Out %v has %d", a.Start, a.End, a.Gathered, a.slice(), a.Out, a.Out.Len())
+		c.Fail("columns %d to %d of Gathered %v hold %d elements, Out %v has %d", a.Start, a.End, a.Gathered, a.slice(), a.Out, a.Out.Len())
 	}
-	return c.err
+	return c.Err
 }
 
-// slice is the number of elements in the columns.
+// slice returns the number of elements in the columns.
 func (a *SliceToNZArgs) slice() int64 { return a.Gathered.Dim(0) * (a.End - a.Start) }
 
-// tiles is the size of the storage of Out.
+// tiles returns the size of Out's storage.
 func (a *SliceToNZArgs) tiles() int { return aclnn.NZBytes(a.Out.DType(), a.Out.Shape()...) }
 
-// kernel counts traffic from zero, and leaves out empty work, which CANN's casts refuse.
+// kernel resets the count of bytes, and skips empty work, which CANN's casts refuse.
 func (a *SliceToNZArgs) kernel(body func(s *steps)) func(st *acl.Stream) error {
 	return func(st *acl.Stream) error {
 		if a.Moved = 0; a.Out.Len() == 0 {
@@ -65,23 +65,40 @@ func (a *SliceToNZArgs) kernel(body func(s *steps)) func(st *acl.Stream) error {
 
 // columns copies the columns to out.
 func (a *SliceToNZArgs) columns(s *steps, out *aclnn.Tensor) {
-	s.store(out.Reshape(a.Gathered.Dim(0), a.End-a.Start), a.Gathered.Narrow(1, a.Start, a.End-a.Start))
+	s.Copy(out.Reshape(a.Gathered.Dim(0), a.End-a.Start), a.Gathered.Narrow(1, a.Start, a.End-a.Start))
 	a.Moved += 2 * out.Bytes()
 }
 
-// sliced is the weight in ND in a scratch tensor.
+// sliced returns the weight in ND in a scratch tensor.
 func (a *SliceToNZArgs) sliced(s *steps) *aclnn.Tensor {
-	joined := s.tensor(a.Out.DType(), a.slice())
+	joined := s.Tensor(a.Out.DType(), a.slice())
 	a.columns(s, joined)
 	return joined.Narrow(0, 0, a.Out.Len()).Reshape(a.Out.Shape()...)
 }
 
-// newSliceToNZ prefers one pass over slicing and casting. All kernels make the same bytes.
-func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs] {
-	return op(reg, "slice_to_nz", (*SliceToNZArgs).validate,
-		func(a *SliceToNZArgs) Signature { return dtypeSignature(a.Out) },
-		Kernel[SliceToNZArgs]{
-			Name: "SliceNz", Supports: has[SliceToNZArgs](&aclnn.SliceNzParams{}),
+// SliceToNZKey holds the properties by which kernels of SliceToNZ are chosen.
+type SliceToNZKey struct {
+	DType   aclnn.DType
+	Ranks   int64 // rows of Gathered
+	Batch   int64 // of Out: all dimensions before the last two together
+	K, N    int64 // the last two dimensions of Out
+	Whole   bool  // whether the columns hold exactly the elements of Out
+	Aligned bool  // Start and End are at multiples of 32 bytes in a row of Gathered
+}
+
+func (a *SliceToNZArgs) key() SliceToNZKey {
+	k, n, block := a.Out.Dim(-2), a.Out.Dim(-1), aclnn.NZBlock(a.Out.DType())
+	return SliceToNZKey{
+		DType: a.Out.DType(), Ranks: a.Gathered.Dim(0), Batch: rowCount(a.Out) / max(k, 1), K: k, N: n,
+		Whole: a.slice() == a.Out.Len(), Aligned: a.Start%block == 0 && a.End%block == 0,
+	}
+}
+
+// newSliceToNZ prefers one pass to slicing and casting. All kernels write the same bytes.
+func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, SliceToNZKey] {
+	return op(reg, "slice_to_nz", (*SliceToNZArgs).validate, (*SliceToNZArgs).key,
+		Kernel[SliceToNZArgs, SliceToNZKey]{
+			Name: "SliceNz", Supports: has[SliceToNZKey](&aclnn.SliceNzParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
 				return a.kernel(func(s *steps) {
 					launch(s, aclnn.SliceNz, aclnn.SliceNzParams{Self: a.Gathered, Dim: 1, Start: a.Start, End: a.End, Out: a.Out})
@@ -89,8 +106,8 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs] {
 				})(st)
 			},
 		},
-		Kernel[SliceToNZArgs]{
-			Name: "NpuFormatCast", Supports: has[SliceToNZArgs](&aclnn.NpuFormatCastParams{}),
+		Kernel[SliceToNZArgs, SliceToNZKey]{
+			Name: "NpuFormatCast", Supports: has[SliceToNZKey](&aclnn.NpuFormatCastParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
 				return a.kernel(func(s *steps) {
 					launch(s, aclnn.NpuFormatCast, aclnn.NpuFormatCastParams{SrcTensor: a.sliced(s), DstTensor: a.Out})
@@ -98,10 +115,10 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs] {
 				})(st)
 			},
 		},
-		Kernel[SliceToNZArgs]{
+		Kernel[SliceToNZArgs, SliceToNZKey]{
 			Name: "TransMatmulWeight",
-			Supports: func(_ *Env, a *SliceToNZArgs) error {
-				if dt := a.Out.DType(); !is16(dt) && dt != aclnn.Int8 {
+			Supports: func(_ *Env, key SliceToNZKey) error {
+				if !is16(key.DType) && key.DType != aclnn.Int8 {
 					return errors.New("it takes 16-bit floats and int8 only")
 				}
 				return available(&aclnn.TransMatmulWeightParams{})
@@ -112,10 +129,10 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs] {
 					if a.slice() == a.Out.Len() {
 						a.columns(s, weight)
 					} else {
-						s.store(weight, a.sliced(s))
+						s.Copy(weight, a.sliced(s))
 						a.Moved += 2 * weight.Bytes()
 					}
-					// It casts into its workspace, and copies that back over the weight.
+					// The operator casts into its workspace and copies the result over the weight.
 					launch(s, aclnn.TransMatmulWeight, aclnn.TransMatmulWeightParams{MmWeightRef: weight})
 					a.Moved += weight.Bytes() + 3*a.tiles()
 				})(st)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
@@ -135,7 +135,7 @@ func TestSliceToNZTypes(t *testing.T) {
 	}
 }
 
-// TestSliceToNZTraffic: the fused kernel moves half of what slice and cast move.
+// TestSliceToNZTraffic checks that the fused kernel moves half the bytes of slice and cast.
 func TestSliceToNZTraffic(t *testing.T) {
 	b := newBench(t)
 	flat := b.empty(aclnn.BFloat16, 4, 1024)
@@ -194,7 +194,7 @@ func gathered256(b *bench) (*aclnn.Tensor, *aclnn.Tensor) {
 	return flat, out
 }
 
-// once is how long a queued computation takes.
+// once returns the time that a queued computation takes.
 func (b *bench) once(queue func() error) time.Duration {
 	b.t.Helper()
 	start := time.Now()
@@ -203,8 +203,8 @@ func (b *bench) once(queue func() error) time.Duration {
 	return time.Since(start)
 }
 
-// TestSliceToNZSpeed: on 256 MiB one pass takes at most 0.65 of the time of slice and cast,
-// and moves at least half of what a copy moves in a second.
+// TestSliceToNZSpeed checks on 256 MiB that one pass takes at most 0.65 of the time of slice and
+// cast, and moves at least half as many bytes per second as a copy.
 func TestSliceToNZSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves gigabytes")
@@ -218,7 +218,8 @@ func TestSliceToNZSpeed(t *testing.T) {
 			return b.SliceToNZ.Run(t.Context(), b.st, &ops.SliceToNZArgs{Gathered: flat, End: flat.Dim(1), Out: out})
 		})
 	}
-	// The best of rounds by turns: other suites may be running, and more rounds find a quiet moment.
+	// Alternate the two and take the best round: other tests may be running, and more rounds find a
+	// quiet moment.
 	fused, cast, plain := time.Hour, time.Hour, time.Hour
 	holds := func() bool { return fused.Seconds() <= 0.65*cast.Seconds() && plain.Seconds() >= 0.5*fused.Seconds() }
 	for round := 0; round < 5 || round < 40 && !holds(); round++ {

@@ -8,8 +8,9 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// SwiGLUArgs gates: Out = silu(gate)·up, with silu(x) = x·sigmoid(x). Gate and up are the
-// halves of X, or two tensors. All have one dtype, float32, float16 or bfloat16.
+// SwiGLUArgs describes a gated activation: Out = silu(gate)·up, with silu(x) = x·sigmoid(x). Gate
+// and up are the halves of X, or two tensors. All tensors have one dtype, float32, float16 or
+// bfloat16.
 type SwiGLUArgs struct {
 	X        *aclnn.Tensor // [..., 2·width], gate first; nil when Gate and Up are given
 	Gate, Up *aclnn.Tensor // [..., width]; nil when X is given
@@ -17,37 +18,37 @@ type SwiGLUArgs struct {
 }
 
 func (a *SwiGLUArgs) validate() error {
-	var c check
+	var c args
 	gate, _ := c.gated(a.X, a.Gate, a.Up, "")
-	if c.ok() {
-		c.tensor("Out", a.Out, gate.DType())
-		c.like("Out", a.Out, "the gate", gate)
+	if c.OK() {
+		c.Tensor("Out", a.Out, gate.DType())
+		c.Like("Out", a.Out, "the gate", gate)
 	}
-	return c.err
+	return c.Err
 }
 
-// gated checks one tensor or two, and returns the gate and the other half. The prefix is
-// that of the names.
-func (c *check) gated(x, gate, up *aclnn.Tensor, prefix string) (first, second *aclnn.Tensor) {
+// gated checks one tensor or two, and returns the gate and the other half. The prefix is that of
+// the argument names.
+func (c *args) gated(x, gate, up *aclnn.Tensor, prefix string) (first, second *aclnn.Tensor) {
 	switch {
 	case (x == nil) == (gate == nil && up == nil):
-		c.fail("give either %[1]sX or %[1]sGate and %[1]sUp", prefix)
+		c.Fail("give either %[1]sX or %[1]sGate and %[1]sUp", prefix)
 	case x != nil && (gate != nil || up != nil):
-		c.fail("give either %[1]sX or %[1]sGate and %[1]sUp", prefix)
+		c.Fail("give either %[1]sX or %[1]sGate and %[1]sUp", prefix)
 	case x != nil:
-		c.tensor(prefix+"X", x, floats...)
-		if c.ok() && (x.Rank() == 0 || x.Dim(-1)%2 != 0) {
-			c.fail("%sX is %v; its last dimension must be even: the gate, then the other half", prefix, x)
+		c.Tensor(prefix+"X", x, floats...)
+		if c.OK() && (x.Rank() == 0 || x.Dim(-1)%2 != 0) {
+			c.Fail("%sX is %v; its last dimension must be even: the gate, then the other half", prefix, x)
 		}
-		if c.ok() {
+		if c.OK() {
 			return halves(x)
 		}
 	default:
-		c.tensor(prefix+"Gate", gate, floats...)
-		c.tensor(prefix+"Up", up, floats...)
-		if c.ok() {
+		c.Tensor(prefix+"Gate", gate, floats...)
+		c.Tensor(prefix+"Up", up, floats...)
+		if c.OK() {
 			c.sameDType(prefix+"Up", up, prefix+"Gate", gate)
-			c.like(prefix+"Up", up, prefix+"Gate", gate)
+			c.Like(prefix+"Up", up, prefix+"Gate", gate)
 		}
 		return gate, up
 	}
@@ -56,30 +57,52 @@ func (c *check) gated(x, gate, up *aclnn.Tensor, prefix string) (first, second *
 
 var errSeparate = errors.New("gate and up are two tensors; SwiGlu takes one")
 
-func newSwiGLU(reg *Registry) *Op[SwiGLUArgs] {
-	return op(reg, "swiglu", (*SwiGLUArgs).validate,
-		func(a *SwiGLUArgs) Signature { return dtypeSignature(a.X, a.Gate) },
-		Kernel[SwiGLUArgs]{
+// SwiGLUKey holds the properties by which kernels of SwiGLU and SwiGLUGrad are chosen.
+type SwiGLUKey struct {
+	DType      aclnn.DType // of all tensors
+	Width      int64       // of the gate
+	Rows       Extent      // all leading dimensions together
+	Joined     bool        // whether gate and up are the halves of one tensor
+	Contiguous bool        // whether all tensors are contiguous
+}
+
+func (a *SwiGLUArgs) key() SwiGLUKey {
+	return SwiGLUKey{
+		DType: a.Out.DType(), Width: a.Out.Dim(-1), Rows: ExtentOf(rowCount(a.Out)), Joined: a.X != nil,
+		Contiguous: contiguous(a.X, a.Gate, a.Up, a.Out),
+	}
+}
+
+func (a *SwiGLUGradArgs) key() SwiGLUKey {
+	return SwiGLUKey{
+		DType: a.DOut.DType(), Width: a.DOut.Dim(-1), Rows: ExtentOf(rowCount(a.DOut)), Joined: a.X != nil,
+		Contiguous: contiguous(a.DOut, a.X, a.Gate, a.Up, a.DX, a.DGate, a.DUp),
+	}
+}
+
+func newSwiGLU(reg *Registry) *Op[SwiGLUArgs, SwiGLUKey] {
+	return op(reg, "swiglu", (*SwiGLUArgs).validate, (*SwiGLUArgs).key,
+		Kernel[SwiGLUArgs, SwiGLUKey]{
 			Name: "SwiGlu",
-			Supports: func(env *Env, a *SwiGLUArgs) error {
-				if a.X == nil {
+			Supports: func(env *Env, key SwiGLUKey) error {
+				if !key.Joined {
 					return errSeparate
 				}
-				return errors.Join(trainingChip(env, "SwiGlu"), available(&aclnn.SwiGluParams{}))
+				return fused(env, &aclnn.SwiGluParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					out := s.target(a.Out) // the operator takes tensors without gaps only
-					launch(s, aclnn.SwiGlu, aclnn.SwiGluParams{X: s.dense(a.X), Dim: -1, Out: out})
-					s.finish(a.Out, out)
+					out := s.Target(a.Out) // the operator takes contiguous tensors only
+					launch(s, aclnn.SwiGlu, aclnn.SwiGluParams{X: s.Contiguous(a.X), Dim: -1, Out: out})
+					s.Finish(a.Out, out)
 				})
 			},
 		},
-		Kernel[SwiGLUArgs]{
-			Name: "composite", Supports: Always[SwiGLUArgs],
+		Kernel[SwiGLUArgs, SwiGLUKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
@@ -91,7 +114,7 @@ func newSwiGLU(reg *Registry) *Op[SwiGLUArgs] {
 				return compose(st, func(s *steps) {
 					y := s.silu(s.float(gate))
 					s.times(y, s.float(up))
-					s.store(a.Out, y)
+					s.Copy(a.Out, y)
 				})
 			},
 		})
@@ -99,13 +122,13 @@ func newSwiGLU(reg *Registry) *Op[SwiGLUArgs] {
 
 // silu is x·sigmoid(x) in a new tensor.
 func (s *steps) silu(x *aclnn.Tensor) *aclnn.Tensor {
-	out := s.tensor(x.DType(), x.Shape()...)
+	out := s.Like(x)
 	launch(s, aclnn.Silu, aclnn.SiluParams{Self: x, Out: out})
 	return out
 }
 
-// SwiGLUGradArgs are the gradients of SwiGLU: the gate gets DOut·up·silu′(gate), up gets
-// DOut·silu(gate).
+// SwiGLUGradArgs describes the gradients of SwiGLU: the gradient of the gate is
+// DOut·up·silu′(gate), that of up is DOut·silu(gate).
 type SwiGLUGradArgs struct {
 	DOut       *aclnn.Tensor // [..., width]
 	X          *aclnn.Tensor // as given to SwiGLU, nil with Gate and Up
@@ -115,46 +138,45 @@ type SwiGLUGradArgs struct {
 }
 
 func (a *SwiGLUGradArgs) validate() error {
-	var c check
+	var c args
 	gate, _ := c.gated(a.X, a.Gate, a.Up, "")
 	dGate, _ := c.gated(a.DX, a.DGate, a.DUp, "D")
-	if !c.ok() {
-		return c.err
+	if !c.OK() {
+		return c.Err
 	}
 	if (a.X == nil) != (a.DX == nil) {
-		c.fail("the gradients must be given as the inputs are: DX for X, DGate and DUp for Gate and Up")
+		c.Fail("the gradients must be given as the inputs are: DX for X, DGate and DUp for Gate and Up")
 	}
-	c.tensor("DOut", a.DOut, gate.DType())
-	c.like("DOut", a.DOut, "the gate", gate)
+	c.Tensor("DOut", a.DOut, gate.DType())
+	c.Like("DOut", a.DOut, "the gate", gate)
 	c.sameDType("the gradient of the gate", dGate, "the gate", gate)
-	c.like("the gradient of the gate", dGate, "the gate", gate)
-	return c.err
+	c.Like("the gradient of the gate", dGate, "the gate", gate)
+	return c.Err
 }
 
-func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs] {
-	return op(reg, "swiglu_grad", (*SwiGLUGradArgs).validate,
-		func(a *SwiGLUGradArgs) Signature { return dtypeSignature(a.X, a.Gate) },
-		Kernel[SwiGLUGradArgs]{
+func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs, SwiGLUKey] {
+	return op(reg, "swiglu_grad", (*SwiGLUGradArgs).validate, (*SwiGLUGradArgs).key,
+		Kernel[SwiGLUGradArgs, SwiGLUKey]{
 			Name: "SwiGluGrad",
-			Supports: func(env *Env, a *SwiGLUGradArgs) error {
-				if a.X == nil {
+			Supports: func(env *Env, key SwiGLUKey) error {
+				if !key.Joined {
 					return errSeparate
 				}
-				return errors.Join(trainingChip(env, "SwiGluGrad"), available(&aclnn.SwiGluGradParams{}))
+				return fused(env, &aclnn.SwiGluGradParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUGradArgs) error {
-				if a.DOut.Len() == 0 { // which the operator refuses
+				if a.DOut.Len() == 0 { // the operator refuses empty tensors
 					return nil
 				}
 				return compose(st, func(s *steps) {
-					dx := s.target(a.DX)
-					launch(s, aclnn.SwiGluGrad, aclnn.SwiGluGradParams{YGrad: s.dense(a.DOut), X: s.dense(a.X), Dim: -1, Out: dx})
-					s.finish(a.DX, dx)
+					dx := s.Target(a.DX)
+					launch(s, aclnn.SwiGluGrad, aclnn.SwiGluGradParams{YGrad: s.Contiguous(a.DOut), X: s.Contiguous(a.X), Dim: -1, Out: dx})
+					s.Finish(a.DX, dx)
 				})
 			},
 		},
-		Kernel[SwiGLUGradArgs]{
-			Name: "composite", Supports: Always[SwiGLUGradArgs],
+		Kernel[SwiGLUGradArgs, SwiGLUKey]{
+			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUGradArgs) error {
 				if a.DOut.Len() == 0 {
 					return nil
@@ -167,12 +189,12 @@ func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs] {
 				return compose(st, func(s *steps) {
 					x, dOut := s.float(gate), s.float(a.DOut)
 					g := s.mul(dOut, s.float(up))
-					dx := s.tensor(aclnn.Float32, x.Shape()...)
+					dx := s.Tensor(aclnn.Float32, x.Shape()...)
 					launch(s, aclnn.SiluBackward, aclnn.SiluBackwardParams{GradOutput: g, Self: x, GradInput: dx})
 					du := s.silu(x)
 					s.times(du, dOut)
-					s.store(dGate, dx)
-					s.store(dUp, du)
+					s.Copy(dGate, dx)
+					s.Copy(dUp, du)
 				})
 			},
 		})

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
@@ -13,17 +11,17 @@ type example struct {
 	title   string
 	mask    mask.Mask
 	layout  ops.Layout
-	tokens  int64 // in TND
+	tokens  int64 // number of tokens in TND
 	refused bool
 }
 
-// masks are the kinds, each with the case that it is for.
-func (d *demo) masks() ([]example, error) {
+// masks lists the kinds of masks, each with its use case.
+func (d *demo) masks() []example {
 	lengths, valid := d.padding()
 	ends := mask.CuSeqLens(lengths)
 	tokens := ends[len(ends)-1]
-	triangle, errTriangle := d.cells(func(i, j int64) bool { return j > i })
-	blocks, errBlocks := d.cells(func(i, j int64) bool { return i/4 != j/4 })
+	triangle := d.cells(func(i, j int64) bool { return j > i })
+	blocks := d.cells(func(i, j int64) bool { return i/4 != j/4 })
 	prefix := make([]int64, d.batch)
 	for i := range prefix {
 		prefix[i] = d.seq / 4
@@ -43,11 +41,11 @@ func (d *demo) masks() ([]example, error) {
 		{title: "A causal mask in the packed layout, which would run across sequences", mask: mask.Causal{}, layout: ops.TND, tokens: tokens, refused: true},
 		{title: "Lengths for another batch", mask: mask.Padding{Lengths: append(lengths, 1)}, layout: ops.BNSD, refused: true},
 		{title: "A window that leaves queries without keys", mask: mask.Band{Pre: -d.seq, Next: -d.seq}, layout: ops.BNSD, refused: true},
-	}, errors.Join(errTriangle, errBlocks)
+	}
 }
 
-// padding is a batch of sequences of falling length: their lengths, and where the tokens are
-// if padding comes first.
+// padding describes a batch of sequences of decreasing length: their lengths, and where the tokens
+// are if the padding comes first.
 func (d *demo) padding() (lengths []int64, valid []bool) {
 	for b := range d.batch {
 		n := max(d.seq-b*d.seq/4, 1)
@@ -59,12 +57,9 @@ func (d *demo) padding() (lengths []int64, valid []bool) {
 	return lengths, valid
 }
 
-// cells is a dense mask in device memory.
-func (d *demo) cells(hidden func(i, j int64) bool) (*aclnn.Tensor, error) {
-	t, err := d.tensor(aclnn.Uint8, d.seq, d.seq)
-	if err != nil {
-		return nil, err
-	}
+// cells makes a dense mask in device memory.
+func (d *demo) cells(hidden func(i, j int64) bool) *aclnn.Tensor {
+	t := d.Tensor(aclnn.Uint8, d.seq, d.seq)
 	bytes := make([]byte, d.seq*d.seq)
 	for i := range d.seq {
 		for j := range d.seq {
@@ -73,5 +68,6 @@ func (d *demo) cells(hidden func(i, j int64) bool) (*aclnn.Tensor, error) {
 			}
 		}
 	}
-	return t, aclnn.CopyToDevice(d.ctx, d.st, t, bytes)
+	d.Do(func() error { return aclnn.CopyToDevice(d.ctx, d.Stream, t, bytes) })
+	return t
 }

@@ -1,6 +1,5 @@
-// Command attention shows what each kind of mask becomes: the call that the decision table
-// makes of it, the kernel that is chosen and why, and the time it takes; and masks that are
-// refused before they fail on the device.
+// Command attention shows for each kind of mask how attention is called, which kernel is chosen and
+// why, and how long it takes. It also shows masks that are refused before they fail on the device.
 //
 //	go run -tags emu ./examples/attention -seq 512
 package main
@@ -18,8 +17,19 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/ops"
 )
+
+const about = `attention shows what each kind of mask becomes: the call that the decision table makes of it,
+the kernel that is chosen and why, and the time it takes; and masks that are refused before
+they fail on the device.`
+
+var samples = []string{
+	"go run -tags emu ./examples/attention",
+	"go run -tags emu ./examples/attention -seq 512 -dtype fp32",
+	"go run -tags emu ./examples/attention -heads 32 -kv-heads 8 -head-dim 128 -backward=false",
+}
 
 // options are the flags.
 type options struct {
@@ -31,17 +41,18 @@ type options struct {
 
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
-	f := flag.NewFlagSet("attention", flag.ContinueOnError)
-	f.SetOutput(out)
-	f.IntVar(&o.device, "device", 0, "device to run on")
-	f.IntVar(&o.runs, "runs", 3, "runs, of which the shortest is shown")
+	f := command.New(out, "attention [flags]", about, samples...)
+	f.Group("Shapes")
 	f.Int64Var(&o.batch, "batch", 2, "sequences")
 	f.Int64Var(&o.heads, "heads", 8, "query heads")
 	f.Int64Var(&o.kvHeads, "kv-heads", 2, "key and value heads")
 	f.Int64Var(&o.seq, "seq", 256, "tokens of the longest sequence")
 	f.Int64Var(&o.dims, "head-dim", 64, "size of a head")
+	dtype := f.String("dtype", "bf16", "element `type`: bf16, fp16 or fp32")
+	f.Group("Timing")
+	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.IntVar(&o.runs, "runs", 3, "runs, of which the shortest is shown")
 	f.BoolVar(&o.backward, "backward", true, "time the gradient too")
-	dtype := f.String("dtype", "bf16", "bf16, fp16 or fp32")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -74,7 +85,7 @@ func main() {
 	}
 }
 
-// run shows every mask on out.
+// run prints every mask to out.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
@@ -97,11 +108,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, reg.Close()) }()
 
-	d := demo{options: o, ctx: ctx, st: st, reg: reg, out: out}
-	defer func() { err = errors.Join(err, d.close()) }()
+	d := demo{Scope: aclnn.Scope{Stream: st}, options: o, ctx: ctx, reg: reg, out: out}
+	defer func() { err = errors.Join(err, d.Close()) }()
 	fmt.Fprintf(out, "%s, B=%d, N=%d, Nkv=%d, S=%d, D=%d, %v\n", rt.SoC(), o.batch, o.heads, o.kvHeads, o.seq, o.dims, o.dtype)
-	masks, err := d.masks()
-	if err != nil {
+	masks := d.masks()
+	if err := d.Err(); err != nil {
 		return err
 	}
 	for _, m := range masks {
@@ -112,42 +123,24 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	return nil
 }
 
-// demo is what the masks are tried on.
+// demo holds the tensors with which the masks are tried.
 type demo struct {
 	options
-	ctx  context.Context
-	st   *acl.Stream
-	reg  *ops.Registry
-	out  io.Writer
-	made []*aclnn.Tensor
+	aclnn.Scope // owns all tensors
+	ctx         context.Context
+	reg         *ops.Registry
+	out         io.Writer
 }
 
-func (d *demo) close() error {
-	var err error
-	for _, t := range d.made {
-		err = errors.Join(err, t.Close())
-	}
-	return err
+// ones makes a tensor of ones.
+func (d *demo) ones(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+	t := d.Tensor(dt, shape...)
+	aclnn.Launch(&d.Scope, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: t})
+	return t
 }
 
-// tensor makes a tensor of ones.
-func (d *demo) tensor(dt aclnn.DType, shape ...int64) (*aclnn.Tensor, error) {
-	t, err := aclnn.New(d.st, dt, shape...)
-	if err != nil {
-		return nil, err
-	}
-	d.made = append(d.made, t)
-	return t, aclnn.InplaceOne(d.st, aclnn.InplaceOneParams{SelfRef: t})
-}
-
-// arguments are attention with a mask, and its gradient.
-func (d *demo) arguments(m example) (*ops.AttentionGradArgs, error) {
-	var err error
-	tensor := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor {
-		t, e := d.tensor(dt, shape...)
-		err = errors.Join(err, e)
-		return t
-	}
+// arguments returns the arguments of attention with a mask and of its gradient.
+func (d *demo) arguments(m example) *ops.AttentionGradArgs {
 	like := func(heads int64) []int64 {
 		if m.layout == ops.TND {
 			return []int64{m.tokens, heads, d.dims}
@@ -156,22 +149,21 @@ func (d *demo) arguments(m example) (*ops.AttentionGradArgs, error) {
 	}
 	q, kv, stats := like(d.heads), like(d.kvHeads), like(d.heads)
 	stats[len(stats)-1] = 8
-	a := &ops.AttentionGradArgs{
+	return &ops.AttentionGradArgs{
 		AttentionArgs: ops.AttentionArgs{
-			Query: tensor(d.dtype, q...), Key: tensor(d.dtype, kv...), Value: tensor(d.dtype, kv...), Layout: m.layout,
-			Mask: m.mask, Scale: 1 / math.Sqrt(float64(d.dims)), Out: tensor(d.dtype, q...),
-			SoftmaxMax: tensor(aclnn.Float32, stats...), SoftmaxSum: tensor(aclnn.Float32, stats...),
+			Query: d.ones(d.dtype, q...), Key: d.ones(d.dtype, kv...), Value: d.ones(d.dtype, kv...), Layout: m.layout,
+			Mask: m.mask, Scale: 1 / math.Sqrt(float64(d.dims)), Out: d.ones(d.dtype, q...),
+			SoftmaxMax: d.ones(aclnn.Float32, stats...), SoftmaxSum: d.ones(aclnn.Float32, stats...),
 		},
-		DOut: tensor(d.dtype, q...), DQuery: tensor(d.dtype, q...), DKey: tensor(d.dtype, kv...), DValue: tensor(d.dtype, kv...),
+		DOut: d.ones(d.dtype, q...), DQuery: d.ones(d.dtype, q...), DKey: d.ones(d.dtype, kv...), DValue: d.ones(d.dtype, kv...),
 	}
-	return a, err
 }
 
-// show prints what becomes of a mask.
+// show prints the decision, the kernel and the time for a mask.
 func (d *demo) show(m example) error {
 	fmt.Fprintf(d.out, "\n%s\n", m.title)
-	a, err := d.arguments(m)
-	if err != nil {
+	a := d.arguments(m)
+	if err := d.Err(); err != nil {
 		return err
 	}
 	decision, err := a.Decide()
@@ -186,13 +178,13 @@ func (d *demo) show(m example) error {
 		return errors.New("this mask was to be refused")
 	}
 	fmt.Fprintf(d.out, "  decision  %v\n  kernel    %v\n", decision, d.reg.Attention.Explain(&a.AttentionArgs))
-	forward, err := d.time(func() error { return d.reg.Attention.Run(d.ctx, d.st, &a.AttentionArgs) })
+	forward, err := d.time(func() error { return d.reg.Attention.Run(d.ctx, d.Stream, &a.AttentionArgs) })
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "  time      %v", forward)
 	if d.backward {
-		backward, err := d.time(func() error { return d.reg.AttentionGrad.Run(d.ctx, d.st, a) })
+		backward, err := d.time(func() error { return d.reg.AttentionGrad.Run(d.ctx, d.Stream, a) })
 		if err != nil {
 			return err
 		}
@@ -202,7 +194,7 @@ func (d *demo) show(m example) error {
 	return nil
 }
 
-// time is the shortest of some runs.
+// time returns the shortest time of several runs.
 func (d *demo) time(queue func() error) (time.Duration, error) {
 	best := time.Duration(math.MaxInt64)
 	for range d.runs {
@@ -210,7 +202,7 @@ func (d *demo) time(queue func() error) (time.Duration, error) {
 		if err := queue(); err != nil {
 			return 0, err
 		}
-		if err := d.st.Synchronize(d.ctx); err != nil {
+		if err := d.Stream.Synchronize(d.ctx); err != nil {
 			return 0, err
 		}
 		best = min(best, time.Since(start))

@@ -9,12 +9,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/acl/acltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRun: every mask is decided as its title says, and runs; nothing is left behind.
+// TestRun checks that every mask runs with the decision in its title and frees everything.
 func TestRun(t *testing.T) {
 	acltest.Need(t)
 	for _, args := range [][]string{{"-seq", "40", "-dtype", "fp32"}, {"-seq", "16", "-heads", "2", "-kv-heads", "1", "-batch", "3", "-backward=false"}} {
@@ -46,8 +46,18 @@ func TestFlags(t *testing.T) {
 		"must be positive": {"-heads", "0"},
 		"at least 8":       {"-seq", "4"},
 		"not defined":      {"-what"},
+		"unknown argument": {"512"},
 	} {
 		_, err := parseFlags(args, t.Output())
 		require.ErrorContains(t, err, text)
+	}
+}
+
+// TestSamples checks the commands in the help text.
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		_, flags, _ := strings.Cut(s, "/attention")
+		_, err := parseFlags(strings.Fields(flags), t.Output())
+		require.NoError(t, err, s)
 	}
 }

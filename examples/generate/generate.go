@@ -11,8 +11,8 @@ import (
 	"github.com/goascend/cann/examples/qwen"
 )
 
-// generate reads the prompt and writes what follows it, until it has the number of tokens
-// that was asked for, or one that ends a text.
+// generate reads the prompt and writes new tokens until it has the requested number or meets a
+// token that ends a text.
 func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int32, write func(id int32) error, report io.Writer) (err error) {
 	cache, err := m.NewCache(1, len(prompt)+o.tokens)
 	if err != nil {

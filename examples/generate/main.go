@@ -1,13 +1,13 @@
-// Command generate lets a model of the Qwen3 family go on from a prompt: the prompt is read
-// at once, then token by token, with a cache of keys, values and the states of delta nets.
+// Command generate continues a prompt with a model of the Qwen3 family. It reads the whole prompt
+// at once, then one token at a time, with a cache of keys, values and delta net states.
 //
-//	go run -tags emu ./examples/generate -prompt 'func main'
+//	go run -tags emu ./examples/generate -prompt package -n 300
 //	go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7
 //	generate -model Qwen3-0.6B -ids 785,3974,13876
 //
-// Without -model it first trains a small model of bytes on its own sources. -model is a file
-// that trainstep -save wrote, or a folder of Hugging Face with config.json and safetensors.
-// There is no tokenizer: models of bytes read and write text, others numbers of tokens.
+// Without -model it first trains a small byte-level model on its own sources. -model is a file
+// written by trainstep -save, or a Hugging Face folder with config.json and safetensors. There is
+// no tokenizer: byte-level models read and write text, others token ids.
 package main
 
 import (
@@ -24,15 +24,26 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/ops"
 )
+
+const about = `generate lets a model of the Qwen3 family go on from a prompt. Without -model it first trains a
+small model of bytes on its own sources. There is no tokenizer: models of bytes read and write
+text, others numbers of tokens.`
+
+var samples = []string{
+	"go run -tags emu ./examples/generate -prompt package -n 300",
+	"go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7",
+	"go run -tags emu ./examples/generate -model Qwen3-0.6B -ids 785,3974,13876",
+}
 
 // options are the flags.
 type options struct {
 	model, kind, dtype string
 	prompt             string
-	ids                []int32 // of the prompt, instead of text
+	ids                []int32 // the prompt as token ids instead of text
 	tokens, device     int
 	trainSteps         int
 	sampling           sampling
@@ -40,19 +51,22 @@ type options struct {
 
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
-	f := flag.NewFlagSet("generate", flag.ContinueOnError)
-	f.SetOutput(out)
+	f := command.New(out, "generate [flags]", about, samples...)
+	f.Group("The model")
 	f.StringVar(&o.model, "model", "", "`path` of a checkpoint of trainstep, or of a folder with a Hugging Face model (default: train a small one first)")
-	f.StringVar(&o.kind, "type", "qwen3", "`type` of the model to train, one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
+	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.Group("A model to train, without -model")
+	f.StringVar(&o.kind, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
 	f.IntVar(&o.trainSteps, "train-steps", 200, "`steps` to train it")
-	f.StringVar(&o.dtype, "dtype", "fp32", "fp32 or bf16")
+	f.Group("The text")
 	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from, for models of bytes")
 	f.Func("ids", "tokens to go on from, as `numbers` with commas between", func(text string) (err error) {
 		o.ids, err = parseIDs(text)
 		return err
 	})
 	f.IntVar(&o.tokens, "n", 200, "tokens to generate")
-	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.Group("Sampling")
 	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "how far to stray from the likeliest token; 0 always takes it")
 	f.IntVar(&o.sampling.TopK, "top-k", 0, "sample among so many likeliest `tokens`; 0 is all")
 	f.Float64Var(&o.sampling.TopP, "top-p", 1, "sample among the likeliest tokens that have this `probability` together")
@@ -103,7 +117,7 @@ func main() {
 	}
 }
 
-// run writes what the model generates to out, and what happens meanwhile to report.
+// run writes the generated text to out and progress to report.
 func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
@@ -140,10 +154,10 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 // closing closes c and adds its error to that of the function that defers it.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
-// byteVocab is the vocabulary of models whose tokens are bytes.
+// byteVocab is the vocabulary size of models whose tokens are bytes.
 const byteVocab = 256
 
-// speech is the prompt as tokens, and how tokens are written.
+// speech converts the prompt to tokens and returns a function that writes tokens.
 func speech(o options, vocab int, out io.Writer) (prompt []int32, write func(id int32) error, err error) {
 	if prompt = o.ids; prompt != nil {
 		return prompt, func(id int32) error {

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/internal/acltest"
-	"github.com/goascend/cann/internal/golden"
-	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
@@ -36,7 +36,7 @@ func generated(t *testing.T, flags ...string) (out string, err error) {
 	return b.String(), err
 }
 
-// TestGeneratesBytes trains a model of each family for a moment and lets it write.
+// TestGeneratesBytes trains a small model of each family briefly and generates text.
 func TestGeneratesBytes(t *testing.T) {
 	for _, kind := range qwen.ModelTypes() {
 		t.Run(kind, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestGeneratesBytes(t *testing.T) {
 	}
 }
 
-// folder writes a golden model as Hugging Face does, and returns what it generates without a
-// cache: each token by a forward pass over all before it.
+// folder writes a golden model in Hugging Face's format, and returns the tokens that it generates
+// without a cache, with one forward pass over all previous tokens per new token.
 func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir string, want []int32) {
 	acltest.Need(t)
 	dir = t.TempDir()
@@ -113,8 +113,8 @@ func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir stri
 	return dir, want
 }
 
-// TestGeneratesFromHuggingFace: with the cache come the tokens that come without, until one
-// that ends the text.
+// TestGeneratesFromHuggingFace checks that the cache does not change the generated tokens, and that
+// generation stops at a token that ends the text.
 func TestGeneratesFromHuggingFace(t *testing.T) {
 	numbers := func(ids []int32) string {
 		text := ""
@@ -160,13 +160,13 @@ func TestGeneratesFromHuggingFace(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	for text, flags := range map[string][]string{
 		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"},
-		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"},
+		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))
 		require.ErrorContains(t, err, text, "%v", flags)
 	}
 	for text, flags := range map[string][]string{
-		"no such file": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "99": {"-device", "99"},
+		"type qwen3, qwen3_5_text, qwen3_moe, qwen3_next": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "99": {"-device", "99"},
 	} {
 		_, err := generated(t, flags...)
 		require.ErrorContains(t, err, text, "%v", flags)
@@ -187,5 +187,14 @@ func TestEndsOf(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := endsOf(file)
 		require.Error(t, err)
+	}
+}
+
+// TestSamples checks the commands in the help text.
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		_, flags, _ := strings.Cut(s, "/generate")
+		_, err := parseFlags(strings.Fields(flags), t.Output())
+		require.NoError(t, err, s)
 	}
 }

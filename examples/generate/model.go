@@ -11,14 +11,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/ops"
 )
 
-// newModel loads the model of the options, or trains one. ends are its tokens that end a
-// text.
+// newModel loads the model of the options, or trains one. ends lists the tokens that end a text.
 func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, report io.Writer) (m *qwen.Model, ends []int32, err error) {
 	if o.model == "" {
 		m, err = train(ctx, o, st, reg, report)
@@ -26,7 +26,8 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	}
 	info, err := os.Stat(o.model)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("-model: %w; it is a checkpoint of trainstep or a folder with a Hugging Face model of type %s; -type trains a new model",
+			err, strings.Join(qwen.ModelTypes(), ", "))
 	}
 	var cfg qwen.Config
 	if info.IsDir() {
@@ -49,7 +50,7 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	return m, ends, nil
 }
 
-// endsOf reads eos_token_id of a config.json, which is a token, a list of them, or null.
+// endsOf reads eos_token_id of a config.json, which is a token, a list of tokens, or null.
 func endsOf(path string) ([]int32, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -75,7 +76,7 @@ func endsOf(path string) ([]int32, error) {
 	return many, nil
 }
 
-// own is the text that a model learns when there is no other: this program.
+// own is the text that a model is trained on if none is given: the sources of this program.
 //
 //go:embed *.go
 var own embed.FS
@@ -85,7 +86,7 @@ const (
 	rows, length = 8, 64
 )
 
-// train makes a small model of bytes and lets it learn this program.
+// train makes a small byte-level model and trains it on the sources of this program.
 func train(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
 	text, err := sources()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// sampling says how the next token is taken from the model's logits.
+// sampling says how the next token is chosen from the model's logits.
 type sampling struct {
-	Temperature float64 // 0 takes the likeliest token
-	TopK        int     // of so many likeliest tokens, 0 is all
-	TopP        float64 // of the likeliest that have this probability together
+	Temperature float64 // 0 takes the most likely token
+	TopK        int     // chooses among this many most likely tokens, 0 means all
+	TopP        float64 // chooses among the most likely tokens with this total probability
 	Seed        uint64
 }
 
@@ -28,7 +28,7 @@ func (s sampling) validate() error {
 	return nil
 }
 
-// sampler draws tokens; the same seed draws the same ones.
+// sampler draws tokens; the same seed draws the same tokens.
 type sampler struct {
 	sampling
 	rng        *rand.Rand
@@ -37,14 +37,14 @@ type sampler struct {
 
 type candidate struct {
 	id     int32
-	weight float64 // logit, then probability up to a factor
+	weight float64 // logit, then unnormalised probability
 }
 
 func newSampler(s sampling) *sampler {
 	return &sampler{sampling: s, rng: rand.New(rand.NewPCG(s.Seed, 0))}
 }
 
-// next draws a token. Of equal logits the lower token comes first.
+// next draws a token. Among equal logits the lower token comes first.
 func (s *sampler) next(logits []float32) int32 {
 	s.candidates = s.candidates[:0]
 	for id, l := range logits {
@@ -76,5 +76,5 @@ func (s *sampler) next(logits []float32) int32 {
 			return c.id
 		}
 	}
-	return kept[len(kept)-1].id // what rounding leaves
+	return kept[len(kept)-1].id // reached only through rounding
 }

@@ -26,7 +26,7 @@ func TestGreedy(t *testing.T) {
 	require.Equal(t, []int{10}, drawn(sampling{Temperature: 1, TopK: 9, TopP: 1}, logits[:1], 10))
 }
 
-// TestSampledFrequencies: tokens come as often as the softmax of what is kept says.
+// TestSampledFrequencies checks that token frequencies follow the softmax of the kept logits.
 func TestSampledFrequencies(t *testing.T) {
 	const n = 40_000
 	softmax := func(temperature float64, ids ...int) []float64 {

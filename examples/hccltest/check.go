@@ -8,8 +8,8 @@ import (
 	"github.com/goascend/cann/hccl"
 )
 
-// value is element i of what a rank sends: small whole numbers, whose combinations over the
-// ranks every type holds exactly.
+// value returns element i of the data that a rank sends: small integers, so that every dtype holds
+// their combinations over the ranks exactly.
 func value(p *operation, reduce hccl.ReduceOp, ranks, rank int, i int64) float32 {
 	switch {
 	case p.reduces && reduce == hccl.Prod && i%int64(ranks) == int64(rank):
@@ -22,7 +22,7 @@ func value(p *operation, reduce hccl.ReduceOp, ranks, rank int, i int64) float32
 	return float32((31*int64(rank) + i) % 100)
 }
 
-// combined is what the ranks' elements i give.
+// combined returns the combination of element i over all ranks.
 func combined(p *operation, reduce hccl.ReduceOp, ranks int, i int64) float32 {
 	sum := value(p, reduce, ranks, 0, i)
 	for r := 1; r < ranks; r++ {
@@ -40,7 +40,7 @@ func combined(p *operation, reduce hccl.ReduceOp, ranks int, i int64) float32 {
 	return sum
 }
 
-// want is element i of what this rank must receive.
+// want returns element i of the data that this rank must receive.
 func (c *call) want(p *operation, i int64) float32 {
 	rank, element := p.source(c, i)
 	if p.reduces {
@@ -49,7 +49,7 @@ func (c *call) want(p *operation, i int64) float32 {
 	return value(p, c.reduce, c.Size(), rank, element)
 }
 
-// upload makes a tensor of n elements, converted on the device from those of element.
+// upload makes a tensor of n elements from the values of element, converted on the device.
 func (c *call) upload(ctx context.Context, dt aclnn.DType, n int64, element func(i int64) float32) (x *aclnn.Tensor, err error) {
 	values := make([]float32, n)
 	for i := range values {
@@ -77,7 +77,7 @@ func (c *call) upload(ctx context.Context, dt aclnn.DType, n int64, element func
 	return x, err
 }
 
-// verify compares what arrived; it describes the first element that is wrong.
+// verify compares the received data and describes the first wrong element.
 func (c *call) verify(ctx context.Context, p *operation) (wrong string, err error) {
 	x := c.recv
 	if p.name == "broadcast" && c.Rank() == c.root {

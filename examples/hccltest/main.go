@@ -1,12 +1,12 @@
-// Command hccltest measures the collectives of HCCL over sizes and checks what they give.
+// Command hccltest measures the collectives of HCCL over a range of sizes and checks their results.
 //
 //	go run -tags emu ./examples/hccltest -p 4 -op all_reduce,all_gather -b 4K -e 64M -f 4
 //	go run ./examples/launch -n 8 -- ./hccltest -op all -d bfloat16
 //
-// Under a launcher (torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without
-// one all ranks are in this process, a device each. The columns are those of CANN's hccl_test
-// and the bus bandwidth: the bytes that a link carries per second in the best algorithm, which
-// is the same for any number of ranks. One GB is 1e9 bytes.
+// Under a launcher (torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without one
+// all ranks run in this process, each on its own device. The columns are those of CANN's hccl_test
+// and the bus bandwidth: the bytes per second on a link in the best algorithm, which does not
+// depend on the number of ranks. One GB is 1e9 bytes.
 package main
 
 import (
@@ -22,19 +22,30 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/hccl"
 )
+
+const about = `hccltest measures the collectives of HCCL over sizes and checks what they give. Under a launcher
+(torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without one all ranks are
+in this process, a device each.`
+
+var samples = []string{
+	"go run -tags emu ./examples/hccltest -p 4 -op all_reduce,all_gather -b 4K -e 64M -f 4",
+	"go run -tags emu ./examples/hccltest -p 2 -op all -d all -b 5000 -w 1 -n 1",
+	"go run ./examples/launch -n 8 -- ./hccltest -op all -d bfloat16",
+}
 
 // options are the flags.
 type options struct {
 	operations      []*operation
 	first, last     int64 // bytes
-	step            int64 // added to the size, when factor is 0
+	step            int64 // added to the size if factor is 0
 	factor          int64
 	dtypes          []aclnn.DType
 	reduce          hccl.ReduceOp
 	root            int
-	ranks           int // in this process
+	ranks           int // number of ranks in this process
 	warmup, repeats int
 	check           bool
 }
@@ -48,17 +59,19 @@ var reductions = []hccl.ReduceOp{hccl.Sum, hccl.Prod, hccl.Max, hccl.Min}
 
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
-	f := flag.NewFlagSet("hccltest", flag.ContinueOnError)
-	f.SetOutput(out)
+	f := command.New(out, "hccltest [flags]", about, samples...)
+	f.Group("What to run")
 	names := f.String("op", "all_reduce", "`collectives`, separated by commas, or all: "+strings.Join(operationNames(), " "))
-	first := f.String("b", "64M", "smallest `size` in bytes, with K, M or G")
-	last := f.String("e", "", "largest `size` (default: the smallest)")
-	step := f.String("i", "", "`bytes` between sizes (default: a tenth of the range)")
-	f.Int64Var(&o.factor, "f", 0, "`factor` between sizes, instead of -i")
 	types := f.String("d", "float32", "element `types`, separated by commas, or all")
 	reduce := f.String("o", "sum", "`operation` of those that reduce: sum, prod, max, min")
 	f.IntVar(&o.root, "r", 0, "root `rank` of those that have one")
 	f.IntVar(&o.ranks, "p", 0, "`ranks` in this process (default: its devices; not under a launcher)")
+	f.Group("Sizes")
+	first := f.String("b", "64M", "smallest `size` in bytes, with K, M or G")
+	last := f.String("e", "", "largest `size` (default: the smallest)")
+	step := f.String("i", "", "`bytes` between sizes (default: a tenth of the range)")
+	f.Int64Var(&o.factor, "f", 0, "`factor` between sizes, instead of -i")
+	f.Group("Timing and checks")
 	f.IntVar(&o.warmup, "w", 10, "`calls` before the timed ones, at least one")
 	f.IntVar(&o.repeats, "n", 20, "timed `calls`")
 	f.BoolVar(&o.check, "c", true, "check the results")
@@ -86,8 +99,6 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		}
 	}
 	switch {
-	case f.NArg() > 0:
-		return o, fmt.Errorf("unknown argument %q", f.Arg(0))
 	case o.first < 1 || o.last < o.first:
 		return o, fmt.Errorf("sizes from %d to %d; the smallest is at least 1 and not above the largest", o.first, o.last)
 	case o.factor == 1 || o.factor < 0:
@@ -101,7 +112,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// choose finds the named ones of all.
+// choose returns the elements of all that names lists.
 func choose[T any](flag, names string, all []T, name func(T) string) (chosen []T, err error) {
 	if names == "all" {
 		return all, nil
@@ -135,7 +146,7 @@ func parseSize(s string) (int64, error) {
 	return n << by, nil
 }
 
-// sizes are the sizes to measure.
+// sizes returns the sizes to measure.
 func (o options) sizes() (list []int64) {
 	for n := o.first; n <= o.last; {
 		list = append(list, n)

@@ -19,9 +19,10 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 )
 
-// envArguments makes the test's program be hccltest.
+// envArguments makes the test binary run as hccltest.
 const envArguments = "HCCLTEST_ARGUMENTS"
 
 func TestMain(m *testing.M) {
@@ -58,11 +59,11 @@ func table(t *testing.T, arguments string) []string {
 	return lines[2:]
 }
 
-// lacking is the operation that CANN 8.1 has not.
+// lacking is the operation that CANN 8.1 does not have.
 const lacking = "alltoallvc"
 
-// succeeded reports whether a row is of a collective with right results, or of one that this
-// CANN lacks.
+// succeeded reports whether a row shows right results, or a collective that this CANN does not
+// have.
 func succeeded(row string) bool {
 	if os.Getenv("CANN_EMU_API") != "" && strings.HasPrefix(row, lacking) {
 		return strings.HasSuffix(row, "unsupported")
@@ -70,7 +71,7 @@ func succeeded(row string) bool {
 	return strings.HasSuffix(row, "success")
 }
 
-// Every collective gives the right results in every type, for sizes that do not divide.
+// Every collective gives the right results for every dtype and for sizes that do not divide evenly.
 func TestAllCollectives(t *testing.T) {
 	needEmulator(t)
 	for _, ranks := range []string{"1", "3"} {
@@ -103,7 +104,7 @@ func TestProcesses(t *testing.T) {
 	for i := range 2 {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), envArguments+"=-op all -b 4K -w 1 -n 2", fmt.Sprintf("RANK=%d", i), fmt.Sprintf("LOCAL_RANK=%d", i),
-			"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, hccl.EnvSecret+"=test")
+			"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, world.EnvSecret+"=test")
 		c.Stdout, c.Stderr = &out[i], &errs[i]
 		require.NoError(t, c.Start())
 		ranks = append(ranks, c)
@@ -164,4 +165,13 @@ func TestFlags(t *testing.T) {
 	require.ErrorContains(t, run(context.Background(), o, io.Discard), "the ranks are 0 to 1")
 	o.ranks = 1000
 	require.ErrorContains(t, run(context.Background(), o, io.Discard), "devices")
+}
+
+// TestSamples checks the commands in the help text.
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		_, flags, _ := strings.Cut(s, "/hccltest")
+		_, err := parseFlags(strings.Fields(flags), t.Output())
+		require.NoError(t, err, s)
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/hccl"
 )
 
-// call is one rank's part in a collective: part elements per rank and block.
+// call is one rank's part in a collective. part is the number of elements per rank and block.
 type call struct {
 	*hccl.Comm
 	st         *acl.Stream
@@ -20,15 +20,15 @@ type call struct {
 type operation struct {
 	name    string
 	reduces bool
-	// shares says that the size is that of all ranks' parts together.
+	// shares says that the measured size is the total of all ranks' parts.
 	shares bool
-	// bus is the bus bandwidth over the algorithm's, for n ranks.
+	// bus returns the ratio of bus bandwidth to algorithm bandwidth for n ranks.
 	bus func(n float64) float64
-	// elements of the buffers of a rank.
+	// send and recv return the number of elements in the buffers of a rank.
 	send, recv func(c *call) int64
 	queue      func(c *call) error
-	// source says which element of which rank's send buffer becomes element i of recv; the
-	// rank is ignored where all are combined. defined is false where recv means nothing.
+	// source returns which element of which rank's send buffer becomes element i of recv. The rank
+	// is ignored in reductions.
 	source  func(c *call, i int64) (rank int, element int64)
 	defined func(c *call) bool
 }
@@ -47,13 +47,13 @@ func ring(n float64) float64     { return 2 * (n - 1) / n }
 func exchange(n float64) float64 { return (n - 1) / n }
 func through(float64) float64    { return 1 }
 
-// same keeps elements where they are.
+// same maps an element to itself.
 func same(_ *call, i int64) (int, int64) { return 0, i }
 
-// own is this rank's block of what all combine.
+// own maps an element to this rank's block of the combined data.
 func own(c *call, i int64) (int, int64) { return 0, int64(c.Rank())*c.part + i }
 
-// uneven divides the whole so that each rank has more than the one before.
+// uneven divides the data so that each rank has more than the previous one.
 func (c *call) uneven() hccl.Blocks {
 	n := int64(c.Size())
 	var b hccl.Blocks
@@ -63,10 +63,10 @@ func (c *call) uneven() hccl.Blocks {
 	return b
 }
 
-// before is where the block of a rank starts.
+// before returns where the block of a rank starts.
 func before(b hccl.Blocks, rank int) int64 { return hccl.Packed(b.Counts[:rank]...).Total() }
 
-// traded are the uneven blocks that arrive: every rank sends this one as much.
+// traded returns the uneven blocks that this rank receives: every rank sends it the same amount.
 func (c *call) traded() (in hccl.Blocks) {
 	for range c.Size() {
 		in.Counts = append(in.Counts, mine(c))
@@ -81,7 +81,7 @@ func (c *call) matrix() (m [][]int64) {
 	return m
 }
 
-// sendWhole is the length of all uneven blocks, which is not that of even ones.
+// sendWhole returns the total length of the uneven blocks, which differs from that of even ones.
 func sendWhole(c *call) int64 { return c.uneven().Total() }
 
 func recvTraded(c *call) int64 { return c.traded().Total() }

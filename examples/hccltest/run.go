@@ -13,6 +13,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // joinTimeout is how long ranks wait for one another at the start.
@@ -23,8 +24,8 @@ var errWrong = errors.New("results are wrong")
 
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
-// run measures, as one of the ranks that a launcher has started or as all ranks of this
-// process, and reports to out.
+// run measures, either as one rank started by a launcher or with all ranks in this process, and
+// writes the table to out.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
@@ -33,17 +34,17 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer closing(&err, rt)
 	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	world, err := hccl.DetectWorld()
+	place, err := world.Detect()
 	switch {
 	case err == nil && o.ranks > 0:
 		return errors.New("-p is for ranks in one process, and a launcher has started this one")
 	case err == nil:
-		group, err := hccl.Rendezvous(deadline, world, hccl.GroupConfig{})
+		group, err := world.Join(deadline, place, world.GroupConfig{})
 		if err != nil {
 			return err
 		}
-		return runRank(ctx, o, rt, world.Device, group, out)
-	case !errors.Is(err, hccl.ErrNoLauncher):
+		return runRank(ctx, o, rt, place.Device, group, out)
+	case !errors.Is(err, world.ErrNoLauncher):
 		return err
 	}
 	devices, err := rt.DeviceCount()
@@ -56,7 +57,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if o.ranks > devices {
 		return fmt.Errorf("-p %d; there are %d devices", o.ranks, devices)
 	}
-	groups, err := hccl.LocalGroups(deadline, o.ranks, hccl.GroupConfig{})
+	groups, err := world.LocalGroups(deadline, o.ranks, world.GroupConfig{})
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 }
 
 // runRank measures on one rank; rank 0 reports.
-func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *hccl.Group, out io.Writer) (err error) {
+func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *world.Group, out io.Writer) (err error) {
 	defer closing(&err, group)
 	if o.root >= group.Size() {
 		return fmt.Errorf("-r %d; the ranks are 0 to %d", o.root, group.Size()-1)
@@ -118,8 +119,8 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 	return nil
 }
 
-// measure times one collective on all ranks and gives a line of the table.
-func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, group *hccl.Group, p *operation, dt aclnn.DType, size int64) (row string, err error) {
+// measure times one collective on all ranks and returns a line of the table.
+func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, group *world.Group, p *operation, dt aclnn.DType, size int64) (row string, err error) {
 	c := &call{Comm: comm, st: st, reduce: o.reduce, root: o.root}
 	width, ranks := int64(dt.Bytes(1)), int64(comm.Size())
 	if p.shares {
@@ -143,7 +144,7 @@ func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, gr
 		op = o.reduce.String()
 	}
 	took, err := c.time(ctx, p, o.warmup, o.repeats)
-	if errors.Is(err, hccl.ErrUnsupported) { // alike on all ranks
+	if errors.Is(err, acl.ErrNotSupported) { // the same on all ranks
 		return fmt.Sprintf("%-16s %-9v %-5s %12d %12s %13s %13s  unsupported", p.name, dt, op, size, "-", "-", "-"), nil
 	}
 	if err != nil {
@@ -160,8 +161,8 @@ func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, gr
 	return fmt.Sprintf("%-16s %-9v %-5s %12d %12.2f %13.3f %13.3f  %s", p.name, dt, op, size, float64(took.Nanoseconds())/1e3, bandwidth, bus, verdict), nil
 }
 
-// time is what a call takes on average on the device. There is always one before the timed
-// ones: it links the ranks, and is refused with nothing queued when HCCL does not support it.
+// time returns the average time of a call on the device. There is always one call before the timed
+// ones: it connects the ranks, and fails with nothing queued if HCCL does not support it.
 func (c *call) time(ctx context.Context, p *operation, warmup, repeats int) (took time.Duration, err error) {
 	for range max(warmup, 1) {
 		if err := p.queue(c); err != nil {
@@ -193,13 +194,13 @@ func (c *call) time(ctx context.Context, p *operation, warmup, repeats int) (too
 	return took / time.Duration(repeats), err
 }
 
-// verdict checks the results of all ranks.
-func (c *call) verdict(ctx context.Context, group *hccl.Group, p *operation) (string, error) {
+// verdict combines the checks of all ranks.
+func (c *call) verdict(ctx context.Context, group *world.Group, p *operation) (string, error) {
 	wrong, err := c.verify(ctx, p)
 	if err != nil {
 		return "", err
 	}
-	all, err := hccl.AllGatherObject(ctx, group, wrong)
+	all, err := world.AllGather(ctx, group, wrong)
 	if err != nil {
 		return "", err
 	}

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// ended is a rank whose process is gone.
+// ended is a rank whose process has ended.
 type ended struct {
 	local  int
 	status int
 	how    string // "exited with status 3", "was killed (signal: segmentation fault)"
 }
 
-// job is the processes of this host.
+// job holds the processes of this host.
 type job struct {
 	options
 	processes []*exec.Cmd // by local rank
@@ -28,15 +28,15 @@ type job struct {
 	exits     chan ended
 }
 
-// run starts the ranks and returns when all have ended, with the status of the first that
-// failed. Output comes by whole lines.
+// run starts the ranks and returns when all have ended, with the status of the first that failed.
+// Output is written in whole lines.
 func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal, stdout, stderr io.Writer) (int, error) {
 	vars, err := o.variables(lookup)
 	if err != nil {
 		return 1, err
 	}
-	// The kernel kills the ranks when the thread that started them ends, so that none is left
-	// behind a launch that was killed. The thread must therefore live as long as the job.
+	// The kernel kills the ranks when the thread that started them ends, so that they do not
+	// survive a launch that was killed. The thread must therefore live as long as the job.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -49,13 +49,11 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 		cmd := exec.Command(o.command[0], o.command[1:]...)
 		cmd.Env = append(os.Environ(), vars...)
 		cmd.Env = append(cmd.Env, "RANK="+strconv.Itoa(rank), "LOCAL_RANK="+strconv.Itoa(local))
-		// A group of its own: a signal reaches what the rank has started too, and Ctrl-C
-		// reaches the ranks through launch only.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		separate(cmd)
 		out := &lineWriter{to: stdout, lock: &outLock, prefix: fmt.Sprintf("[%d] ", rank)}
 		errs := &lineWriter{to: stderr, lock: &errLock, prefix: fmt.Sprintf("[%d] ", rank)}
 		cmd.Stdout, cmd.Stderr = out, errs
-		// Wait does not wait for ever for what inherited the pipes.
+		// This bounds the wait for other processes that inherited the pipes.
 		cmd.WaitDelay = o.grace
 		if err := cmd.Start(); err != nil {
 			j.signal(syscall.SIGKILL)
@@ -77,7 +75,7 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 	}), nil
 }
 
-// attend waits for all processes, passes signals on, and ends the ranks when one has failed.
+// attend waits for all processes, forwards signals, and ends the ranks when one has failed.
 func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int) {
 	kill := time.NewTimer(j.grace)
 	kill.Stop()
@@ -113,17 +111,17 @@ func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int)
 	return status
 }
 
-// signal sends to the process groups of the ranks that run. One that ends just now has no use
-// for it.
+// signal signals the process groups of the running ranks. Errors are ignored, because a rank may
+// have just ended.
 func (j *job) signal(s syscall.Signal) {
 	for local, cmd := range j.processes {
 		if j.running[local] {
-			syscall.Kill(-cmd.Process.Pid, s)
+			send(cmd.Process, s)
 		}
 	}
 }
 
-// wait collects a process.
+// wait waits for a process and describes how it ended.
 func wait(cmd *exec.Cmd) ended {
 	err := cmd.Wait()
 	state := cmd.ProcessState

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -19,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 )
 
-// roleVariable makes the test binary play a rank.
+// roleVariable makes the test binary run as a rank.
 const roleVariable = "LAUNCH_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -41,28 +43,28 @@ var roles = map[string]func() error{
 	"gather": func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		g, err := world(ctx)
+		g, err := joined(ctx)
 		if err != nil {
 			return err
 		}
 		defer g.Close()
-		all, err := hccl.AllGatherObject(ctx, g, os.Getenv("LOCAL_RANK"))
+		all, err := world.AllGather(ctx, g, os.Getenv("LOCAL_RANK"))
 		if err != nil {
 			return err
 		}
 		fmt.Printf("rank %d of %d: %v\n", g.Rank(), g.Size(), all)
 		return nil
 	},
-	// Rank 1 fails when all are there; the others wait for it, as in a collective.
+	// Rank 1 fails when all ranks are connected; the others wait for it, as in a collective.
 	"fail": func() error { return lose(func() { os.Exit(3) }) },
 	"die":  func() error { return lose(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) },
-	// Rank 1 stands still; the others give up in time, and say who is missing: the second of
-	// them even after the launcher has asked it to end.
+	// Rank 1 hangs. The others give up in time and name the missing rank, the second of them even
+	// after the launcher has asked it to end.
 	"stall": func() error {
 		signal.Ignore(syscall.SIGTERM)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		g, err := world(ctx)
+		g, err := joined(ctx)
 		if err != nil {
 			return err
 		}
@@ -77,11 +79,11 @@ var roles = map[string]func() error{
 		defer cancel()
 		return g.Barrier(short)
 	},
-	// The others do not listen to requests to end.
+	// The other ranks ignore requests to end.
 	"stubborn": func() error {
 		signal.Ignore(syscall.SIGTERM)
 		ctx := context.Background()
-		g, err := world(ctx)
+		g, err := joined(ctx)
 		if err != nil {
 			return err
 		}
@@ -114,19 +116,19 @@ var roles = map[string]func() error{
 	},
 }
 
-func world(ctx context.Context) (*hccl.Group, error) {
-	w, err := hccl.DetectWorld()
+func joined(ctx context.Context) (*world.Group, error) {
+	place, err := world.Detect()
 	if err != nil {
 		return nil, err
 	}
-	return hccl.Rendezvous(ctx, w, hccl.GroupConfig{})
+	return world.Join(ctx, place, world.GroupConfig{})
 }
 
-// lose runs end on rank 1; the others report how they find out, then wait to be ended.
+// lose runs end on rank 1; the others report the error that they get, then wait to be ended.
 func lose(end func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	g, err := world(ctx)
+	g, err := joined(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func lose(end func()) error {
 		end()
 	}
 	err = g.Barrier(ctx)
-	fmt.Println("rank 1 lost:", errors.Is(err, hccl.ErrRankLost) && strings.Contains(err.Error(), "rank 1"))
+	fmt.Println("rank 1 lost:", errors.Is(err, world.ErrRankLost) && strings.Contains(err.Error(), "rank 1"))
 	fmt.Println("ended by", <-signals)
 	return nil
 }
@@ -199,14 +201,14 @@ func TestGather(t *testing.T) {
 	assert.Empty(t, errs.text.String())
 }
 
-// Two launches with one address are one job.
+// Two launches with one address form one job.
 func TestNodes(t *testing.T) {
 	master, err := freePort()
 	require.NoError(t, err)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(roleVariable, "gather")
-	t.Setenv(hccl.EnvSecret, "of both hosts")
+	t.Setenv(world.EnvSecret, "of both hosts")
 	out := newOutput()
 	var wg sync.WaitGroup
 	for node := range 2 {
@@ -325,11 +327,24 @@ func TestFlags(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, vars, "WORLD_SIZE=2")
 	assert.Contains(t, vars, "MASTER_ADDR=127.0.0.1")
-	assert.True(t, slices.ContainsFunc(vars, func(s string) bool { return strings.HasPrefix(s, hccl.EnvSecret+"=") }))
+	assert.True(t, slices.ContainsFunc(vars, func(s string) bool { return strings.HasPrefix(s, world.EnvSecret+"=") }))
 	for _, args := range [][]string{{}, {"-n", "2"}, {"prog"}, {"-n", "-1", "prog"}, {"-n", "1", "-nodes", "2", "prog"}, {"-n", "1", "-nodes", "2", "-node", "2", "-master", "h:1", "prog"}, {"-n", "1", "-master", "h", "prog"}, {"-x"}} {
 		_, err := parseFlags(args, lookup(nil), io.Discard)
 		require.Error(t, err, args)
 	}
 	_, err = parseFlags([]string{"prog"}, lookup(map[string]string{"MS_NODE_RANK": "0"}), io.Discard)
-	require.ErrorIs(t, err, hccl.ErrEnvironment)
+	require.ErrorIs(t, err, world.ErrEnvironment)
+}
+
+// TestSamples checks the commands in the help text; the last one is for a pod of the
+// ascend-operator.
+func TestSamples(t *testing.T) {
+	pod := map[string]string{"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0,1,2,3,4,5,6,7", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "svc", "MASTER_PORT": "2222"}
+	for _, s := range samples {
+		_, flags, _ := strings.Cut(s, "/launch")
+		o, err := parseFlags(strings.Fields(flags), func(name string) (string, bool) { return pod[name], true }, t.Output())
+		require.NoError(t, err, s)
+		require.Equal(t, 8, o.perNode, s)
+		require.Equal(t, "./trainstep", o.command[0], s)
+	}
 }

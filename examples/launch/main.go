@@ -5,11 +5,11 @@
 //	launch -n 8 -nodes 2 -node 0 -master 10.0.0.5:29500 -- ./trainstep     (and -node 1 on the other)
 //	launch -- ./trainstep                                                  (in a pod of the ascend-operator)
 //
-// Lines of a rank's output begin with its number. Signals go on to all ranks; a second
-// interrupt kills them. When a rank fails the others are ended, and its status is launch's.
+// Lines of a rank's output begin with its number. Signals are forwarded to all ranks; a second
+// interrupt kills them. When a rank fails the others are ended, and launch exits with its status.
 //
-// The ranks of one host get a secret of their own (CANN_JOB_SECRET), by which they know one
-// another; across hosts, set the same one on each of them.
+// The ranks of one host get a random secret (CANN_JOB_SECRET) to authenticate each other; for
+// several hosts, set the same secret on each of them.
 package main
 
 import (
@@ -22,10 +22,10 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
-	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // options are the flags.
@@ -36,18 +36,32 @@ type options struct {
 	command              []string
 }
 
-var errUsage = errors.New("usage: launch -n ranks [flags] -- program [arguments]")
+const (
+	synopsis = "launch -n ranks [flags] -- program [arguments]"
+	about    = `launch starts the ranks of a job on this host: one process per device, with the variables that
+torchrun sets. When a rank fails the others are ended, and its status is launch's.`
+)
 
-// parseFlags reads the flags; in a pod, the operator's variables stand in for those not given.
+var samples = []string{
+	"go run ./examples/launch -n 8 -- ./trainstep -tp 2",
+	"go run ./examples/launch -n 8 -nodes 2 -node 0 -master 10.0.0.5:29500 -- ./trainstep",
+	"go run ./examples/launch -- ./trainstep",
+}
+
+var errUsage = errors.New("usage: " + synopsis)
+
+// parseFlags reads the flags; in a pod, the operator's variables replace missing flags.
 func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer) (options, error) {
 	var o options
-	f := flag.NewFlagSet("launch", flag.ContinueOnError)
-	f.SetOutput(out)
+	f := command.New(out, synopsis, about, samples...)
+	f.Operands = true
+	f.Group("One host")
 	f.IntVar(&o.perNode, "n", 0, "`ranks` on this host (default: those of the ascend-operator's pod)")
+	f.DurationVar(&o.grace, "grace", 10*time.Second, "how long ranks may take to end after another has failed")
+	f.Group("Several hosts")
 	f.IntVar(&o.nodes, "nodes", 1, "hosts of the job, each with as many ranks")
 	f.IntVar(&o.node, "node", 0, "`number` of this host, from 0")
 	f.StringVar(&o.master, "master", "", "`host:port` where rank 0 listens (default: a free port of the loopback when there is one host)")
-	f.DurationVar(&o.grace, "grace", 10*time.Second, "how long ranks may take to end after another has failed")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -55,8 +69,8 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 		return o, errUsage
 	}
 	if o.perNode == 0 {
-		pod, err := hccl.NodeFrom(lookup)
-		if errors.Is(err, hccl.ErrNoLauncher) {
+		pod, err := world.NodeFrom(lookup)
+		if errors.Is(err, world.ErrNoLauncher) {
 			return o, errUsage
 		} else if err != nil {
 			return o, err
@@ -82,8 +96,8 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 	return o, nil
 }
 
-// freePort is a port of the loopback that nobody listens on. Somebody may by the time that
-// rank 0 does; it then says so.
+// freePort finds a loopback port on which no process listens. Another process may take it before
+// rank 0 does; rank 0 then reports an error.
 func freePort() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +107,7 @@ func freePort() (string, error) {
 	return ln.Addr().String(), nil
 }
 
-// variables are what the ranks of this host have in common.
+// variables returns the environment variables that all ranks of this host share.
 func (o options) variables(lookup func(string) (string, bool)) ([]string, error) {
 	master := o.master
 	if master == "" {
@@ -109,11 +123,11 @@ func (o options) variables(lookup func(string) (string, bool)) ([]string, error)
 	vars := []string{
 		"WORLD_SIZE=" + strconv.Itoa(o.nodes*o.perNode), "LOCAL_WORLD_SIZE=" + strconv.Itoa(o.perNode),
 		"GROUP_RANK=" + strconv.Itoa(o.node), "MASTER_ADDR=" + host, "MASTER_PORT=" + port,
-		// Of a launcher around this one, which would send the ranks to another port.
-		"TORCHELASTIC_USE_AGENT_STORE=", hccl.EnvRendezvous + "=",
+		// A launcher around this one may set these, which would send the ranks to another port.
+		"TORCHELASTIC_USE_AGENT_STORE=", world.EnvRendezvous + "=",
 	}
-	if s, _ := lookup(hccl.EnvSecret); s == "" && o.nodes == 1 {
-		vars = append(vars, hccl.EnvSecret+"="+rand.Text())
+	if s, _ := lookup(world.EnvSecret); s == "" && o.nodes == 1 {
+		vars = append(vars, world.EnvSecret+"="+rand.Text())
 	}
 	return vars, nil
 }
@@ -128,7 +142,7 @@ func main() {
 		os.Exit(2)
 	}
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, forwarded...)
 	status, err := run(o, os.LookupEnv, signals, os.Stdout, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "launch:", err)

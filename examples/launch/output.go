@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// maxLine is how much of a line is held back until it ends; progress bars may never end one.
+// maxLine limits how much of an unfinished line is buffered; progress bars may never end a line.
 const maxLine = 64 << 10
 
-// lineWriter writes whole lines behind a prefix to a writer that it shares.
+// lineWriter writes whole lines with a prefix to a writer that it shares with others.
 type lineWriter struct {
 	to     io.Writer
-	lock   *sync.Mutex // of to
+	lock   *sync.Mutex // guards to
 	prefix string
 
-	held []byte // the line that has not ended
+	held []byte // the unfinished line
 }
 
-// Write never fails: a rank is not to die of a closed terminal.
+// Write never fails, so that a rank does not die when the terminal is closed.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
 	for {
@@ -34,7 +34,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// flush writes what is held of a last line without an end.
+// flush writes an unfinished last line.
 func (w *lineWriter) flush() {
 	if len(w.held) > 0 {
 		w.line(w.held)

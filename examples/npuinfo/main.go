@@ -1,5 +1,5 @@
-// Command npuinfo says what this machine offers: CANN's libraries and where they are, the
-// functions they lack, the devices, and which kernels the operators would get.
+// Command npuinfo lists what this machine offers: CANN's libraries and their paths, the functions
+// that they lack, the devices, and the kernels that the operators would choose.
 //
 //	go run -tags emu ./examples/npuinfo
 //	npuinfo -json
@@ -12,15 +12,41 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/goascend/cann/examples/command"
 )
 
+const about = `npuinfo says what this machine offers: CANN's libraries and where they are, the functions they
+lack, the devices, which kernels the operators would get, and the variables that are set.`
+
+var samples = []string{
+	"go run -tags emu ./examples/npuinfo",
+	"go run ./examples/npuinfo -missing",
+	"go run ./examples/npuinfo -json",
+}
+
+// options are the flags.
+type options struct{ json, missing bool }
+
+func parseFlags(args []string, out io.Writer) (options, error) {
+	var o options
+	f := command.New(out, "npuinfo [flags]", about, samples...)
+	f.BoolVar(&o.json, "json", false, "write JSON")
+	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
+	return o, f.Parse(args)
+}
+
 func main() {
-	asJSON := flag.Bool("json", false, "write JSON")
-	missing := flag.Bool("missing", false, "list the functions that are missing, not only their number")
-	flag.Parse()
-	r, err := inspect()
+	o, err := parseFlags(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	var r *report
 	if err == nil {
-		err = r.write(os.Stdout, *asJSON, *missing)
+		r, err = inspect()
+	}
+	if err == nil {
+		err = r.write(os.Stdout, o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "npuinfo:", err)
@@ -28,8 +54,8 @@ func main() {
 	}
 }
 
-func (r *report) write(w io.Writer, asJSON, missing bool) error {
-	if asJSON {
+func (r *report) write(w io.Writer, o options) error {
+	if o.json {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(r)
@@ -43,13 +69,13 @@ func (r *report) write(w io.Writer, asJSON, missing bool) error {
 	for _, l := range r.Libraries {
 		switch {
 		case l.Error != "":
-			line("%-24s not found: %s", l.Name, l.Error)
+			line("%-24s %s", l.Name, l.Error)
 		default:
 			line("%-24s %d functions, %d missing", l.Name, l.Functions, len(l.Missing))
 			for _, p := range l.Paths {
 				line("    %s", p)
 			}
-			if missing {
+			if o.missing {
 				for _, m := range l.Missing {
 					line("    missing %s", m)
 				}

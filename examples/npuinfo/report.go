@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"runtime"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/ops"
 )
 
-// report is what npuinfo finds out.
+// report holds the findings of npuinfo.
 type report struct {
 	Binding   string            `json:"binding"` // versions of CANN that the binding knows
 	Go        string            `json:"go"`
@@ -32,8 +29,8 @@ type report struct {
 type library struct {
 	Name      string   `json:"name"`
 	Paths     []string `json:"paths,omitempty"`
-	Functions int      `json:"functions"`         // that the binding knows
-	Missing   []string `json:"missing,omitempty"` // of those
+	Functions int      `json:"functions"`         // number of functions that the binding knows
+	Missing   []string `json:"missing,omitempty"` // functions that the library lacks
 	Error     string   `json:"error,omitempty"`
 }
 
@@ -53,55 +50,24 @@ type device struct {
 }
 
 func inspect() (*report, error) {
-	r := &report{Binding: abi.V81RC1 + " and " + abi.V2608, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Knobs: knobs()}
-	table, err := abi.Load()
+	r := &report{
+		Binding: strings.Join(acl.KnownVersions(), " and "), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Knobs: knobs(),
+	}
+	libraries, err := acl.Libraries()
 	if err != nil {
 		return nil, err
 	}
-	functions := map[cshim.Library][]string{}
-	for _, f := range table.AllFunctions() {
-		l := groupOf(f.Library)
-		functions[l] = append(functions[l], f.Name)
+	for _, l := range libraries {
+		info := library{Name: l.Name, Paths: l.Paths, Functions: l.Functions, Missing: l.Missing}
+		if l.Err != nil {
+			info.Error = l.Err.Error()
+		}
+		r.Libraries = append(r.Libraries, info)
 	}
-	for _, l := range cshim.Libraries() {
-		r.Libraries = append(r.Libraries, inspectLibrary(l, functions[l]))
-	}
-	r.Runtime.Emulated = cshim.Emulated
 	if err := r.inspectRuntime(); err != nil {
 		r.Runtime.Error = err.Error()
 	}
 	return r, nil
-}
-
-// groupOf is where the binding looks for the functions of a library.
-func groupOf(name string) cshim.Library {
-	switch name {
-	case "libnnopbase":
-		return cshim.NNOp
-	case "libopapi", "libcust_opapi":
-		return cshim.Op
-	case "libhccl":
-		return cshim.HCCL
-	case "libacl_op_compiler":
-		return cshim.OpCompiler
-	}
-	return cshim.ACL
-}
-
-func inspectLibrary(l cshim.Library, functions []string) library {
-	info := library{Name: l.String(), Functions: len(functions)}
-	paths, err := cshim.Opened(l)
-	if err != nil {
-		info.Error = err.Error()
-		return info
-	}
-	info.Paths = paths
-	for _, name := range functions {
-		if cshim.NewFunc(l, name).Available() != nil {
-			info.Missing = append(info.Missing, name)
-		}
-	}
-	return info
 }
 
 func (r *report) inspectRuntime() (err error) {
@@ -114,7 +80,7 @@ func (r *report) inspectRuntime() (err error) {
 	if err != nil {
 		return err
 	}
-	r.Runtime.API, r.Runtime.SoC = fmt.Sprint(version), rt.SoC()
+	r.Runtime.API, r.Runtime.SoC, r.Runtime.Emulated = version.String(), rt.SoC(), rt.Emulated()
 	if r.Runtime.CANN, err = rt.CANNVersion(); err != nil {
 		r.Runtime.CANN = "unknown: " + err.Error()
 	}
@@ -187,7 +153,7 @@ func kernels(dev *acl.Device) (lines []string, err error) {
 	return lines, errors.Join(err, reg.Close(), st.Close())
 }
 
-// knobs are the variables that change what this module, the emulator or CANN do.
+// knobs returns the variables that configure this module, the emulator or CANN.
 func knobs() map[string]string {
 	all := make(map[string]string)
 	for _, v := range os.Environ() {

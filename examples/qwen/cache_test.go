@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
@@ -28,7 +28,7 @@ func newModel(t *testing.T, st *acl.Stream, reg *ops.Registry, name string, dt a
 	return m, run
 }
 
-// farthest is the largest difference.
+// farthest returns the largest difference.
 func farthest(a, b []float32) float64 {
 	d := 0.0
 	for i := range a {
@@ -37,8 +37,8 @@ func farthest(a, b []float32) float64 {
 	return d
 }
 
-// TestDecodeEqualsPrefill: reading two sequences token by token, or in pieces, gives the logits
-// that one forward pass over all of them gives.
+// TestDecodeEqualsPrefill checks that reading two sequences token by token, or in pieces, gives the
+// same logits as one forward pass.
 func TestDecodeEqualsPrefill(t *testing.T) {
 	const size, tokens = 2, 64
 	for _, name := range []string{"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5"} {
@@ -83,7 +83,7 @@ func ones(n int) []int {
 	return pieces
 }
 
-// TestDecodeInBF16: with 16-bit weights, decoding stays near the forward pass.
+// TestDecodeInBF16 checks that decoding with 16-bit weights stays close to the forward pass.
 func TestDecodeInBF16(t *testing.T) {
 	for _, name := range []string{"qwen3_next", "qwen3_moe"} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestCacheRefusals(t *testing.T) {
 	before, err := m.Extend(t.Context(), cache, []int32{1, 2})
 	require.NoError(t, err, "refusals leave the cache as it was")
 
-	// What fails on the way has spoiled the states.
+	// A failure in the middle of a pass has corrupted the states.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = m.Extend(ended, cache, []int32{1, 2})

@@ -10,18 +10,18 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// Names of the optimiser's tensors in a checkpoint, before the weight's name.
+// Prefixes of the optimiser's tensors in a checkpoint.
 const (
 	averagePrefix = "optimizer.exp_avg."
 	squarePrefix  = "optimizer.exp_avg_sq."
 )
 
-// Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of
-// shards, or a folder. Every weight of the model must be there with its shape; a tied head
-// and weights of others are passed over. Each rank takes its parts.
+// Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of shards, or a
+// folder. Every weight of the model must be present with its shape; a tied head and unknown weights
+// are ignored. Each rank takes its parts.
 func (m *Model) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -51,11 +51,11 @@ func readTensor(f *safetensors.File, name string, shape []int64) ([]float32, err
 	if fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
 		return nil, fmt.Errorf("qwen: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
 	}
-	return t.Float32s()
+	return safetensors.Values[float32](t)
 }
 
-// record is what a checkpoint has of each parameter: a name before the parameter's, and the
-// tensor of a slot that it is in.
+// record is a kind of tensor that a checkpoint has for each parameter: the prefix of its name, and
+// the tensor of a slot that contains it.
 type record struct {
 	prefix string
 	of     func(slot int) *aclnn.Tensor
@@ -69,8 +69,8 @@ func (o *Optimizer) records() []record {
 	}
 }
 
-// File is the checkpoint file of this rank: of several, each writes its parts, and reads them
-// again when the model is spread in the same way.
+// File returns the checkpoint file of this rank. With several ranks each writes its parts to its
+// own file, and can read them only with the same parallelism.
 func (par *Parallel) File(path string) string {
 	if n := size(par.World); n > 1 {
 		return fmt.Sprintf("%s.rank%dof%d", path, index(par.World), n)
@@ -78,10 +78,10 @@ func (par *Parallel) File(path string) string {
 	return path
 }
 
-// Save writes weights, optimiser state and config to one safetensors file, which appears
-// under its name only when it is complete; of several ranks each writes Parallel.File.
-// Weights are the optimiser's float32 ones. The metadata holds the configuration, the step, and
-// what the caller adds.
+// Save writes weights, optimiser state and config to one safetensors file, which appears under its
+// name only when it is complete; with several ranks each writes Parallel.File. The weights are the
+// optimiser's float32 ones. The metadata contains the configuration, the step, and the caller's
+// entries.
 func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map[string]string) (err error) {
 	config, err := json.Marshal(m.Config)
 	if err != nil {
@@ -122,14 +122,14 @@ func ints(shape []int64) []int {
 	return out
 }
 
-// bytesOf views float32 values as the little-endian bytes they are on every platform this
-// module supports.
+// bytesOf views float32 values as bytes, which are little-endian on every platform that this module
+// supports.
 func bytesOf(values []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
 
-// SavedConfig is the configuration of a checkpoint of Save, and its metadata. Of a checkpoint
-// of several ranks, path is that of any rank's file.
+// SavedConfig returns the configuration and the metadata of a checkpoint made by Save. With several
+// ranks, path is the file of any rank.
 func SavedConfig(path string) (Config, map[string]string, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -143,8 +143,8 @@ func SavedConfig(path string) (Config, map[string]string, error) {
 	return c, metadata, err
 }
 
-// Resume reads what Save wrote into a model and an optimiser of the same configuration, spread
-// over ranks in the same way.
+// Resume reads a checkpoint made by Save into a model and an optimiser with the same configuration
+// and the same parallelism.
 func Resume(ctx context.Context, path string, m *Model, o *Optimizer) error {
 	f, err := safetensors.Open(m.par.File(path))
 	if err != nil {

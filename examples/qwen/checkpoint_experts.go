@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// readWeight reads a weight of the checkpoint. The experts of a layer may be one tensor, or
-// as on the hub a tensor each: then gate and up projections of an expert follow each other.
+// readWeight reads a weight of the checkpoint. The experts of a layer may be one tensor, or one
+// tensor each as on the Hugging Face hub; in that case the gate and up projections of each expert
+// are concatenated.
 func readWeight(f *safetensors.File, name string, shape []int64) ([]float32, error) {
 	values, err := readTensor(f, name, shape)
 	if !errors.Is(err, safetensors.ErrNotFound) {

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/internal/golden"
-	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/internal/testing/golden"
 )
 
-// huggingFace writes a folder as Hugging Face's save_pretrained does.
+// huggingFace writes a folder in the format of Hugging Face's save_pretrained.
 func huggingFace(t *testing.T, run *golden.Training, without string) (dir string) {
 	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), run.Config.Raw, 0o600))
@@ -35,7 +35,8 @@ func huggingFace(t *testing.T, run *golden.Training, without string) (dir string
 	return dir
 }
 
-// TestLoadsHuggingFaceModel: a folder with config.json and safetensors gives PyTorch's logits.
+// TestLoadsHuggingFaceModel checks that a folder with config.json and safetensors gives PyTorch's
+// logits.
 func TestLoadsHuggingFaceModel(t *testing.T) {
 	run := golden.Model(t, "qwen3")
 	dir := huggingFace(t, run, "")
@@ -77,14 +78,14 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-// hybrid is a configuration of a model with delta nets, with changes.
+// hybrid returns the modified configuration of a model with delta nets.
 func hybrid(changes string) string {
 	return `{"model_type":"qwen3_5_text","vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":2,` +
 		`"num_key_value_heads":2,"head_dim":8,"rope_parameters":{"rope_theta":1,"partial_rotary_factor":0.5},"linear_num_key_heads":1,` +
 		`"linear_num_value_heads":2,"linear_key_head_dim":4,"linear_value_head_dim":4,"linear_conv_kernel_dim":4,` + changes + `}`
 }
 
-// Without layer_types every fourth layer is attention, or as full_attention_interval says.
+// Without layer_types, every fourth layer is attention, or as many as full_attention_interval says.
 func TestHybridLayers(t *testing.T) {
 	cfg, err := qwen.ParseConfig([]byte(hybrid(`"num_hidden_layers":9`)))
 	require.NoError(t, err)

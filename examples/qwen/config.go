@@ -22,25 +22,26 @@ type Config struct {
 	RopeTheta         float64 `json:"rope_theta"`
 	InitializerRange  float64 `json:"initializer_range"`
 
-	// Of models with experts.
+	// Fields of models with experts.
 	Experts         int `json:"num_experts,omitempty"`
 	ExpertsPerToken int `json:"num_experts_per_tok,omitempty"`
-	MoEIntermediate int `json:"moe_intermediate_size,omitempty"` // of each expert
-	// SharedIntermediate is of the expert that every token passes, in families that have one.
+	MoEIntermediate int `json:"moe_intermediate_size,omitempty"` // per expert
+	// SharedIntermediate is the size of the shared expert, which every token passes, in families
+	// that have one.
 	SharedIntermediate int     `json:"shared_expert_intermediate_size,omitempty"`
 	NormTopK           bool    `json:"norm_topk_prob,omitempty"`
-	SparseStep         int     `json:"decoder_sparse_step,omitempty"`  // every so many layers have experts
-	DenseLayers        []int   `json:"mlp_only_layers,omitempty"`      // layers without
-	RouterLoss         bool    `json:"output_router_logits,omitempty"` // the loss has the balance of the experts
+	SparseStep         int     `json:"decoder_sparse_step,omitempty"`  // distance of layers with experts
+	DenseLayers        []int   `json:"mlp_only_layers,omitempty"`      // layers without experts
+	RouterLoss         bool    `json:"output_router_logits,omitempty"` // add the load balancing loss
 	RouterLossScale    float64 `json:"router_aux_loss_coef,omitempty"`
-	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights. CANN
-	// has grouped ones for 16-bit dtypes and sizes that are multiples of 16; in float32 there is
-	// one per expert, for which the host waits to learn how many tokens each has.
+	// GroupedNZ lets the products of the experts read FRACTAL_NZ copies of their weights. CANN has
+	// grouped products for 16-bit dtypes and sizes that are multiples of 16; in float32 there is
+	// one product per expert, for which the host waits for the number of tokens of each.
 	GroupedNZ bool `json:"-"`
 
-	// Of models that mix gated delta nets and attention.
-	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // part of a head that is rotated
-	LayerTypes       []string `json:"layer_types,omitempty"`           // of each layer: linear_attention or full_attention
+	// Fields of models that mix gated delta nets and attention.
+	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head
+	LayerTypes       []string `json:"layer_types,omitempty"`           // linear_attention or full_attention
 	LinearKeyHeads   int      `json:"linear_num_key_heads,omitempty"`
 	LinearValueHeads int      `json:"linear_num_value_heads,omitempty"`
 	LinearKeyDim     int      `json:"linear_key_head_dim,omitempty"`
@@ -54,14 +55,14 @@ func ParseConfig(text []byte) (Config, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return c, fmt.Errorf("qwen: config.json: %w", err)
 	}
-	// Newer versions of transformers keep the base of the rotation in a record of its own.
+	// Newer versions of transformers keep the base of the rotation in a separate object.
 	var rope struct {
 		Parameters struct {
 			Theta   float64 `json:"rope_theta"`
 			Partial float64 `json:"partial_rotary_factor"`
 			Type    string  `json:"rope_type"`
 		} `json:"rope_parameters"`
-		Experts  int  `json:"num_local_experts"` // the newer name
+		Experts  int  `json:"num_local_experts"` // name in newer versions
 		Interval int  `json:"full_attention_interval"`
 		Bias     bool `json:"attention_bias"`
 		Sliding  bool `json:"use_sliding_window"`
@@ -88,7 +89,7 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, c.Validate()
 }
 
-// ReadConfig is ParseConfig of a file.
+// ReadConfig reads a config.json file, see ParseConfig.
 func ReadConfig(path string) (Config, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -97,7 +98,7 @@ func ReadConfig(path string) (Config, error) {
 	return ParseConfig(text)
 }
 
-// Validate says what is wrong with a configuration.
+// Validate returns what is wrong with a configuration, or nil.
 func (c Config) Validate() error {
 	if _, known := families[c.ModelType]; !known {
 		return fmt.Errorf("qwen: model_type %q is not supported; use one of %v", c.ModelType, ModelTypes())
@@ -135,7 +136,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Parameters is the number of weights.
+// Parameters returns the number of weights.
 func (c Config) Parameters() int {
 	n := c.VocabSize*c.HiddenSize + c.HiddenSize
 	for i := range c.Layers {

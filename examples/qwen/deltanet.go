@@ -9,8 +9,8 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// deltaNet is a gated delta net: queries, keys and values pass a short causal convolution,
-// the delta rule mixes tokens, and a gated norm follows.
+// deltaNet is a gated delta net: queries, keys and values pass a short causal convolution, then the
+// delta rule and a gated norm.
 type deltaNet struct {
 	in              projections
 	conv            *Parameter
@@ -53,7 +53,7 @@ type deltaNetState struct {
 	norm      ops.GatedNormArgs
 }
 
-// taps is the convolution's weight without the checkpoint's dimension of one.
+// taps views the convolution's weight without its middle dimension of size one.
 func (d deltaNet) taps(t *aclnn.Tensor) *aclnn.Tensor { return t.Squeeze(1) }
 
 // parts views [batch, length, channels] as queries, keys and values by head.
@@ -64,8 +64,7 @@ func (d deltaNet) parts(t *aclnn.Tensor) (q, k, v *aclnn.Tensor) {
 		t.Narrow(-1, 2*keys, d.heads*d.dim).Unflatten(-1, d.heads, d.dim)
 }
 
-// hide sets padding to zero, so that it neither passes the convolution nor writes to the
-// state.
+// hide sets padding to zero, so that it affects neither the convolution nor the state.
 func (m *inputs) hide(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	if m.valid == nil {
 		return x
@@ -79,34 +78,28 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
 
 	in := d.in.forward(p, s.x)
-	if p.err != nil {
-		return nothing, s
-	}
 	ours := d.ours(p)
 	s.conv = ops.CausalConvArgs{X: d.channelsToHeads(p, rows(in.qkv)), Weight: d.ownTaps(p), SiLU: true, CuSeqLens: m.cu}
-	s.conv.Out = p.like(s.conv.X)
+	s.conv.Out = p.Like(s.conv.X)
 	m.resume(&s.conv, &s.rule)
 	run(p, p.reg.CausalConv, &s.conv)
 
 	length := s.conv.X.Dim(1) // of whole sequences
 	s.gate = ops.DeltaGateArgs{
 		A: p.scalarsToHeads(rows(in.a)), B: p.scalarsToHeads(rows(in.b)), ALog: p.own(d.aLog.Value), DTBias: p.own(d.dtBias.Value),
-		Decay: p.tensor(aclnn.Float32, b, length, ours.heads), Beta: p.tensor(p.dt, b, length, ours.heads),
+		Decay: p.Tensor(aclnn.Float32, b, length, ours.heads), Beta: p.Tensor(p.dt, b, length, ours.heads),
 	}
 	run(p, p.reg.DeltaGate, &s.gate)
 
 	s.rule.Decay, s.rule.Beta, s.rule.Scale, s.rule.Normalize = s.gate.Decay, s.gate.Beta, 1/math.Sqrt(float64(d.keyDim)), true
 	s.rule.CuSeqLens = m.cu
-	s.rule.Out = p.tensor(p.dt, b, length, ours.heads, d.dim)
-	if p.err != nil {
-		return nothing, s
-	}
+	s.rule.Out = p.Tensor(p.dt, b, length, ours.heads, d.dim)
 	s.rule.Query, s.rule.Key, s.rule.Value = ours.parts(s.conv.Out)
 	run(p, p.reg.GatedDelta, &s.rule)
 
 	s.norm = ops.GatedNormArgs{
 		X: p.toSequence(s.rule.Out, d.heads), Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,
-		Out: p.tensor(p.dt, b, n, d.heads, d.dim), RStd: p.tensor(aclnn.Float32, b, n, d.heads, 1),
+		Out: p.Tensor(p.dt, b, n, d.heads, d.dim), RStd: p.Tensor(aclnn.Float32, b, n, d.heads, 1),
 	}
 	run(p, p.reg.GatedNorm, &s.norm)
 	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
@@ -119,45 +112,39 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 
 	norm := ops.GatedNormGradArgs{
 		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
-		DX: p.like(s.norm.X), DGate: p.like(s.norm.Gate), DWeight: d.scale.Grad, Accumulate: p.accumulate,
+		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: d.scale.Grad, Accumulate: p.accumulate,
 	}
 	run(p, p.reg.GatedNormGrad, &norm)
 
-	dConv := p.like(s.conv.Out)
-	if p.err != nil {
-		return nothing
-	}
-	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: p.toHeads(norm.DX), DDecay: p.like(s.gate.Decay), DBeta: p.like(s.gate.Beta)}
+	dConv := p.Like(s.conv.Out)
+	rule := ops.GatedDeltaGradArgs{GatedDeltaArgs: s.rule, DOut: p.toHeads(norm.DX), DDecay: p.Like(s.gate.Decay), DBeta: p.Like(s.gate.Beta)}
 	rule.DQuery, rule.DKey, rule.DValue = d.ours(p).parts(dConv)
 	run(p, p.reg.GatedDeltaGrad, &rule)
 
-	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // another gathering of shards
+	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // the shards may be gathered anew
 	gate := ops.DeltaGateGradArgs{
-		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.like(s.gate.A), DB: p.like(s.gate.B),
+		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.Like(s.gate.A), DB: p.Like(s.gate.B),
 		DALog: p.own(d.aLog.Grad), DDTBias: p.own(d.dtBias.Grad), Accumulate: p.accumulate,
 	}
-	if p.ulysses.Size() > 1 { // of the other heads, the other ranks know
+	if p.ulysses.Size() > 1 { // this rank has computed the gradients of its heads only
 		p.clear(d.aLog.Grad)
 		p.clear(d.dtBias.Grad)
 	}
 	run(p, p.reg.DeltaGateGrad, &gate)
 
 	s.conv.Weight = d.ownTaps(p)
-	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.like(s.conv.X)}
+	conv := ops.CausalConvGradArgs{CausalConvArgs: s.conv, DOut: dConv, DX: p.Like(s.conv.X)}
 	d.convGrad(p, conv)
 
 	dx := projected{
 		qkv: d.channelsToSequence(p, conv.DX), z: norm.DGate,
 		b: p.scalarsToSequence(gate.DB, d.heads), a: p.scalarsToSequence(gate.DA, d.heads),
 	}
-	if p.err != nil {
-		return nothing
-	}
 	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(dx.qkv), z: flat(dx.z), b: flat(dx.b), a: flat(dx.a)}))
 }
 
-// valid makes the mask of a batch whose rows end in padding, of this rank's positions.
-func (p *pass) valid(b Batch, chunks []mask.Range) (*aclnn.Tensor, error) {
+// valid makes the padding mask of this rank's positions for a batch whose rows end in padding.
+func (p *pass) valid(b Batch, chunks []mask.Range) *aclnn.Tensor {
 	var values []float32
 	for _, n := range b.Lengths {
 		row := make([]float32, b.Length)
@@ -166,10 +153,7 @@ func (p *pass) valid(b Batch, chunks []mask.Range) (*aclnn.Tensor, error) {
 		}
 		values = append(values, mask.Gather(row, int64(b.Length), chunks)...)
 	}
-	t, err := upload(p.ctx, p.st, p.dt, values, int64(len(values)), 1)
-	if err != nil {
-		return nil, err
-	}
-	p.made = append(p.made, t)
-	return t, nil
+	wide := p.Tensor(aclnn.Float32, int64(len(values)), 1)
+	p.Do(func() error { return aclnn.CopyToDevice(p.ctx, p.Stream, wide, values) })
+	return p.Cast(wide, p.dt)
 }

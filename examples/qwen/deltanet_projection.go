@@ -2,19 +2,19 @@ package qwen
 
 import "github.com/goascend/cann/aclnn"
 
-// projected is what a delta net reads of its input, each [tokens, ·]: queries, keys and
-// values side by side, what gates the norm, what becomes the strength of a write, and what
-// becomes the decay.
+// projected holds the projections of a delta net's input, each [tokens, ·]: queries, keys and
+// values side by side (qkv), the gate of the norm (z), and the inputs of beta (b) and of the decay
+// (a).
 type projected struct{ qkv, z, b, a *aclnn.Tensor }
 
-// projections make them. The model types differ in how the weights are laid out.
+// projections computes them. The model types differ in the layout of the weights.
 type projections interface {
 	forward(p *pass, x *aclnn.Tensor) projected
 	// backward returns dx and writes the gradients of the weights.
 	backward(p *pass, x *aclnn.Tensor, d projected) *aclnn.Tensor
 }
 
-// separateProjections are Qwen3.5's: one after another; q, k and v are neighbours.
+// separateProjections is the layout of Qwen3.5: one weight per projection; q, k and v share one.
 type separateProjections struct{ qkv, z, b, a linear }
 
 func (f separateProjections) forward(p *pass, x *aclnn.Tensor) projected {
@@ -29,9 +29,9 @@ func (f separateProjections) backward(p *pass, x *aclnn.Tensor, d projected) *ac
 	return dx
 }
 
-// groupedProjections are Qwen3-Next's: the rows of two weights follow the key heads, each
-// with all that goes with it. Of qkvz a key head has its query, its key, and the values and
-// gates of the value heads that read it; of ba, what makes these heads' strength and decay.
+// groupedProjections is the layout of Qwen3-Next: the rows of two weights are grouped by key head.
+// In qkvz a key head has its query, its key, and the values and gates of its value heads; in ba it
+// has the inputs of beta and of the decay for these heads.
 type groupedProjections struct {
 	qkvz, ba            linear
 	keyHeads, heads     int64
@@ -46,10 +46,10 @@ func newGroupedProjections(d deltaNet, qkvz, ba linear) groupedProjections {
 	}
 }
 
-// piece is a block of features: where it lies by key head, and where by kind.
+// piece is a block of features: its view in the layout by key head, and in that by kind.
 type piece struct{ grouped, plain *aclnn.Tensor }
 
-// pieces pairs the features of qkvz and ba with those of the parts, all [tokens, heads, ·].
+// pieces pairs the features of qkvz and ba with those of parts, all [tokens, heads, ·].
 func (f groupedProjections) pieces(qkvz, ba *aclnn.Tensor, parts projected) []piece {
 	var out []piece
 	byHead := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Unflatten(-1, f.keyHeads, t.Dim(-1)/f.keyHeads) }
@@ -73,26 +73,20 @@ func (f groupedProjections) pieces(qkvz, ba *aclnn.Tensor, parts projected) []pi
 func (f groupedProjections) forward(p *pass, x *aclnn.Tensor) projected {
 	qkvz, ba, tokens := f.qkvz.forward(p, x), f.ba.forward(p, x), x.Dim(0)
 	parts := projected{
-		qkv: p.tensor(p.dt, tokens, f.channels), z: p.tensor(p.dt, tokens, f.gateWidth),
-		b: p.tensor(p.dt, tokens, f.heads), a: p.tensor(p.dt, tokens, f.heads),
-	}
-	if p.err != nil {
-		return parts
+		qkv: p.Tensor(p.dt, tokens, f.channels), z: p.Tensor(p.dt, tokens, f.gateWidth),
+		b: p.Tensor(p.dt, tokens, f.heads), a: p.Tensor(p.dt, tokens, f.heads),
 	}
 	for _, piece := range f.pieces(qkvz, ba, parts) {
-		p.copy(piece.plain, piece.grouped)
+		p.Copy(piece.plain, piece.grouped)
 	}
 	return parts
 }
 
 func (f groupedProjections) backward(p *pass, x *aclnn.Tensor, d projected) *aclnn.Tensor {
 	tokens := x.Dim(0)
-	qkvz, ba := p.tensor(p.dt, tokens, f.channels+f.gateWidth), p.tensor(p.dt, tokens, 2*f.heads)
-	if p.err != nil {
-		return nothing
-	}
+	qkvz, ba := p.Tensor(p.dt, tokens, f.channels+f.gateWidth), p.Tensor(p.dt, tokens, 2*f.heads)
 	for _, piece := range f.pieces(qkvz, ba, d) {
-		p.copy(piece.grouped, piece.plain)
+		p.Copy(piece.grouped, piece.plain)
 	}
 	dx := f.qkvz.backward(p, x, qkvz)
 	p.add(dx, f.ba.backward(p, x, ba))

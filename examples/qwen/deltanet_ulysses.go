@@ -5,29 +5,26 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// Between the projections and the norm a delta net needs whole sequences, and treats each head
-// by itself: with several ranks each computes its heads there, with the channels of the
-// convolution that belong to them.
+// Between the projections and the norm a delta net needs whole sequences but treats each head
+// independently. With several ranks, each computes its share of the heads there, with the matching
+// channels of the convolution.
 
-// ours is the delta net of this rank's heads.
+// ours returns the delta net restricted to this rank's heads.
 func (d deltaNet) ours(p *pass) deltaNet {
 	d.keyHeads, d.heads = p.share(d.keyHeads), p.share(d.heads)
 	return d
 }
 
-// channels is the number of channels of the convolution.
+// channels returns the number of channels of the convolution.
 func (d deltaNet) channels() int64 { return 2*d.keyHeads*d.keyDim + d.heads*d.dim }
 
 // channelsToHeads exchanges the channels of the convolution, [batch, length, channels].
 func (d deltaNet) channelsToHeads(p *pass, t *aclnn.Tensor) *aclnn.Tensor {
-	if p.err != nil || p.ulysses.Size() == 1 {
+	if p.ulysses.Size() == 1 {
 		return t
 	}
 	ours := d.ours(p)
-	out := p.tensor(t.DType(), t.Dim(0), t.Dim(1)*p.ulysses.Size(), ours.channels())
-	if p.err != nil {
-		return out
-	}
+	out := p.Tensor(t.DType(), t.Dim(0), t.Dim(1)*p.ulysses.Size(), ours.channels())
 	q, k, v := d.parts(t)
 	oq, ok, ov := ours.parts(out)
 	p.intoHeads(q, oq)
@@ -36,15 +33,12 @@ func (d deltaNet) channelsToHeads(p *pass, t *aclnn.Tensor) *aclnn.Tensor {
 	return out
 }
 
-// channelsToSequence is its gradient.
+// channelsToSequence computes the gradient of channelsToHeads.
 func (d deltaNet) channelsToSequence(p *pass, t *aclnn.Tensor) *aclnn.Tensor {
-	if p.err != nil || p.ulysses.Size() == 1 {
+	if p.ulysses.Size() == 1 {
 		return t
 	}
-	out := p.tensor(t.DType(), t.Dim(0), t.Dim(1)/p.ulysses.Size(), d.channels())
-	if p.err != nil {
-		return out
-	}
+	out := p.Tensor(t.DType(), t.Dim(0), t.Dim(1)/p.ulysses.Size(), d.channels())
 	q, k, v := d.ours(p).parts(t)
 	oq, ok, ov := d.parts(out)
 	p.intoSequence(q, oq)
@@ -53,24 +47,24 @@ func (d deltaNet) channelsToSequence(p *pass, t *aclnn.Tensor) *aclnn.Tensor {
 	return out
 }
 
-// heads exchanges numbers of which each head has one, [batch, length, heads].
+// scalarsToHeads exchanges tensors with one number per head, [batch, length, heads].
 func (p *pass) scalarsToHeads(t *aclnn.Tensor) *aclnn.Tensor {
-	if p.err != nil || p.ulysses.Size() == 1 {
+	if p.ulysses.Size() == 1 {
 		return t
 	}
 	return p.toHeads(t.Unsqueeze(-1)).Squeeze(-1)
 }
 
-// scalarsToSequence is its gradient.
+// scalarsToSequence computes the gradient of scalarsToHeads.
 func (p *pass) scalarsToSequence(t *aclnn.Tensor, heads int64) *aclnn.Tensor {
-	if p.err != nil || p.ulysses.Size() == 1 {
+	if p.ulysses.Size() == 1 {
 		return t
 	}
 	return p.toSequence(t.Unsqueeze(-1), heads).Squeeze(-1)
 }
 
-// eachTaps pairs the rows of the convolution's weight [channels, taps] that this rank needs
-// with their place among its own.
+// eachTaps calls f with views of the rows of the convolution's weight [channels, taps] that this
+// rank needs, in the whole weight and in this rank's part.
 func (d deltaNet) eachTaps(p *pass, all, own *aclnn.Tensor, f func(all, own *aclnn.Tensor)) {
 	from, to := int64(0), int64(0)
 	for _, part := range []struct{ heads, dim int64 }{{d.keyHeads, d.keyDim}, {d.keyHeads, d.keyDim}, {d.heads, d.dim}} {
@@ -80,21 +74,19 @@ func (d deltaNet) eachTaps(p *pass, all, own *aclnn.Tensor, f func(all, own *acl
 	}
 }
 
-// ownTaps is the convolution's weight for this rank's channels.
+// ownTaps returns the convolution's weight for this rank's channels.
 func (d deltaNet) ownTaps(p *pass) *aclnn.Tensor {
 	all := d.taps(d.conv.Value)
-	if p.err != nil || p.ulysses.Size() == 1 {
+	if p.ulysses.Size() == 1 {
 		return all
 	}
-	own := p.tensor(all.DType(), d.ours(p).channels(), all.Dim(1))
-	if p.err == nil {
-		d.eachTaps(p, all, own, func(all, own *aclnn.Tensor) { p.copy(own, all) })
-	}
+	own := p.Tensor(all.DType(), d.ours(p).channels(), all.Dim(1))
+	d.eachTaps(p, all, own, func(all, own *aclnn.Tensor) { p.Copy(own, all) })
 	return own
 }
 
-// convGrad runs the gradient of the convolution; this rank's part of that of the weight is
-// added to the others' with those of other data.
+// convGrad computes the gradient of the convolution. The weight's gradient covers this rank's
+// channels; the exchange of gradients over data adds those of other ranks.
 func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
 	all := d.taps(d.conv.Grad)
 	if p.ulysses.Size() == 1 {
@@ -102,11 +94,8 @@ func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
 		run(p, p.reg.CausalConvGrad, &a)
 		return
 	}
-	a.DWeight = p.tensor(aclnn.Float32, d.ours(p).channels(), all.Dim(1))
+	a.DWeight = p.Tensor(aclnn.Float32, d.ours(p).channels(), all.Dim(1))
 	run(p, p.reg.CausalConvGrad, &a)
-	if p.err != nil {
-		return
-	}
 	p.clear(all)
 	d.eachTaps(p, all, a.DWeight, func(all, own *aclnn.Tensor) { p.add(all, own) })
 }
@@ -114,6 +103,6 @@ func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
 // clear zeroes a gradient that this step has not written yet.
 func (p *pass) clear(t *aclnn.Tensor) {
 	if !p.accumulate {
-		launch(p, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: t})
+		p.Zero(t)
 	}
 }

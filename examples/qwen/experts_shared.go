@@ -2,8 +2,8 @@ package qwen
 
 import "github.com/goascend/cann/aclnn"
 
-// sharedExperts are experts beside one that every token passes, which a gate weighs:
-// y = experts(x) + sigmoid(gate·x)·shared(x).
+// sharedExperts adds to the routed experts a gated shared expert that every token passes: y =
+// experts(x) + sigmoid(gate·x)·shared(x).
 type sharedExperts struct {
 	experts experts
 	shared  mlp
@@ -20,10 +20,10 @@ func newSharedExperts(ps *parameters, c Config, prefix string) sharedExperts {
 }
 
 type sharedExpertsState struct {
-	*expertsState // of those the router chose
+	*expertsState // of the routed experts
 	sharedExperts
 	shared  fed
-	y, open *aclnn.Tensor // of the shared expert, and its gate after the sigmoid
+	y, open *aclnn.Tensor // output of the shared expert, and its gate after the sigmoid
 }
 
 func (f sharedExperts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
@@ -32,8 +32,8 @@ func (f sharedExperts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	s.expertsState = chosen.(*expertsState)
 	s.y, s.shared = f.shared.forward(p, x)
 	gate := f.gate.forward(p, x)
-	s.open = p.like(gate)
-	launch(p, aclnn.Sigmoid, aclnn.SigmoidParams{Self: gate, Out: s.open})
+	s.open = p.Like(gate)
+	aclnn.Launch(&p.Scope, aclnn.Sigmoid, aclnn.SigmoidParams{Self: gate, Out: s.open})
 	p.add(out, p.product(s.y, s.open))
 	return out, s
 }
@@ -41,9 +41,9 @@ func (f sharedExperts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 func (s *sharedExpertsState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := s.expertsState.backward(p, dy)
 	p.add(dx, s.shared.backward(p, p.product(dy, s.open)))
-	dOpen, dGate := p.like(s.open), p.like(s.open)
-	launch(p, aclnn.ReduceSum, aclnn.ReduceSumParams{Self: p.product(dy, s.y), Dims: []int64{-1}, KeepDims: true, Dtype: dOpen.DType(), Out: dOpen})
-	launch(p, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dOpen, Output: s.open, GradInput: dGate})
+	dOpen, dGate := p.Like(s.open), p.Like(s.open)
+	aclnn.Launch(&p.Scope, aclnn.ReduceSum, aclnn.ReduceSumParams{Self: p.product(dy, s.y), Dims: []int64{-1}, KeepDims: true, Dtype: dOpen.DType(), Out: dOpen})
+	aclnn.Launch(&p.Scope, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dOpen, Output: s.open, GradInput: dGate})
 	p.add(dx, s.gate.backward(p, s.x, dGate))
 	return dx
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/internal/golden"
-	"github.com/goascend/cann/internal/safetensors"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
 
-// TestExpertsReadNZ: FRACTAL_NZ weights change where the products read, not what they give:
-// three steps of training are the same bit by bit.
+// TestExpertsReadNZ checks that the weight format does not change results: three training steps
+// with FRACTAL_NZ weights are bit-identical.
 func TestExpertsReadNZ(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	var losses [2][]float64
@@ -57,8 +57,8 @@ func TestExpertsReadNZ(t *testing.T) {
 	require.Equal(t, losses[0], losses[1])
 }
 
-// TestBalanceOfExperts: the loss has the balance over all layers in it, in proportion to its
-// scale, and so have the gradients of the routers.
+// TestBalanceOfExperts checks that the loss and the gradients of the routers include the balance
+// over all layers in proportion to its scale.
 func TestBalanceOfExperts(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	st, reg := setUp(t)
@@ -86,7 +86,8 @@ func TestBalanceOfExperts(t *testing.T) {
 		grads = append(grads, all)
 		require.NoError(t, m.Close())
 	}
-	// Two of eight experts for each token: two when they are equally busy, more when not.
+	// With two of eight experts per token, the balance is two if all are equally busy and larger
+	// otherwise.
 	require.InDelta(t, 2.2, losses[1]-losses[0], 0.2)
 	require.InDelta(t, losses[1]-losses[0], losses[2]-losses[1], 1e-5)
 	changed := 0.0
@@ -98,8 +99,8 @@ func TestBalanceOfExperts(t *testing.T) {
 	require.Greater(t, changed, 1e-5)
 }
 
-// TestLoadsExpertsOfTheHub: a checkpoint with a tensor for each expert's projection gives the
-// logits of one with a tensor for all.
+// TestLoadsExpertsOfTheHub checks that a checkpoint with one tensor per expert and projection gives
+// the same logits as one with joint tensors.
 func TestLoadsExpertsOfTheHub(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	dir := t.TempDir()

@@ -14,15 +14,17 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
 var errBroken = errors.New("the collective failed")
 
-// brittle is a communicator that refuses one of its collectives, the left-th from now.
+// brittle is a communicator whose left-th collective from now fails.
 type brittle struct {
-	ops.Communicator
+	parallel.Communicator
 	left atomic.Int32
 }
 
@@ -49,14 +51,14 @@ func (b *brittle) ReduceScatter(st *acl.Stream, send, recv *aclnn.Tensor, op hcc
 	return b.Communicator.ReduceScatter(st, send, recv, op)
 }
 
-// TestFailedSteps: a step in which a collective fails, whichever, is an error of the step and
-// leaves nothing behind; repeated, it gives what it would have given.
+// TestFailedSteps lets each collective of a step fail in turn: the step must return the error and
+// free everything, and its repetition must give the original result.
 func TestFailedSteps(t *testing.T) {
 	for _, model := range []string{"qwen3", "qwen3_next"} {
 		run := golden.Model(t, model)
 		for _, shard := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/sharded %t", model, shard), func(t *testing.T) {
-				onRanks(t, 2, hccl.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+				onRanks(t, 2, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 					cfg, err := qwen.ParseConfig(run.Config.Raw)
 					if err != nil {
 						return err
@@ -109,8 +111,8 @@ func TestFailedSteps(t *testing.T) {
 	}
 }
 
-// TestFailedForward: an operator that fails is an error of what asked for it; a cache says that
-// it is of no use until it is reset, and a closed one that it is closed.
+// TestFailedForward checks that the error of an operator is returned by the caller, that a cache
+// must then be reset, and that a closed cache says so.
 func TestFailedForward(t *testing.T) {
 	st, reg := setUp(t)
 	m, run := newModel(t, st, reg, "qwen3_next", aclnn.Float32)
@@ -120,9 +122,8 @@ func TestFailedForward(t *testing.T) {
 	want, err := m.Extend(t.Context(), cache, b.Inputs[:4])
 	require.NoError(t, err)
 	broken := true
-	require.NoError(t, reg.SwiGLU.Register(ops.Kernel[ops.SwiGLUArgs]{
-		Name:     "broken",
-		Supports: func(*ops.Env, *ops.SwiGLUArgs) error { return nil },
+	require.NoError(t, reg.SwiGLU.Register(ops.Kernel[ops.SwiGLUArgs, ops.SwiGLUKey]{
+		Name: "broken",
 		Run: func(ctx context.Context, st *acl.Stream, a *ops.SwiGLUArgs) error {
 			if broken {
 				return errBroken
@@ -146,8 +147,9 @@ func TestFailedForward(t *testing.T) {
 	require.ErrorContains(t, err, "closed")
 }
 
-// TestBalanceOverRanks: the balance of experts has the same part in gradients however ranks and
-// micro-batches divide rows that are equal, for which the means of parts are those of the whole.
+// TestBalanceOverRanks checks that the balance of experts contributes equally to gradients for
+// every division of equal rows over ranks and micro-batches; for equal rows the mean of the parts
+// equals that of the whole.
 func TestBalanceOverRanks(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	train := func(s spread) (norms []float64) {
@@ -197,8 +199,8 @@ func TestBalanceOverRanks(t *testing.T) {
 	for _, s := range []spread{
 		{model: "qwen3_moe", ranks: 1, micros: 2},
 		{model: "qwen3_moe", ranks: 2},
-		{model: "qwen3_moe", ranks: 2, layout: hccl.Layout{EP: 2}},
-		{model: "qwen3_moe", ranks: 2, layout: hccl.Layout{TP: 2}, sequence: true},
+		{model: "qwen3_moe", ranks: 2, layout: world.Layout{EP: 2}},
+		{model: "qwen3_moe", ranks: 2, layout: world.Layout{TP: 2}, sequence: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			require.InEpsilonSlice(t, want, train(s), 1e-4)

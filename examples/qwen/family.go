@@ -8,14 +8,14 @@ import (
 
 // family is what distinguishes the model types.
 type family struct {
-	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate a
-	// part of each head, and keep the scales of norms as their difference from one.
+	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate only a
+	// part of each head, and store norm scales as their difference from one.
 	hybrid bool
-	// grouped delta nets have their projections' rows by key head.
+	// grouped delta nets have the rows of their projections ordered by key head.
 	grouped bool
-	// sparse models have experts in place of some feed-forward layers.
+	// sparse models have experts in some feed-forward layers.
 	sparse bool
-	// shared experts stand beside those that the router chooses.
+	// shared models have a shared expert in addition to the routed ones.
 	shared bool
 }
 
@@ -29,7 +29,7 @@ var families = map[string]family{
 
 func (c Config) family() family { return families[c.ModelType] }
 
-// ModelTypes lists the values of Config.ModelType by name; empty is qwen3.
+// ModelTypes lists the values of Config.ModelType in alphabetical order; empty means qwen3.
 func ModelTypes() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(families)), func(name string) bool { return name == "" })
 }
@@ -39,8 +39,8 @@ const (
 	fullLayer   = "full_attention"
 )
 
-// HybridLayers are the types of so many layers with attention in every interval-th, 0 meaning
-// 4, and gated delta nets else.
+// HybridLayers returns the types of the given number of layers: every interval-th (4 if 0) is
+// attention, the others are gated delta nets.
 func HybridLayers(layers, interval int) []string {
 	if interval <= 0 {
 		interval = 4
@@ -60,12 +60,12 @@ func (c Config) linear(layer int) bool {
 	return c.family().hybrid && c.LayerTypes[layer] == linearLayer
 }
 
-// sparse reports whether the feed-forward layer of a layer has experts.
+// sparse reports whether a layer has experts.
 func (c Config) sparse(layer int) bool {
 	return c.family().sparse && c.Experts > 0 && !slices.Contains(c.DenseLayers, layer) && (layer+1)%max(c.SparseStep, 1) == 0
 }
 
-// balanceScale is the weight of the experts' balance in the loss.
+// balanceScale returns the weight of the load balancing loss.
 func (c Config) balanceScale() float64 {
 	if !c.family().sparse || !c.RouterLoss {
 		return 0
@@ -73,7 +73,7 @@ func (c Config) balanceScale() float64 {
 	return c.RouterLossScale
 }
 
-// validateSparse says what is wrong with the experts.
+// validateSparse checks the fields for experts.
 func (c Config) validateSparse() error {
 	switch {
 	case c.Experts <= 0 || c.ExpertsPerToken <= 0 || c.ExpertsPerToken > c.Experts:
@@ -86,7 +86,7 @@ func (c Config) validateSparse() error {
 	return nil
 }
 
-// feedForwardParameters is the number of weights of a layer's feed-forward part.
+// feedForwardParameters returns the number of weights of a layer's feed-forward part.
 func (c Config) feedForwardParameters(layer int) int {
 	if !c.sparse(layer) {
 		return 3 * c.HiddenSize * c.IntermediateSize
@@ -98,7 +98,7 @@ func (c Config) feedForwardParameters(layer int) int {
 	return n
 }
 
-// rotaryDim is the number of features of a head that are rotated.
+// rotaryDim returns the number of rotated features of a head.
 func (c Config) rotaryDim() int {
 	if c.family().hybrid {
 		return int(float64(c.HeadDim) * c.PartialRotary)
@@ -135,7 +135,7 @@ func (c Config) validateHybrid() error {
 	return nil
 }
 
-// mixerParameters is the number of weights of a layer's attention or delta net.
+// mixerParameters returns the number of weights of a layer's attention or delta net.
 func (c Config) mixerParameters(layer int) int {
 	if c.linear(layer) {
 		keys, values := c.LinearKeyHeads*c.LinearKeyDim, c.LinearValueHeads*c.LinearValueDim

@@ -12,11 +12,11 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/internal/golden"
+	"github.com/goascend/cann/internal/testing/golden"
 )
 
-// TestGoldenTraining repeats the training runs of Hugging Face's Qwen3 in PyTorch: losses of
-// every step, gradients of the first, weights after the last.
+// TestGoldenTraining repeats training runs of Hugging Face's Qwen3 in PyTorch and compares the
+// losses of every step, the gradients of the first, and the weights after the last.
 func TestGoldenTraining(t *testing.T) {
 	for _, architecture := range []string{"Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "Qwen3_5ForCausalLM"} {
 		for _, name := range golden.Models(t, architecture) {
@@ -25,7 +25,7 @@ func TestGoldenTraining(t *testing.T) {
 	}
 }
 
-// TestGoldenTrainingNZ: so it does when the products of the experts read FRACTAL_NZ weights.
+// TestGoldenTrainingNZ does the same with products of experts that read FRACTAL_NZ weights.
 func TestGoldenTrainingNZ(t *testing.T) {
 	if os.Getenv("CANN_EMU_API") != "" {
 		t.Skip("CANN 8.1 has no product with FRACTAL_NZ weights of float32")
@@ -64,12 +64,12 @@ func train(t *testing.T, run *golden.Training, groupedNZ bool) {
 		}
 		loss, err := m.Gradients(ctx, b)
 		require.NoError(t, err)
-		require.InEpsilon(t, run.Losses[step], loss, 1e-5, "loss of step %d", step)
+		require.InEpsilon(t, run.Losses[step], loss, 1e-6, "loss of step %d", step)
 		if step == 0 {
 			for _, p := range m.Parameters() {
-				limit := 2e-5
+				limit := 2e-6
 				if ofDecay(p.Name) {
-					limit = 1e-3
+					limit = 2e-5
 				}
 				require.NoError(t, golden.CheckRMS(download(t, st, p.Grad), run.Sub("grad0").Float32(p.Name), limit), p.Name)
 			}
@@ -83,40 +83,24 @@ func train(t *testing.T, run *golden.Training, groupedNZ bool) {
 		require.NoError(t, err)
 		want := run.Sub("final").Float32(p.Name)
 		require.Len(t, got, len(want))
-		known := knownGradient(p.Name, run.Sub("grad0").Float32(p.Name))
-		sum, n := 0.0, 0
+		sum := 0.0
 		for i := range got {
-			if known(i) {
-				d := float64(got[i]) - float64(want[i])
-				sum, n = sum+d*d, n+1
-			}
+			d := float64(got[i]) - float64(want[i])
+			sum += d * d
 		}
-		require.NotZero(t, n, p.Name)
-		require.LessOrEqual(t, math.Sqrt(sum/float64(n)), 1e-5, "weights of %s after %d steps", p.Name, len(run.Losses))
+		require.LessOrEqual(t, math.Sqrt(sum/float64(len(want))), 1e-5, "weights of %s after %d steps", p.Name, len(run.Losses))
 	}
 }
 
-// ofDecay tells the weights that the decay of a delta net depends on. The gradients of heads
-// that forget at once are far below those of the others, and in the reference they are
-// rounding: it differentiates exp(γᵢ − γᵢ) too, which is one whatever γ is. (Here they do
-// not depend on the length of the chunks, there they do.)
+// ofDecay reports whether a weight is one of the two vectors that set the decay of a delta net's
+// heads. Their gradients are sums over all tokens whose terms mostly cancel, so float32 leaves
+// fewer significant digits than in other gradients.
 func ofDecay(name string) bool {
-	return strings.HasSuffix(name, ".dt_bias") || strings.HasSuffix(name, ".A_log") || strings.HasSuffix(name, ".in_proj_a.weight")
+	return strings.HasSuffix(name, ".dt_bias") || strings.HasSuffix(name, ".A_log")
 }
 
-// knownGradient tells the elements of a weight whose gradient is not rounding in the
-// reference: Adam takes steps of the same size whatever the size of the gradient.
-func knownGradient(name string, grad []float32) func(i int) bool {
-	sum := 0.0
-	for _, g := range grad {
-		sum += float64(g) * float64(g)
-	}
-	limit := 0.02 * math.Sqrt(sum/float64(len(grad)))
-	return func(i int) bool { return !ofDecay(name) || math.Abs(float64(grad[i])) > limit }
-}
-
-// batch is a step's data. The labels of the run are not shifted: position i of ours has
-// what follows, label i+1.
+// batch returns a step's data. The labels of the reference are not shifted: our label i is its
+// label i+1.
 func batch(run *golden.Training, step int) qwen.Batch {
 	b := qwen.Batch{Size: run.Batch, Length: run.Seq}
 	ids, labels := run.Int64("ids"), run.Int64("labels")
@@ -153,7 +137,7 @@ func compareValid(run *golden.Training, logits []float32) error {
 	return nil
 }
 
-// TestDTypesAgree: bf16 follows fp32 within the precision of its numbers.
+// TestDTypesAgree checks that bfloat16 training follows float32 within its precision.
 func TestDTypesAgree(t *testing.T) {
 	for _, name := range []string{"qwen3", "qwen3_next", "qwen3_5"} {
 		t.Run(name, func(t *testing.T) { trainBF16(t, golden.Model(t, name)) })

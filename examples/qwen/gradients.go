@@ -6,23 +6,24 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// state is what a forward pass of a stage leaves for the backward pass.
+// state holds the tensors of a stage's forward pass that the backward pass needs.
 type state struct {
 	layers []layerState
 	final  normState
-	normed *aclnn.Tensor // what the head reads
-	out    *aclnn.Tensor // for the next stage, or the logits
+	normed *aclnn.Tensor // input of the head
+	out    *aclnn.Tensor // input of the next stage, or the logits
 }
 
-// reading runs a part of the model while its units of weights are open, and not at all when
-// they cannot be opened.
+// reading runs part while the given units of weights are open. It does nothing if they cannot be
+// opened.
 func (p *pass) reading(part func(), units ...int) {
 	for _, u := range units {
 		p.store.open(p, u)
 	}
-	if p.err == nil {
+	if p.Err() == nil {
 		part()
 	}
 	for _, u := range units {
@@ -30,7 +31,7 @@ func (p *pass) reading(part func(), units ...int) {
 	}
 }
 
-// forward runs the stage's layers; x is what the stage before has made, nil in the first.
+// forward runs the stage's layers; x is the output of the previous stage, nil in the first.
 func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	s := &state{}
 	if m.first() {
@@ -39,7 +40,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	for i, l := range m.layers {
 		var ls layerState
 		p.reading(func() { x, ls = l.forward(p, x, in.layer(i)) }, i+1)
-		if p.err != nil {
+		if p.Err() != nil {
 			return s
 		}
 		s.layers = append(s.layers, ls)
@@ -58,7 +59,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	return s
 }
 
-// headUnits are what the head reads: of a tied one the embedding, too.
+// headUnits returns the units that the head reads, including the embedding if it is tied.
 func (m *Model) headUnits() []int {
 	if m.Config.TieWordEmbeddings {
 		return []int{m.headUnit(), embeddingUnit}
@@ -66,31 +67,31 @@ func (m *Model) headUnits() []int {
 	return []int{m.headUnit()}
 }
 
-// embed looks the tokens up: [tokens, hidden], or with sequence parallelism this rank's rows.
+// embed looks up the tokens: [tokens, hidden], or with sequence parallelism this rank's rows.
 func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
 	rows := in.batch * in.length
 	if m.tp.Sequence() {
 		rows /= m.tp.Size()
 	}
-	x := p.tensor(m.dt, rows, int64(m.Config.HiddenSize))
-	if p.err == nil {
-		p.err = m.tp.Embedding(p.ctx, p.st, &ops.EmbeddingArgs{Weight: m.embedding.Value, IDs: in.ids, Out: x})
-	}
+	x := p.Tensor(m.dt, rows, int64(m.Config.HiddenSize))
+	p.Do(func() error {
+		return m.tp.Embedding(p.ctx, p.Stream, &ops.EmbeddingArgs{Weight: m.embedding.Value, IDs: in.ids, Out: x})
+	})
 	return x
 }
 
-// backward writes the gradient of every weight of the stage, given that of its result; dIn,
-// nil in the first stage, receives that of its input. In the last micro-batch the gradients
-// are then ready to be exchanged.
+// backward writes the gradient of every weight of the stage, given the gradient of its output. dIn
+// receives the gradient of its input; it is nil in the first stage. In the last micro-batch the
+// gradients are then ready to be exchanged.
 func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
-	// of runs the way back through a part that writes the gradients of its units. Those of the
-	// first are then complete.
+	// of runs the backward pass of a part that writes the gradients of its units. Those of the
+	// first unit are then complete.
 	of := func(part func(), units ...int) {
 		p.reading(func() {
 			for _, u := range units {
 				p.store.begin(p, u)
 			}
-			if p.err == nil {
+			if p.Err() == nil {
 				part()
 			}
 			if lastMicro {
@@ -105,24 +106,23 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 		of(func() { dx = m.layers[i].backward(p, s.layers[i], in, dx) }, i+1)
 	}
 	if !m.first() {
-		p.copy(dIn, dx)
+		p.Copy(dIn, dx)
 		return
 	}
 	p.store.begin(p, embeddingUnit)
-	if p.err == nil {
-		// A tied head has written its share of the gradient already.
-		more := m.Config.TieWordEmbeddings || p.accumulate
-		p.err = m.tp.EmbeddingGrad(p.ctx, p.st, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
-	}
+	// A tied head has already written its share of the gradient.
+	more := m.Config.TieWordEmbeddings || p.accumulate
+	p.Do(func() error {
+		return m.tp.EmbeddingGrad(p.ctx, p.Stream, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
+	})
 	if lastMicro {
 		p.store.ready(p, embeddingUnit)
 	}
 }
 
-// Gradients runs forward and backward on a batch, this rank's data: every parameter's gradient
-// is then that of the loss, which it returns. The loss is the mean cross-entropy over the labels
-// of all ranks that count, and for experts that of their balance if the configuration asks for
-// it.
+// Gradients runs forward and backward on this rank's batch: it computes every parameter's gradient
+// of the loss, and returns the loss. The loss is the mean cross-entropy over the counted labels of
+// all ranks, plus the load balancing loss of the experts if the configuration asks for it.
 func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error) {
 	s, err := m.newStep(ctx, b)
 	if s != nil {
@@ -135,7 +135,7 @@ func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error
 	if err != nil {
 		return 0, err
 	}
-	pipeline := ops.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
+	pipeline := parallel.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
 	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
 		return 0, errors.Join(err, m.store.restart())
 	}
@@ -151,10 +151,11 @@ func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err erro
 		return nil, err
 	}
 	p := m.pass(ctx)
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := m.inputs(p, b)
 	if err != nil {
 		return nil, err
 	}
-	return p.read(m.forward(p, in, nil).out)
+	logits = p.read(m.forward(p, in, nil).out)
+	return logits, p.Err()
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// inputs is what every layer sees of a micro-batch: with context parallelism this rank's
-// positions of each row.
+// inputs holds the data of a micro-batch that every layer reads; with context parallelism this
+// rank's positions of each row.
 type inputs struct {
 	batch, length int64
 	ids, labels   *aclnn.Tensor
-	labelled      int // labels that count
+	labelled      int // number of labels that are not ignored
 	mask          mask.Mask
 	cu            []int64       // boundaries of packed sequences, or nil
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
 	rope          rotation
 	scale         float64
 
-	from  int64  // tokens of each sequence that came before, and are in the cache
+	from  int64  // tokens of each sequence that are already in the cache
 	cache *Cache // nil in training
-	past  *past  // of the layer at hand
+	past  *past  // of the current layer
 }
 
-// layer is what one layer sees.
+// layer returns the inputs for one layer.
 func (in *inputs) layer(i int) *inputs {
 	if in.cache == nil {
 		return in
@@ -61,26 +61,19 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 			in.labelled++
 		}
 	}
-	if in.ids, err = p.tokens(ids); err != nil {
-		return nil, err
-	}
-	if in.labels, err = p.tokens(labels); err != nil {
-		return nil, err
-	}
-	if b.Lengths != nil && m.Config.family().hybrid { // attention has its mask
-		if in.valid, err = p.valid(b, chunks); err != nil {
-			return nil, err
-		}
+	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
+	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
+		in.valid = p.valid(b, chunks)
 	}
 	table, err := m.rope.get(p.ctx, m.st, m.Config, m.dt, 0, int64(b.Length))
 	if err != nil {
 		return nil, err
 	}
 	in.rope = rotation{p.rows(table.cos, positions), p.rows(table.sin, positions)}
-	return in, p.err
+	return in, p.Err()
 }
 
-// rows are the positions that a rank has of a table [1, length, 1, ·].
+// rows selects this rank's positions of a table [1, length, 1, ·].
 func (p *pass) rows(table *aclnn.Tensor, chunks []mask.Range) *aclnn.Tensor {
 	if len(chunks) == 1 {
 		return table.Narrow(1, chunks[0].From, chunks[0].Len())
@@ -89,12 +82,10 @@ func (p *pass) rows(table *aclnn.Tensor, chunks []mask.Range) *aclnn.Tensor {
 	for _, c := range chunks {
 		n += c.Len()
 	}
-	out := p.tensor(table.DType(), 1, n, 1, table.Dim(3))
+	out := p.Tensor(table.DType(), 1, n, 1, table.Dim(3))
 	at := int64(0)
 	for _, c := range chunks {
-		if p.err == nil {
-			p.copy(out.Narrow(1, at, c.Len()), table.Narrow(1, c.From, c.Len()))
-		}
+		p.Copy(out.Narrow(1, at, c.Len()), table.Narrow(1, c.From, c.Len()))
 		at += c.Len()
 	}
 	return out

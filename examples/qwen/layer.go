@@ -11,19 +11,16 @@ import (
 type linear struct{ weight *Parameter }
 
 func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	if p.err != nil {
-		return nothing
-	}
 	shape := x.Shape()
 	shape[len(shape)-1] = l.weight.Value.Dim(0)
-	y := p.tensor(p.dt, shape...)
+	y := p.Tensor(p.dt, shape...)
 	run(p, p.reg.Linear, &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
 	return y
 }
 
 // backward returns dx and writes the weight's gradient.
 func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.like(x)
+	dx := p.Like(x)
 	run(p, p.reg.LinearGrad, &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
 	return dx
 }
@@ -32,7 +29,7 @@ func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 type norm struct {
 	scale   *Parameter
 	epsilon float64
-	centred bool // the weight is the scale's difference from one
+	centred bool // the weight is the scale minus one
 }
 
 func newNorm(ps *parameters, c Config, name string, size int64) norm {
@@ -46,47 +43,44 @@ func newNorm(ps *parameters, c Config, name string, size int64) norm {
 type normState struct{ x, rstd *aclnn.Tensor }
 
 func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
-	if p.err != nil {
-		return nothing, normState{}
-	}
 	shape := x.Shape()
 	shape[len(shape)-1] = 1
-	y, rstd := p.like(x), p.tensor(aclnn.Float32, shape...)
+	y, rstd := p.Like(x), p.Tensor(aclnn.Float32, shape...)
 	run(p, p.reg.RMSNorm, &ops.RMSNormArgs{X: x, Weight: n.factor(p), Epsilon: n.epsilon, Out: y, RStd: rstd})
 	return y, normState{x, rstd}
 }
 
-// factor is what the normalised features are multiplied with.
+// factor returns the factor of the normalised features.
 func (n norm) factor(p *pass) *aclnn.Tensor {
 	if !n.centred {
 		return n.scale.Value
 	}
-	scale := p.like(n.scale.Value)
-	launch(p, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
+	scale := p.Like(n.scale.Value)
+	aclnn.Launch(&p.Scope, aclnn.Adds, aclnn.AddsParams{Self: n.scale.Value, Other: aclnn.Float(1), Alpha: aclnn.Float(1), Out: scale})
 	return scale
 }
 
 func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.like(s.x)
+	dx := p.Like(s.x)
 	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: n.scale.Grad, Accumulate: p.accumulate})
 	return dx
 }
 
-// mixer moves information between the tokens of a sequence: attention, or a gated delta
-// net. x is [tokens, hidden]; the state is what its backward pass starts from.
+// mixer exchanges information between the tokens of a sequence: attention, or a gated delta net. x
+// is [tokens, hidden]; the result includes the state for the backward pass.
 type mixer interface {
 	forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed)
 }
 
-// mixed is a forward pass of a mixer that knows the way back: backward turns the gradient of
-// the result into that of the input, and writes those of the weights.
+// mixed is the state of a mixer's forward pass: backward computes the gradient of the input from
+// that of the result, and writes the gradients of the weights.
 type mixed interface {
 	backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor
 }
 
-// attention is grouped-query attention with normalised, rotated queries and keys. Gated
-// attention multiplies its result by a sigmoid, whose rows follow each head's query in q.
-// heads and kv are those of this rank.
+// attention is grouped-query attention with normalised, rotated queries and keys. Gated attention
+// multiplies its result by a sigmoid; in the weight q the gate's rows follow each head's query.
+// heads and kv count this rank's heads.
 type attention struct {
 	q, k, v, o   linear
 	qNorm, kNorm norm
@@ -98,23 +92,23 @@ type attention struct {
 type attentionState struct {
 	attention
 	x, q, k, v, out *aclnn.Tensor
-	local, mixed    *aclnn.Tensor // this rank's positions of out, and what the projection reads
+	local, mixed    *aclnn.Tensor // this rank's positions of out, and the input of the projection
 	gate            *aclnn.Tensor // after the sigmoid
 	max, sum        *aclnn.Tensor
 	qNorm, kNorm    normState
 }
 
-// rotation is what all layers share of the rotary embedding.
+// rotation holds the tables of the rotary embedding, which all layers share.
 type rotation struct{ cos, sin *aclnn.Tensor }
 
 func (r rotation) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	y := p.like(x)
+	y := p.Like(x)
 	run(p, p.reg.RoPE, &ops.RoPEArgs{X: x, Cos: r.cos, Sin: r.sin, Out: y})
 	return y
 }
 
 func (r rotation) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.like(dy)
+	dx := p.Like(dy)
 	run(p, p.reg.RoPEGrad, &ops.RoPEGradArgs{DOut: dy, Cos: r.cos, Sin: r.sin, DX: dx})
 	return dx
 }
@@ -132,8 +126,8 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	s := &attentionState{attention: a, x: x}
 	q := a.q.forward(p, x).Reshape(b, n, a.heads, -1)
 	if a.gated {
-		s.gate = p.tensor(p.dt, b, n, a.heads, a.dim)
-		launch(p, aclnn.Sigmoid, aclnn.SigmoidParams{Self: q.Narrow(-1, a.dim, a.dim), Out: s.gate})
+		s.gate = p.Tensor(p.dt, b, n, a.heads, a.dim)
+		aclnn.Launch(&p.Scope, aclnn.Sigmoid, aclnn.SigmoidParams{Self: q.Narrow(-1, a.dim, a.dim), Out: s.gate})
 		q = q.Narrow(-1, 0, a.dim)
 	}
 	k := a.k.forward(p, x).Reshape(b, n, a.kv, a.dim)
@@ -145,16 +139,11 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	if p.exchange {
 		s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
 	}
-	if p.err != nil {
-		return nothing, s
-	}
-	s.out = p.like(s.q)
+	s.out = p.Like(s.q)
 	stats := m.stats(s.q)
-	s.max, s.sum = p.tensor(aclnn.Float32, stats...), p.tensor(aclnn.Float32, stats...)
+	s.max, s.sum = p.Tensor(aclnn.Float32, stats...), p.Tensor(aclnn.Float32, stats...)
 	args := s.args(m)
-	if p.err == nil {
-		p.err = p.cp.Attention(p.ctx, p.st, &args)
-	}
+	p.Do(func() error { return p.cp.Attention(p.ctx, p.Stream, &args) })
 	s.local = s.out
 	if p.exchange {
 		s.local = p.toSequence(s.out, a.heads)
@@ -178,20 +167,18 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	if p.exchange {
 		dOut = p.toHeads(dOut)
 	}
-	dq, dk, dv := p.like(s.q), p.like(s.k), p.like(s.v)
+	dq, dk, dv := p.Like(s.q), p.Like(s.k), p.Like(s.v)
 	grad := ops.AttentionGradArgs{AttentionArgs: s.args(m), DOut: m.tokens(dOut), DQuery: m.tokens(dq), DKey: m.tokens(dk), DValue: m.tokens(dv)}
-	if p.err == nil {
-		p.err = p.cp.AttentionGrad(p.ctx, p.st, &grad)
-	}
+	p.Do(func() error { return p.cp.AttentionGrad(p.ctx, p.Stream, &grad) })
 	if p.exchange {
 		dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
 	}
 	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
 	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
 	if a.gated {
-		both := p.tensor(p.dt, b, n, a.heads, 2*a.dim)
-		p.copy(both.Narrow(-1, 0, a.dim), dq)
-		launch(p, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dGate, Output: s.gate, GradInput: both.Narrow(-1, a.dim, a.dim)})
+		both := p.Tensor(p.dt, b, n, a.heads, 2*a.dim)
+		p.Copy(both.Narrow(-1, 0, a.dim), dq)
+		aclnn.Launch(&p.Scope, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: dGate, Output: s.gate, GradInput: both.Narrow(-1, a.dim, a.dim)})
 		dq = both
 	}
 	dx := a.q.backward(p, s.x, dq.Reshape(b*n, -1))
@@ -200,18 +187,19 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	return p.leave(dx)
 }
 
-// feedForward computes on each token by itself: a gated unit, or experts. x is
-// [tokens, hidden].
+// feedForward computes on each token independently: a gated unit, or experts. x is [tokens,
+// hidden].
 type feedForward interface {
 	forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed)
 }
 
-// fed is a forward pass of a feedForward that knows the way back, as mixed is of a mixer.
+// fed is the state of a feedForward's forward pass, like mixed for a mixer.
 type fed interface {
 	backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor
 }
 
-// mlp is the gated feed-forward layer; gateUp has the gate's rows, then the up projection's.
+// mlp is the gated feed-forward layer; gateUp has the rows of the gate, then those of the up
+// projection.
 type mlp struct{ gateUp, down linear }
 
 type mlpState struct {
@@ -229,7 +217,7 @@ func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
 func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	x = p.enter(x)
 	s := &mlpState{mlp: f, x: x, gateUp: f.gateUp.forward(p, x)}
-	s.act = p.tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
+	s.act = p.Tensor(p.dt, x.Dim(0), f.down.weight.Value.Dim(1))
 	run(p, p.reg.SwiGLU, &ops.SwiGLUArgs{X: s.gateUp, Out: s.act})
 	return p.leave(f.down.forward(p, s.act)), s
 }
@@ -237,12 +225,12 @@ func (f mlp) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 func (s *mlpState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
 	f := s.mlp
 	dAct := f.down.backward(p, s.act, p.enter(dy))
-	dGateUp := p.like(s.gateUp)
+	dGateUp := p.Like(s.gateUp)
 	run(p, p.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: dAct, X: s.gateUp, DX: dGateUp})
 	return p.leave(f.gateUp.backward(p, s.x, dGateUp))
 }
 
-// layer is a transformer block: a mixer and feed-forward, each on the normalised residual.
+// layer is a transformer block: a mixer and a feed-forward layer, each on the normalised residual.
 type layer struct {
 	mixerNorm, mlpNorm norm
 	mixer              mixer
@@ -306,16 +294,13 @@ func (l layer) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, laye
 	mixed, ms := l.mixer.forward(p, normed, m)
 	s.mixed = ms
 	x = p.sum(x, mixed)
-	if p.err != nil {
-		return nothing, s
-	}
 	normed, s.mlpNorm = l.mlpNorm.forward(p, x)
 	y, fs := l.feedForward.forward(p, normed)
 	s.fed = fs
 	return p.sum(x, y), s
 }
 
-// backward turns the gradient after the layer into the one before it, in place where dy is.
+// backward computes the gradient of the layer's input from that of its output, in place in dy.
 func (l layer) backward(p *pass, s layerState, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
 	p.add(dy, l.mlpNorm.backward(p, s.mlpNorm, s.fed.backward(p, dy)))
 	p.add(dy, l.mixerNorm.backward(p, s.mixerNorm, s.mixed.backward(p, m, dy)))

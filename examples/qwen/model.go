@@ -10,10 +10,11 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// Model is a Qwen model on one stream: all of it, or a rank's part. It serves one goroutine at
-// a time.
+// Model is a Qwen model, or this rank's part of it, on one stream. It is not safe for concurrent
+// use.
 type Model struct {
 	Config Config
 
@@ -21,31 +22,31 @@ type Model struct {
 	reg    *ops.Registry
 	dt     aclnn.DType
 	par    Parallel
-	tp     *ops.TensorParallel
-	cp     *ops.ContextParallel // of attention, unless it exchanges positions for heads too
-	heads  *ops.Ulysses
-	ep     *ops.ExpertParallel
+	tp     *parallel.Tensor
+	cp     *parallel.Context // for attention, unless Ulysses is used
+	heads  *parallel.Ulysses
+	ep     *parallel.Experts
 	params parameters
 	store  storage
 	rope   ropeTable
 
-	// Of a stage, those that it has.
+	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
 	layers    []layer
 	finalNorm norm
-	head      linear // the embedding itself when tied
+	head      linear // the embedding itself if tied
 }
 
-// New makes a model on one device, whose weights have no values yet: call Init or Load. dt is
-// the dtype of weights and activations, Float32 or BFloat16; with BFloat16 the optimiser keeps
-// float32 weights beside.
+// New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
+// dtype of weights and activations, Float32 or BFloat16; with BFloat16 the optimiser also keeps
+// float32 weights.
 func New(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType) (*Model, error) {
 	return NewParallel(st, reg, cfg, dt, Parallel{})
 }
 
-// NewParallel makes a rank's part of a model that is spread over several. All ranks make the
-// same calls of the model and its optimiser, in the same order. reg chooses kernels for it from
-// then on.
+// NewParallel makes a rank's part of a model that is distributed over several ranks. All ranks make
+// the same calls of the model and its optimiser, in the same order. From then on reg chooses
+// kernels for this parallelism.
 func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, par Parallel) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -58,11 +59,11 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par,
-		tp: ops.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: ops.NewContextParallel(reg, nil, par.split()),
-		heads: ops.NewUlysses(par.Context, par.split()), ep: ops.NewExpertParallel(par.Experts),
+		tp: parallel.NewTensor(reg, par.Tensor, par.Sequence), cp: parallel.NewContext(reg, nil, par.split()),
+		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExperts(par.Experts),
 	}
 	if !par.Ulysses {
-		m.cp = ops.NewContextParallel(reg, par.Context, par.split())
+		m.cp = parallel.NewContext(reg, par.Context, par.split())
 	}
 	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()
@@ -79,8 +80,8 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	return m, nil
 }
 
-// build describes the layers: the first unit of weights is the embedding, the last the head,
-// whichever of them this stage has.
+// build describes the layers. The first unit of weights is the embedding and the last the head,
+// even if this stage lacks them.
 func (m *Model) build() {
 	cfg, ps := m.Config, &m.params
 	h, v := int64(cfg.HiddenSize), int64(cfg.VocabSize)
@@ -109,11 +110,11 @@ const embeddingUnit = 0
 
 func (m *Model) headUnit() int { return len(m.layers) + 1 }
 
-// first and last tell the ends of the pipeline.
+// first and last report whether this stage is an end of the pipeline.
 func (m *Model) first() bool { return m.embedding != nil }
 func (m *Model) last() bool  { return m.head.weight != nil }
 
-// alone refuses what needs all of the model on this device.
+// alone refuses calls that need the whole model on this device.
 func (m *Model) alone(what string) error {
 	if n := size(m.par.World); n > 1 {
 		return fmt.Errorf("qwen: %s needs the model on one device, and it is on %d", what, n)
@@ -122,17 +123,17 @@ func (m *Model) alone(what string) error {
 }
 
 func (m *Model) pass(ctx context.Context) *pass {
-	return &pass{ctx: ctx, st: m.st, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store}
+	return &pass{Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store}
 }
 
-// Close frees the weights; activations are gone already.
+// Close frees the weights; activations are freed after each pass.
 func (m *Model) Close() error { return errors.Join(m.store.Close(), m.rope.close()) }
 
-// Parameters lists the weights that this rank has a part of, in the order of the checkpoint.
+// Parameters lists the weights of which this rank has a part, in the order of the checkpoint.
 func (m *Model) Parameters() []*Parameter { return m.params.all }
 
-// Init gives the weights random values: those of a weight depend on the seed and its name,
-// not on how the model is spread.
+// Init sets random weights. The values of a weight depend on the seed and its name only, not on the
+// parallelism.
 func (m *Model) Init(ctx context.Context, seed uint64) error {
 	for _, p := range m.params.all {
 		name := fnv.New64a()
@@ -145,23 +146,23 @@ func (m *Model) Init(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// Batch is a step's data: token ids and labels, [size, length] in row-major order. The
-// label at a position is what follows it; a negative label is ignored.
+// Batch is the data of a step: token ids and labels, [size, length] in row-major order. The label
+// at a position is the next token; a negative label is ignored.
 type Batch struct {
 	Size, Length int
 	Inputs       []int32
 	Labels       []int32
-	// Lengths are the valid tokens of each row, which stand first; nil when all are valid.
+	// Lengths are the numbers of valid tokens of each row, which come first; nil if all are valid.
 	Lengths []int64
-	// CuSeqLens packs sequences into the one row of a batch, without padding: 0, the ends of all
-	// but the last, Length. Nil when each row is one sequence.
+	// CuSeqLens are the cumulative lengths of sequences packed without padding into the one row of
+	// a batch: 0, the ends of all but the last, Length. Nil when each row is one sequence.
 	CuSeqLens []int64
-	// Targets is how many labels count in the step over all ranks, which the loss is the mean
-	// of; 0 when this batch has them all.
+	// Targets is the number of counted labels of the step over all ranks, over which the loss is
+	// averaged; 0 means those of this batch.
 	Targets int
 }
 
-// Rows are n rows of a batch.
+// Rows returns n rows of a batch.
 func (b Batch) Rows(from, n int) Batch {
 	part := b
 	part.Size = n
@@ -172,7 +173,7 @@ func (b Batch) Rows(from, n int) Batch {
 	return part
 }
 
-// labelled is how many labels count.
+// labelled returns the number of labels that are not ignored.
 func (b Batch) labelled() int {
 	n := 0
 	for _, l := range b.Labels {

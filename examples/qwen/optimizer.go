@@ -6,13 +6,14 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// AdamW are the optimiser's options, with PyTorch's meaning: the decay is applied to the
-// weight before the update, to every weight.
+// AdamW holds the optimiser's options, with the same meaning as in PyTorch. Weight decay is applied
+// to every weight before the update.
 type AdamW struct {
 	LR, Beta1, Beta2, Epsilon, WeightDecay float64
-	MaxNorm                                float64 // gradients are clipped to this global norm; 0 = not
+	MaxNorm                                float64 // limit of the gradient norm; 0 = none
 }
 
 // Optimizer updates the weights of a model and keeps the moments of their gradients.
@@ -22,44 +23,42 @@ type Optimizer struct {
 	m       *Model
 	steps   int
 	moments []moments // by slot
-	memory  memory
+	memory  aclnn.Scope
 }
 
 type moments struct{ average, square *aclnn.Tensor }
 
-// NewOptimizer makes an optimiser with moments of zero.
+// NewOptimizer makes an optimiser whose moments are zero.
 func NewOptimizer(m *Model, options AdamW) (*Optimizer, error) {
-	o := &Optimizer{Options: options, m: m}
-	o.memory.st = m.st
+	o := &Optimizer{Options: options, m: m, memory: aclnn.Scope{Stream: m.st}}
 	for _, s := range m.store.slots() {
-		var mo moments
-		for _, t := range []**aclnn.Tensor{&mo.average, &mo.square} {
-			var err error
-			if *t, err = o.memory.zeros(aclnn.Float32, s.master.Shape()...); err != nil {
-				return nil, errors.Join(err, o.Close())
-			}
-		}
-		o.moments = append(o.moments, mo)
+		shape := s.master.Shape()
+		o.moments = append(o.moments, moments{
+			average: zeros(&o.memory, aclnn.Float32, shape...), square: zeros(&o.memory, aclnn.Float32, shape...),
+		})
+	}
+	if err := o.memory.Err(); err != nil {
+		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil
 }
 
 // Close frees the moments.
-func (o *Optimizer) Close() error { return o.memory.close() }
+func (o *Optimizer) Close() error { return o.memory.Close() }
 
-// Steps is the number of updates made.
+// Steps returns the number of updates made.
 func (o *Optimizer) Steps() int { return o.steps }
 
-// Step clips the gradients and updates the weights. It returns the gradients' norm before
-// clipping. Once it has begun, the end of ctx does not stop it: the weights are of one step.
+// Step clips the gradients and updates the weights. It returns the gradients' norm before clipping.
+// Once it has started, it ignores the end of ctx, so that all weights are of the same step.
 func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
 	p := o.m.pass(ctx)
-	defer func() { err = errors.Join(err, p.close()) }()
-	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.tensor(aclnn.Float32), Comm: o.m.par.World}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
 	for _, s := range o.m.store.slots() {
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
@@ -70,8 +69,8 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 			LR: o.Options.LR, Beta1: o.Options.Beta1, Beta2: o.Options.Beta2, Epsilon: o.Options.Epsilon, WeightDecay: o.Options.WeightDecay,
 		})
 	}
-	if p.err != nil {
-		return 0, p.err
+	if p.Err() != nil {
+		return 0, p.Err()
 	}
 	o.steps++
 	return readScalar(ctx, o.m.st, clip.Norm)

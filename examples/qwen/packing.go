@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// checkPacked says what is wrong with the boundaries of packed sequences.
+// checkPacked checks the boundaries of packed sequences.
 func (b Batch) checkPacked() error {
 	cu := b.CuSeqLens
 	switch {
@@ -28,8 +28,8 @@ func (b Batch) checkPacked() error {
 	return nil
 }
 
-// sequences are the positions of a batch's tokens in their own sequences, and the mask that
-// keeps these apart.
+// sequences returns the positions of a batch's tokens in their sequences, and the mask that
+// separates the sequences.
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {
 	switch {
 	case b.CuSeqLens != nil:
@@ -57,7 +57,7 @@ func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err er
 	return positions, of, err
 }
 
-// layout is how attention gets queries, keys and values [batch, length, heads, features].
+// layout returns the layout of queries, keys and values for attention.
 func (m *inputs) layout() ops.Layout {
 	if m.cu == nil {
 		return ops.BSND
@@ -73,7 +73,8 @@ func (m *inputs) tokens(t *aclnn.Tensor) *aclnn.Tensor {
 	return t.Squeeze(0)
 }
 
-// stats is the shape of what attention keeps of the softmax of queries [batch, length, heads, ·].
+// stats returns the shape of the softmax statistics of attention for queries [batch, length, heads,
+// ·].
 func (m *inputs) stats(q *aclnn.Tensor) []int64 {
 	if m.cu == nil {
 		return []int64{q.Dim(0), q.Dim(2), q.Dim(1), 8}

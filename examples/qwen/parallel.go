@@ -7,30 +7,33 @@ import (
 
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// Parallel is how a model is spread over ranks: what each kind of parallelism exchanges over.
-// A communicator that is nil stands for one rank; the zero value is a model on one device.
+// Parallel holds the communicators over which a model is distributed. A nil communicator stands for
+// one rank; the zero value is a model on one device.
 type Parallel struct {
-	World ops.Communicator // all ranks: the loss, the norm of the gradients
-	// Tensor divides heads, the width of feed-forward layers, and the vocabulary. With Sequence
-	// its ranks divide the rows between those layers too, which layers of experts need.
-	Tensor   ops.Communicator
+	World parallel.Communicator // all ranks: for the loss and the norm of the gradients
+	// Tensor divides heads, the width of feed-forward layers, and the vocabulary. With Sequence its
+	// ranks also divide the rows between those layers, which layers of experts require.
+	Tensor   parallel.Communicator
 	Sequence bool
-	// Context divides the positions of each sequence: zig-zag, attention gathering keys and
-	// values, or with Ulysses in blocks, attention exchanging positions for heads. Gated delta
-	// nets, which need whole sequences in order, exchange in either case.
-	Context ops.Communicator
+	// Context divides the positions of each sequence. By default the split is zig-zag and attention
+	// gathers keys and values; with Ulysses the split is contiguous and attention exchanges
+	// positions for heads. Gated delta nets need whole sequences in order, so they exchange in both
+	// cases.
+	Context parallel.Communicator
 	Ulysses bool
-	// Pipeline divides the layers; each step has MicroBatches parts, 1 when 0.
-	Pipeline     ops.PeerCommunicator
+	// Pipeline divides the layers; each step has MicroBatches micro-batches, 1 when 0.
+	Pipeline     parallel.PeerCommunicator
 	MicroBatches int
-	// Data are the ranks that have the same weights and other tokens, those of Context among
-	// them. With Shard they keep a part of the weights each.
-	Data  ops.Communicator
+	// Data contains the ranks that have the same weights and different tokens, including those of
+	// Context. With Shard each of them keeps a part of the weights.
+	Data  parallel.Communicator
 	Shard bool
-	// Experts divides the experts of a layer, ExpertData are the ranks that have the same ones.
-	Experts, ExpertData ops.Communicator
+	// Experts divides the experts of a layer; ExpertData contains the ranks that have the same
+	// experts.
+	Experts, ExpertData parallel.Communicator
 }
 
 func size(c interface{ Size() int }) int64 {
@@ -49,20 +52,20 @@ func index(c interface{ Rank() int }) int64 {
 
 func (par *Parallel) micros() int { return max(par.MicroBatches, 1) }
 
-// stage is this rank's place in the pipeline.
+// stage returns this rank's place in the pipeline and the number of stages.
 func (par *Parallel) stage() (at, stages int) {
 	return int(index(par.Pipeline)), int(size(par.Pipeline))
 }
 
-// layers are those of this rank's stage: the first stages have one more when they do not
-// divide evenly.
+// layers returns the range of layers of this rank's stage. If the layers do not divide evenly, the
+// first stages have one more.
 func (par *Parallel) layers(n int) (from, to int) {
 	at, stages := par.stage()
 	cut := func(i int) int { return i*(n/stages) + min(i, n%stages) }
 	return cut(at), cut(at + 1)
 }
 
-// copies is how many ranks have the same part of a weight.
+// copies returns how many ranks have the same part of a weight.
 func (par *Parallel) copies(w *Parameter) int {
 	same := size(par.Data)
 	switch {
@@ -74,7 +77,7 @@ func (par *Parallel) copies(w *Parameter) int {
 	return int(same)
 }
 
-// check refuses what a model cannot be divided by.
+// check refuses parallelism that does not divide the model.
 func (par *Parallel) check(c Config) error {
 	tp, ep := size(par.Tensor), size(par.Experts)
 	_, stages := par.stage()
@@ -110,16 +113,16 @@ func (par *Parallel) check(c Config) error {
 	return par.checkHeads(c)
 }
 
-// checkDelta is what the operators say of delta nets: a *ops.Refusal.
+// checkDelta returns a *ops.Refusal if the operators do not support this parallelism of delta nets.
 func (par *Parallel) checkDelta(c Config) error {
 	setup := ops.DeltaSetup{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
 	setup.Parallel.Tensor = int(size(par.Tensor))
-	setup.Parallel.Sequence = int(size(par.Context)) // whichever way attention takes
+	setup.Parallel.Sequence = int(size(par.Context)) // for both variants of attention
 	_, err := setup.Check()
 	return err
 }
 
-// signature is what the choice of kernels may depend on.
+// signature returns the facts on which the choice of kernels may depend.
 func (par *Parallel) signature() ops.Parallel {
 	p := ops.Parallel{Tensor: int(size(par.Tensor)), Expert: int(size(par.Experts)), Context: 1, Sequence: 1}
 	_, p.Pipeline = par.stage()
@@ -131,7 +134,7 @@ func (par *Parallel) signature() ops.Parallel {
 	return p
 }
 
-// checkHeads refuses heads that the ranks of Ulysses cannot share out.
+// checkHeads refuses heads that cannot be divided among the ranks of Ulysses.
 func (par *Parallel) checkHeads(c Config) error {
 	ranks := int(size(par.Context))
 	if !par.Ulysses || ranks == 1 {
@@ -140,7 +143,7 @@ func (par *Parallel) checkHeads(c Config) error {
 	tp := int(size(par.Tensor))
 	heads := map[string]int{"num_attention_heads": c.Heads / tp, "num_key_value_heads": c.KVHeads / tp}
 	for name, n := range heads {
-		shared := strings.Contains(name, "key") // such heads may go to several ranks
+		shared := strings.Contains(name, "key") // several ranks may share key heads
 		if n%ranks != 0 && !(shared && ranks%n == 0) {
 			return fmt.Errorf("qwen: the %d ranks of Ulysses cannot share out the %d heads of %s that each tensor-parallel rank has", ranks, n, name)
 		}
@@ -148,7 +151,7 @@ func (par *Parallel) checkHeads(c Config) error {
 	return nil
 }
 
-// spreads are how this rank's parts of weights are cut.
+// spreads returns how this rank's parts of weights are cut.
 func (par *Parallel) spreads() (tensor, expert spread) {
 	if n := size(par.Tensor); n > 1 {
 		tensor = spread{part: index(par.Tensor), parts: n}
@@ -160,7 +163,7 @@ func (par *Parallel) spreads() (tensor, expert spread) {
 	return tensor, expert
 }
 
-// positions are this rank's parts of a sequence.
+// positions returns this rank's ranges of a sequence.
 func (par *Parallel) positions(length int) ([]mask.Range, error) {
 	if size(par.Context) == 1 {
 		return []mask.Range{{From: 0, To: int64(length)}}, nil
@@ -168,7 +171,7 @@ func (par *Parallel) positions(length int) ([]mask.Range, error) {
 	return par.split().Chunks(int64(length), par.Context.Rank(), par.Context.Size())
 }
 
-// split is how Context divides positions.
+// split returns how Context divides positions.
 func (par *Parallel) split() mask.Split {
 	if par.Ulysses {
 		return mask.Contiguous

@@ -1,17 +1,15 @@
 package qwen
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 )
 
-// Parameter is a weight with its gradient: on several ranks this rank's part. In bf16 training
-// Value is the bf16 copy that the layers read and Master the float32 weight that the optimiser
-// keeps; otherwise both are one tensor.
+// Parameter is a weight with its gradient; on several ranks it is this rank's part. In bfloat16
+// training Value is the bfloat16 copy that the layers read and Master the float32 weight that the
+// optimiser updates; otherwise both are the same tensor.
 type Parameter struct {
 	Name   string // as in Hugging Face's checkpoints
 	Value  *aclnn.Tensor
@@ -20,25 +18,25 @@ type Parameter struct {
 
 	shape  []int64 // of the whole weight
 	spread spread
-	heads  bool // it serves this rank's heads, not its rows
+	heads  bool // applies to this rank's heads only, not to its rows
 
-	stack *Parameter // the weight that this one is rows of
-	row   int64      // the first of them
+	stack *Parameter // the weight that contains this one as rows
+	row   int64      // the first of these rows
 
-	start func(*rand.Rand) float32 // its values before training; nil is a normal distribution
+	start func(*rand.Rand) float32 // initial values; nil means a normal distribution
 }
 
-// spread says along which dimension ranks divide a weight, and this rank's part.
+// spread says along which dimension the ranks divide a weight, and which part this rank has.
 type spread struct {
 	axis        int
-	part, parts int64 // parts is 0 when every rank has it all
-	experts     bool  // divided over the ranks of experts, not those of tensors
+	part, parts int64 // parts is 0 if every rank has the whole weight
+	experts     bool  // divided over expert-parallel instead of tensor-parallel ranks
 }
 
-// Shape is the shape of the whole weight.
+// Shape returns the shape of the whole weight.
 func (p *Parameter) Shape() []int64 { return p.shape }
 
-// local is the shape of this rank's part.
+// local returns the shape of this rank's part.
 func (p *Parameter) local() []int64 {
 	shape := append([]int64(nil), p.shape...)
 	if p.spread.parts > 0 {
@@ -47,7 +45,7 @@ func (p *Parameter) local() []int64 {
 	return shape
 }
 
-// Part cuts this rank's part out of the values of the whole weight.
+// Part selects this rank's part from the values of the whole weight.
 func (p *Parameter) Part(values []float32) []float32 {
 	if p.spread.parts == 0 {
 		return values
@@ -60,7 +58,7 @@ func (p *Parameter) Part(values []float32) []float32 {
 	return part
 }
 
-// count is the number of elements of a shape.
+// count returns the number of elements of a shape.
 func count(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
@@ -69,21 +67,21 @@ func count(shape []int64) int64 {
 	return n
 }
 
-// unit is the weights of a layer, or of what comes before or after the layers.
+// unit holds the weights of one layer, of the embedding, or of the head.
 type unit []*Parameter
 
-// parameters describes the weights of a model, in the order of the checkpoint; a storage then
-// gives them memory.
+// parameters describes the weights of a model in the order of the checkpoint; a storage allocates
+// their memory.
 type parameters struct {
 	tensor, expert spread       // how this rank's parts are cut
 	all            []*Parameter // by name
-	units          []unit       // those with memory of their own
+	units          []unit       // weights with their own memory
 }
 
 // begin starts a new unit.
 func (ps *parameters) begin() { ps.units = append(ps.units, nil) }
 
-// own adds a weight with memory of its own.
+// own adds a weight with its own memory.
 func (ps *parameters) own(p *Parameter) *Parameter {
 	last := &ps.units[len(ps.units)-1]
 	*last = append(*last, p)
@@ -95,7 +93,7 @@ func (ps *parameters) named(p *Parameter) *Parameter {
 	return p
 }
 
-// add makes a weight that every rank has.
+// add makes a weight that is whole on every rank.
 func (ps *parameters) add(name string, shape ...int64) *Parameter {
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape}))
 }
@@ -105,12 +103,12 @@ func (ps *parameters) addSplit(name string, axis int, shape ...int64) *Parameter
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.tensor.along(axis)}))
 }
 
-// addExperts makes a weight of which the ranks have some experts each, [experts, …].
+// addExperts makes a weight [experts, …] whose experts are divided over the ranks.
 func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert}))
 }
 
-// addVector makes a weight of one dimension whose values before training come from start.
+// addVector makes a one-dimensional weight whose initial values come from start.
 func (ps *parameters) addVector(name string, size int64, start func(*rand.Rand) float32) *Parameter {
 	p := ps.add(name, size)
 	p.start = start
@@ -125,8 +123,8 @@ func (s spread) along(axis int) spread {
 func one(*rand.Rand) float32  { return 1 }
 func zero(*rand.Rand) float32 { return 0 }
 
-// addStacked makes one weight whose rows are two weights of the checkpoint, each of them split
-// by rows, so that one product computes both.
+// addStacked makes one weight from the rows of two weights of the checkpoint, so that one product
+// computes both. Each of them is split by rows.
 func (ps *parameters) addStacked(first, second string, rows, columns int64) *Parameter {
 	whole := ps.own(&Parameter{Name: first + "+", shape: []int64{2 * rows, columns}, spread: ps.tensor})
 	for i, name := range []string{first, second} {
@@ -136,7 +134,7 @@ func (ps *parameters) addStacked(first, second string, rows, columns int64) *Par
 	return whole
 }
 
-// initial gives a weight its value before training.
+// initial returns the initial values of a weight.
 func (p *Parameter) initial(rng *rand.Rand, deviation float64) []float32 {
 	values := make([]float32, count(p.shape))
 	for i := range values {
@@ -151,34 +149,11 @@ func (p *Parameter) initial(rng *rand.Rand, deviation float64) []float32 {
 
 func (p *Parameter) String() string { return fmt.Sprintf("%s%v", p.Name, p.shape) }
 
-// memory makes tensors and frees them together.
-type memory struct {
-	st    *acl.Stream
-	owned []*aclnn.Tensor
-}
-
-func (m *memory) tensor(dt aclnn.DType, shape ...int64) (*aclnn.Tensor, error) {
-	t, err := aclnn.New(m.st, dt, shape...)
-	if err == nil {
-		m.owned = append(m.owned, t)
+// zeros makes a tensor of zeros that the scope owns.
+func zeros(s *aclnn.Scope, dt aclnn.DType, shape ...int64) *aclnn.Tensor {
+	t := s.Tensor(dt, shape...)
+	if t.Len() > 0 {
+		s.Zero(t)
 	}
-	return t, err
-}
-
-// zeros is a tensor of zeros.
-func (m *memory) zeros(dt aclnn.DType, shape ...int64) (*aclnn.Tensor, error) {
-	t, err := m.tensor(dt, shape...)
-	if err == nil && t.Len() > 0 {
-		err = aclnn.InplaceZero(m.st, aclnn.InplaceZeroParams{SelfRef: t})
-	}
-	return t, err
-}
-
-func (m *memory) close() error {
-	var err error
-	for _, t := range m.owned {
-		err = errors.Join(err, t.Close())
-	}
-	m.owned = nil
-	return err
+	return t
 }

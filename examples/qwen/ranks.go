@@ -6,32 +6,34 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// Ranks is a rank's place among those that train a model, with its communicators.
+// Ranks is a rank of a training job, with its communicators.
 type Ranks struct {
 	Parallel
-	// Index is the rank's number among the Parts that have other rows of a batch.
+	// Index is the rank's number among the Parts groups of ranks that have different rows of a
+	// batch.
 	Index, Parts int
 
 	mesh, expertMesh string
-	dense, experts   *hccl.Members[*hccl.Comm]
+	dense, experts   *world.Members[*hccl.Comm]
 }
 
-// Join makes the communicators of a layout. All ranks of the world call it at the same time.
+// Join makes the communicators of a layout. All ranks of the group call it at the same time.
 // Experts are divided over whole ranks: Layout.ExpertTP is not used.
-func Join(ctx context.Context, st *acl.Stream, world *hccl.Group, layout hccl.Layout) (*Ranks, error) {
+func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.Layout) (*Ranks, error) {
 	layout.ExpertTP = 1
-	dense, err := layout.Dense(world.Rank(), world.Size())
+	dense, err := layout.Dense(all.Rank(), all.Size())
 	if err != nil {
 		return nil, err
 	}
-	experts, err := layout.Expert(world.Rank(), world.Size())
+	experts, err := layout.Expert(all.Rank(), all.Size())
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranks{mesh: dense.String(), expertMesh: experts.String(), dense: hccl.NewComms(dense, world, st), experts: hccl.NewComms(experts, world, st)}
+	r := &Ranks{mesh: dense.String(), expertMesh: experts.String(), dense: hccl.NewComms(dense, all, st), experts: hccl.NewComms(experts, all, st)}
 	if r.Index, err = dense.Index("dp"); err == nil {
 		r.Parts, err = dense.Size("dp")
 	}
@@ -39,8 +41,8 @@ func Join(ctx context.Context, st *acl.Stream, world *hccl.Group, layout hccl.La
 		return nil, err
 	}
 	for _, c := range []struct {
-		to      *ops.Communicator
-		members *hccl.Members[*hccl.Comm]
+		to      *parallel.Communicator
+		members *world.Members[*hccl.Comm]
 		axes    []string
 	}{
 		{&r.World, r.dense, []string{"tp", "cp", "dp", "pp"}},
@@ -68,7 +70,7 @@ func Join(ctx context.Context, st *acl.Stream, world *hccl.Group, layout hccl.La
 	return r, nil
 }
 
-// String is the mesh, "tp2 cp1 dp4 pp1", with that of experts if it differs.
+// String returns the mesh, such as "tp2 cp1 dp4 pp1", with that of experts if it differs.
 func (r *Ranks) String() string {
 	if r.Experts == nil {
 		return r.mesh
@@ -76,5 +78,5 @@ func (r *Ranks) String() string {
 	return r.mesh + ", experts " + r.expertMesh
 }
 
-// Close ends the communicators; the streams that used them are done.
+// Close closes the communicators; work on the streams that used them must have finished.
 func (r *Ranks) Close() error { return errors.Join(r.experts.Close(), r.dense.Close()) }

@@ -16,10 +16,11 @@ type ropeTable struct {
 	cos, sin *aclnn.Tensor
 }
 
-// get returns the tables of length positions from one on.
+// get returns the tables of length positions, starting at from.
 func (r *ropeTable) get(ctx context.Context, st *acl.Stream, c Config, dt aclnn.DType, from, length int64) (rotation, error) {
 	if end := from + length; end > r.length {
-		// At least twice as long, so that a sequence that grows by tokens seldom makes one.
+		// Double the length at least, so that a sequence that grows token by token rarely needs a
+		// new table.
 		if err := r.make(ctx, st, c, dt, max(end, 2*r.length)); err != nil {
 			return rotation{}, err
 		}
@@ -36,7 +37,7 @@ func (r *ropeTable) make(ctx context.Context, st *acl.Stream, c Config, dt aclnn
 	cos, sin := make([]float32, int(length)*rotated), make([]float32, int(length)*rotated)
 	for s := range int(length) {
 		for i := range half {
-			// In float32, as the reference computes it.
+			// Compute in float32 like the reference.
 			frequency := float32(1 / math.Pow(c.RopeTheta, float64(float32(2*i)/float32(rotated))))
 			sine, cosine := math.Sincos(float64(float32(s) * frequency))
 			for _, at := range []int{s*rotated + i, s*rotated + i + half} {
@@ -66,22 +67,22 @@ func (r *ropeTable) close() error {
 
 // upload makes a tensor of the given dtype from float32 values.
 func upload(ctx context.Context, st *acl.Stream, dt aclnn.DType, values []float32, shape ...int64) (*aclnn.Tensor, error) {
-	t, err := aclnn.New(st, aclnn.Float32, shape...)
+	t, err := aclnn.New(st, dt, shape...)
 	if err != nil {
 		return nil, err
 	}
-	if err := aclnn.CopyToDevice(ctx, st, t, values); err != nil {
-		return nil, errors.Join(err, t.Close())
-	}
-	if dt == aclnn.Float32 {
-		return t, nil
-	}
-	out, err := aclnn.New(st, dt, shape...)
+	err = aclnn.Compose(st, func(s *aclnn.Scope) {
+		wide := t
+		if dt != aclnn.Float32 {
+			wide = s.Tensor(aclnn.Float32, shape...)
+		}
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, wide, values) })
+		if wide != t {
+			s.Copy(t, wide)
+		}
+	})
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	if err := aclnn.Cast(st, aclnn.CastParams{Self: t, Dtype: dt, Out: out}); err != nil {
-		return nil, errors.Join(err, t.Close(), out.Close())
-	}
-	return out, t.Close()
+	return t, nil
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/acltest"
 	"github.com/goascend/cann/ops"
 )
 
-// setUp opens device 0 with a stream and the operators; everything is closed when the test
-// ends, and nothing may be left alive then.
+// setUp opens device 0 with a stream and the operators. When the test ends it closes everything and
+// checks for leaks.
 func setUp(t *testing.T) (*acl.Stream, *ops.Registry) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	st := acltest.Stream(t, dev)

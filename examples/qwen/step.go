@@ -11,18 +11,18 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// step is one forward and backward of a batch: this rank's stage of a pipeline, which may be
-// all of the model.
+// step is one forward and backward pass of a batch on this rank's pipeline stage, which may be the
+// whole model.
 type step struct {
 	m       *Model
 	batches []Batch // micro-batches
-	targets int     // labels of the whole step, over all ranks
+	targets int     // labels of the whole step over all ranks
 	loss    *aclnn.Tensor
 	pass    *pass
 	live    map[int]*micro
 }
 
-// micro is a micro-batch between its forward and its backward pass.
+// micro is a micro-batch between its forward and backward pass.
 type micro struct {
 	pass    *pass
 	in      *inputs
@@ -45,21 +45,21 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	for i := range parts {
 		s.batches = append(s.batches, b.Rows(i*b.Size/parts, b.Size/parts))
 	}
-	s.loss = s.pass.tensor(aclnn.Float32, 1)
-	launch(s.pass, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: s.loss})
-	return s, s.pass.err
+	s.loss = s.pass.Tensor(aclnn.Float32, 1)
+	s.pass.Zero(s.loss)
+	return s, s.pass.Err()
 }
 
-// close frees what an error has left, and the loss.
+// close frees the loss and what remains after an error.
 func (s *step) close() error {
 	var errs []error
 	for _, u := range s.live {
-		errs = append(errs, u.pass.close())
+		errs = append(errs, u.pass.Close())
 	}
-	return errors.Join(append(errs, s.pass.close())...)
+	return errors.Join(append(errs, s.pass.Close())...)
 }
 
-// rows is how many tokens of a micro-batch this rank has between layers.
+// rows returns the number of tokens of a micro-batch that this rank has between layers.
 func (s *step) rows() (int64, error) {
 	b := s.batches[0]
 	chunks, err := s.m.par.positions(b.Length)
@@ -79,7 +79,7 @@ func (s *step) rows() (int64, error) {
 	return n, nil
 }
 
-// Forward computes the stage's layers on a micro-batch, and the loss in the last one.
+// Forward computes the stage's layers on a micro-batch, and the loss in the last stage.
 func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn.Tensor) error {
 	u := &micro{pass: s.m.pass(ctx)}
 	s.live[at] = u
@@ -88,55 +88,51 @@ func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 	if u.in, err = s.m.inputs(p, s.batches[at]); err != nil {
 		return err
 	}
-	if u.state = s.m.forward(p, u.in, x); p.err != nil {
-		return p.err
+	if u.state = s.m.forward(p, u.in, x); p.Err() != nil {
+		return p.Err()
 	}
 	p.balance.scale = s.m.Config.balanceScale() * s.share()
 	p.balance.add(p, s.loss)
 	if out != nil {
-		p.copy(out, u.state.out)
-		return p.err
+		p.Copy(out, u.state.out)
+		return p.Err()
 	}
 	s.crossEntropy(u)
-	return p.err
+	return p.Err()
 }
 
-// share is the part of the balance of experts that this rank's tokens of a micro-batch stand
-// for: it is a mean over micro-batches, stages and ranks, as in other frameworks.
+// share returns the weight of this rank's tokens of a micro-batch in the balance loss, which is a
+// mean over micro-batches, stages and ranks, as in other frameworks.
 func (s *step) share() float64 {
 	_, stages := s.m.par.stage()
 	return 1 / float64(len(s.batches)*stages*int(size(s.m.par.Data)*s.m.tp.Size()))
 }
 
-// crossEntropy adds the loss of a micro-batch to that of the step, and makes the gradient of
-// its logits.
+// crossEntropy adds the loss of a micro-batch to that of the step, and computes the gradient of its
+// logits.
 func (s *step) crossEntropy(u *micro) {
 	p, logits := u.pass, u.state.out
-	u.dLogits = p.like(logits)
+	u.dLogits = p.Like(logits)
 	if u.in.labelled == 0 {
-		launch(p, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: u.dLogits})
+		p.Zero(u.dLogits)
 		return
 	}
-	own, logProb := p.tensor(aclnn.Float32, 1), p.tensor(logits.DType(), logits.Shape()...)
+	own, logProb := p.Tensor(aclnn.Float32, 1), p.Tensor(logits.DType(), logits.Shape()...)
 	args := ops.CrossEntropyArgs{Logits: logits, Labels: u.in.labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
 	grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: u.dLogits}
-	// The mean over this micro-batch's labels is one of many.
+	// Weight the mean over this micro-batch's labels by its share of all labels.
 	weight := float64(u.in.labelled) / float64(s.targets)
 	if weight != 1 {
-		grad.DLoss = p.tensor(aclnn.Float32, 1)
-		launch(p, aclnn.InplaceFillScalar, aclnn.InplaceFillScalarParams{SelfRef: grad.DLoss, Value: aclnn.Float(weight)})
+		grad.DLoss = p.Tensor(aclnn.Float32, 1)
+		p.Fill(grad.DLoss, aclnn.Float(weight))
 	}
-	if p.err == nil {
-		p.err = p.tp.CrossEntropy(p.ctx, p.st, &args)
-	}
-	launch(p, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: s.loss, Other: own, Alpha: aclnn.Float(weight)})
-	if p.err == nil {
-		p.err = p.tp.CrossEntropyGrad(p.ctx, p.st, &grad)
-	}
+	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
+	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: s.loss, Other: own, Alpha: aclnn.Float(weight)})
+	p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
 }
 
-// Backward adds the gradients of a micro-batch to the weights'; those of the last one are then
-// exchanged while others are still computed.
+// Backward adds the gradients of a micro-batch to those of the weights. In the last micro-batch
+// their exchange overlaps with the computation of the remaining ones.
 func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *aclnn.Tensor) error {
 	u := s.live[at]
 	delete(s.live, at)
@@ -146,10 +142,10 @@ func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 		dOut = u.dLogits
 	}
 	s.m.backward(p, u.in, u.state, dOut, dIn, at == len(s.batches)-1)
-	return errors.Join(p.err, p.close())
+	return errors.Join(p.Err(), p.Close())
 }
 
-// total is the loss over all ranks.
+// total returns the loss over all ranks.
 func (s *step) total(ctx context.Context) (float64, error) {
 	world := s.m.par.World
 	if world != nil {
@@ -158,7 +154,7 @@ func (s *step) total(ctx context.Context) (float64, error) {
 		}
 	}
 	loss, err := readScalar(ctx, s.m.st, s.loss)
-	return loss / float64(s.m.tp.Size()), err // its ranks have the same each
+	return loss / float64(s.m.tp.Size()), err // tensor-parallel ranks have the same loss
 }
 
 // readScalar waits for the stream and reads one float32.

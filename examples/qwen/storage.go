@@ -7,36 +7,36 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// storage keeps the weights of a model: whole on every rank that computes with them, or in
+// storage keeps the weights of a model, either whole on every rank that computes with them or in
 // shards. A unit is open while layers read it.
 type storage interface {
 	open(p *pass, u int)
 	close(p *pass, u int)
-	// begin gives the open unit's parameters gradients to write; ready says that all that
-	// goes into them in this step has been queued, finish that this is so for all units.
+	// begin gives the parameters of the open unit gradient tensors. ready says that all work on a
+	// unit's gradients in this step has been queued, finish says so for all units.
 	begin(p *pass, u int)
 	ready(p *pass, u int)
 	finish() error
-	restart() error // after a step that failed
+	restart() error // after a failed step
 
 	slots() []slot
-	// read and write copy this rank's part of a parameter, or what the optimiser keeps of it,
-	// to and from the host: of is the tensor of a slot that has it. publish then makes master
-	// weights those that layers read.
+	// read and write copy this rank's part of a parameter, or of its optimiser state, to and from
+	// the host; of returns the tensor of a slot that contains it. publish then copies the master
+	// weights to those that layers read.
 	read(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor) ([]float32, error)
 	write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) error
 	publish(q *Parameter) error
 	Close() error
 }
 
-// slot is what the optimiser updates at once.
+// slot is a group of weights that the optimiser updates in one call.
 type slot struct {
 	master, grad *aclnn.Tensor // float32
-	copy         *aclnn.Tensor // of master in the dtype of the model, nil when it is float32
-	copies       int           // ranks that have the same
+	copy         *aclnn.Tensor // master in the dtype of the model, nil for float32
+	copies       int           // number of ranks that have the same slot
 }
 
-// Set gives a weight its values, in row-major order; each rank takes its part of them.
+// Set sets the values of a weight, in row-major order; each rank takes its part of them.
 func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 	if int64(len(values)) != count(q.shape) {
 		return fmt.Errorf("qwen: %d values for %v", len(values), q)
@@ -47,7 +47,7 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 	return m.store.publish(q)
 }
 
-// Get returns this rank's part of a weight; of shards, all ranks that have one call it.
+// Get returns this rank's part of a weight. If weights are sharded, all ranks with a shard call it.
 func (m *Model) Get(ctx context.Context, q *Parameter) ([]float32, error) {
 	return m.store.read(ctx, q, m.master)
 }

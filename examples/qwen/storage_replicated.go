@@ -6,22 +6,22 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
-// replicated is memory for all of each weight.
+// replicated stores all of each weight on every rank that computes with it.
 type replicated struct {
 	st             *acl.Stream
-	memory         memory
+	memory         aclnn.Scope
 	ps             *parameters
-	dense, experts *ops.Gradients     // exchanged over other ranks
-	place          map[*Parameter]int // in its gradients
-	slot           map[*Parameter]int // in list
+	dense, experts *parallel.Gradients // exchanged over different ranks
+	place          map[*Parameter]int  // index in its gradients
+	slot           map[*Parameter]int  // index in list
 	list           []slot
 }
 
 func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel) (*replicated, error) {
-	r := &replicated{st: st, memory: memory{st: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}}
+	r := &replicated{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}}
 	if err := r.allocate(dt, par); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -32,14 +32,10 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
 	var shapes [2][][]int64 // dense, experts
 	for _, u := range r.ps.units {
 		for _, w := range u {
-			if w.Value, err = r.memory.tensor(dt, w.local()...); err != nil {
-				return err
-			}
+			w.Value = r.memory.Tensor(dt, w.local()...)
 			w.Master = w.Value
 			if dt != aclnn.Float32 {
-				if w.Master, err = r.memory.tensor(aclnn.Float32, w.local()...); err != nil {
-					return err
-				}
+				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
 			}
 			kind := 0
 			if w.spread.experts {
@@ -49,12 +45,15 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
 			shapes[kind] = append(shapes[kind], w.local())
 		}
 	}
-	// The loss is a mean over the labels of all ranks already: gradients are summed.
-	sum := ops.GradientsConfig{Scale: 1}
-	if r.dense, err = ops.NewGradients(r.st, par.Data, aclnn.Float32, shapes[0], sum); err != nil {
+	if err := r.memory.Err(); err != nil {
 		return err
 	}
-	if r.experts, err = ops.NewGradients(r.st, par.ExpertData, aclnn.Float32, shapes[1], sum); err != nil {
+	// The loss is already a mean over the labels of all ranks, so gradients are summed.
+	sum := parallel.GradientsConfig{Scale: 1}
+	if r.dense, err = parallel.NewGradients(r.st, par.Data, aclnn.Float32, shapes[0], sum); err != nil {
+		return err
+	}
+	if r.experts, err = parallel.NewGradients(r.st, par.ExpertData, aclnn.Float32, shapes[1], sum); err != nil {
 		return err
 	}
 	for _, u := range r.ps.units {
@@ -79,7 +78,7 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
 	return nil
 }
 
-func (r *replicated) gradients(w *Parameter) *ops.Gradients {
+func (r *replicated) gradients(w *Parameter) *parallel.Gradients {
 	if w.spread.experts {
 		return r.experts
 	}
@@ -93,27 +92,25 @@ func (r *replicated) begin(*pass, int) {}
 func (r *replicated) ready(p *pass, u int) {
 	for _, w := range r.ps.units[u] {
 		p.sumParts(w)
-		if p.err == nil {
-			p.err = r.gradients(w).Ready(r.place[w])
-		}
+		p.Do(func() error { return r.gradients(w).Ready(r.place[w]) })
 	}
 }
 
-// sumParts completes the gradient of a weight that tensor-parallel ranks have seen parts of.
+// sumParts sums the gradient of a weight of which tensor-parallel ranks have computed parts.
 func (p *pass) sumParts(w *Parameter) {
 	switch {
-	case p.err != nil || w.spread.parts > 0 || w.spread.experts:
+	case w.spread.parts > 0 || w.spread.experts:
 	case w.heads:
-		p.err = p.tp.Sum(p.st, w.Grad)
+		p.Do(func() error { return p.tp.Sum(p.Stream, w.Grad) })
 	default:
-		p.err = p.tp.SumPartial(p.st, w.Grad)
+		p.Do(func() error { return p.tp.SumPartial(p.Stream, w.Grad) })
 	}
 }
 
 func (r *replicated) finish() error  { return errors.Join(r.dense.Finish(), r.experts.Finish()) }
 func (r *replicated) restart() error { return errors.Join(r.dense.Restart(), r.experts.Restart()) }
 
-// view is a parameter in a tensor of its weight's slot.
+// view returns a parameter's part of a tensor of its weight's slot.
 func (r *replicated) view(q *Parameter, of func(slot int) *aclnn.Tensor) *aclnn.Tensor {
 	if w := q.stack; w != nil {
 		return of(r.slot[w]).Narrow(0, q.row, q.local()[0])
@@ -142,10 +139,10 @@ func (r *replicated) slots() []slot { return r.list }
 
 func (r *replicated) Close() error {
 	var errs []error
-	for _, g := range []*ops.Gradients{r.experts, r.dense} {
+	for _, g := range []*parallel.Gradients{r.experts, r.dense} {
 		if g != nil {
 			errs = append(errs, g.Close())
 		}
 	}
-	return errors.Join(append(errs, r.memory.close())...)
+	return errors.Join(append(errs, r.memory.Close())...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
 // sharded keeps a flat shard of the weights of each unit on every data-parallel rank; a unit
@@ -14,30 +15,30 @@ import (
 // are complete (ZeRO stage 3, arXiv:1910.02054).
 type sharded struct {
 	st     *acl.Stream
-	memory memory
+	memory aclnn.Scope
 	units  [][]*shards
 	all    []*shards // the slots
 	place  map[*Parameter]shardPlace
 }
 
-// shards are weights of a unit that go the same way: the parts of experts over other ranks
-// than the rest, and what tensor-parallel ranks divide apart from what they all have.
+// shards are weights of a unit that are exchanged over the same ranks: experts differ from other
+// weights, and so do weights that tensor-parallel ranks divide and weights that they all have.
 type shards struct {
-	*ops.Sharded
-	comm    ops.Communicator
+	*parallel.Sharded
+	comm    parallel.Communicator
 	weights []*Parameter
 	slot    slot
-	grads   memory // whole gradients, between begin and ready
+	grads   aclnn.Scope // whole gradients, between begin and ready
 }
 
-// shardPlace is where a weight is: part i of the shards of a slot.
+// shardPlace is the location of a weight: part i of the shards of a slot.
 type shardPlace struct{ slot, part int }
 
-// groupedWeights are those that grouped products read.
-var groupedWeights = []ops.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: ops.GroupedWeight}}
+// groupedWeights selects the weights that grouped products read.
+var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: memory{st: st}, place: map[*Parameter]shardPlace{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, place: map[*Parameter]shardPlace{}}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
@@ -53,20 +54,20 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 	return s, nil
 }
 
-// group makes the shards of some weights of a unit, the last so far.
+// group makes the shards of some weights of the last unit added.
 func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool, cfg Config, dt aclnn.DType, par *Parallel) error {
-	g := &shards{comm: par.Data, grads: memory{st: s.st}}
-	var list []ops.ShardedParameter
+	g := &shards{comm: par.Data, grads: aclnn.Scope{Stream: s.st}}
+	var list []parallel.ShardedParameter
 	for _, w := range u {
 		if member(w) {
 			s.place[w] = shardPlace{len(s.all), len(list)}
-			g.weights, list = append(g.weights, w), append(list, ops.ShardedParameter{Name: w.Name, Shape: w.local()})
+			g.weights, list = append(g.weights, w), append(list, parallel.ShardedParameter{Name: w.Name, Shape: w.local()})
 		}
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	config := ops.ShardConfig{Scale: 1} // the loss is a mean over all ranks already
+	config := parallel.ShardConfig{Scale: 1} // the loss is already a mean over all ranks
 	if cfg.GroupedNZ {
 		config.Rules = groupedWeights
 	}
@@ -75,7 +76,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 		g.comm, ranks = par.ExpertData, size(par.ExpertData)
 	}
 	var err error
-	if g.Sharded, err = ops.NewSharded(s.st, reg, g.comm, dt, list, config); err != nil {
+	if g.Sharded, err = parallel.NewSharded(s.st, reg, g.comm, dt, list, config); err != nil {
 		return err
 	}
 	s.all = append(s.all, g)
@@ -83,20 +84,15 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(ranks)}
 	if dt != aclnn.Float32 {
 		g.slot.copy = g.Shard()
-		if g.slot.master, err = s.memory.zeros(aclnn.Float32, g.Layout.Total); err != nil {
-			return err
-		}
+		g.slot.master = zeros(&s.memory, aclnn.Float32, g.Layout.Total)
 	}
-	g.slot.grad, err = s.memory.zeros(aclnn.Float32, g.Layout.Total)
-	return err
+	g.slot.grad = zeros(&s.memory, aclnn.Float32, g.Layout.Total)
+	return s.memory.Err()
 }
 
 func (s *sharded) open(p *pass, u int) {
 	for _, g := range s.units[u] {
-		if p.err != nil {
-			return
-		}
-		p.err = g.Gather(p.ctx, p.st)
+		p.Do(func() error { return g.Gather(p.ctx, p.Stream) })
 		for i, w := range g.weights {
 			w.Value = g.Weight(i)
 		}
@@ -105,10 +101,7 @@ func (s *sharded) open(p *pass, u int) {
 
 func (s *sharded) close(p *pass, u int) {
 	for _, g := range s.units[u] {
-		err := g.Release()
-		if p.err == nil {
-			p.err = err
-		}
+		p.Fail(g.Release())
 		for _, w := range g.weights {
 			w.Value = nil
 		}
@@ -118,8 +111,9 @@ func (s *sharded) close(p *pass, u int) {
 func (s *sharded) begin(p *pass, u int) {
 	for _, g := range s.units[u] {
 		for _, w := range g.weights {
-			if p.err == nil && w.Grad == nil { // else of an earlier micro-batch
-				w.Grad, p.err = g.grads.tensor(aclnn.Float32, w.local()...)
+			if p.Err() == nil && w.Grad == nil { // an earlier micro-batch may have made it
+				w.Grad = g.grads.Tensor(aclnn.Float32, w.local()...)
+				p.Fail(g.grads.Err())
 			}
 		}
 	}
@@ -133,13 +127,16 @@ func (s *sharded) ready(p *pass, u int) {
 			grads = append(grads, w.Grad)
 			w.Grad = nil
 		}
-		if p.err == nil {
-			p.err = g.Reduce(p.st, grads, g.slot.grad)
-		}
-		if err := g.grads.close(); p.err == nil {
-			p.err = err
-		}
+		p.Do(func() error { return g.Reduce(p.Stream, grads, g.slot.grad) })
+		p.Fail(g.freeGrads())
 	}
+}
+
+// freeGrads frees the whole gradients, so that the next step can allocate its own.
+func (g *shards) freeGrads() error {
+	err := g.grads.Close()
+	g.grads = aclnn.Scope{Stream: g.grads.Stream}
+	return err
 }
 
 func (s *sharded) finish() error { return nil }
@@ -150,7 +147,7 @@ func (s *sharded) restart() error {
 		for _, w := range g.weights {
 			w.Grad = nil
 		}
-		errs = append(errs, g.grads.close())
+		errs = append(errs, g.freeGrads())
 	}
 	return errors.Join(errs...)
 }
@@ -163,7 +160,7 @@ func (s *sharded) slots() []slot {
 	return list
 }
 
-// find is where a parameter is: its shards, their part, and its elements of that.
+// find returns the location of a parameter: its shards, the part, and its elements in that part.
 func (s *sharded) find(q *Parameter) (place shardPlace, from, to int64) {
 	w := q
 	if q.stack != nil {
@@ -174,8 +171,8 @@ func (s *sharded) find(q *Parameter) (place shardPlace, from, to int64) {
 	return s.place[w], from, from + n
 }
 
-// owned calls f with the elements of a parameter, counted from its first, that a rank's shard
-// has, and where in the shard.
+// owned calls f with the range of a parameter's elements that a rank's shard has, counted from the
+// parameter's first element, and with their offset in the shard.
 func (g *shards) owned(part int, rank, from, to int64, f func(lo, hi, at int64)) {
 	p := &g.Layout.Parts[part]
 	lo, hi := p.Owned(rank)
@@ -188,19 +185,16 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 	place, from, to := s.find(q)
 	g, mine := s.all[place.slot], of(place.slot)
 	total := g.Layout.Total
-	whole := memory{st: s.st}
-	defer func() { err = errors.Join(err, whole.close()) }()
-	all := mine
-	if g.Layout.Ranks > 1 {
-		if all, err = whole.tensor(aclnn.Float32, g.Layout.Ranks*total); err != nil {
-			return nil, err
+	flat := make([]float32, g.Layout.Ranks*total)
+	err = aclnn.Compose(s.st, func(s *aclnn.Scope) {
+		all := mine
+		if g.Layout.Ranks > 1 {
+			all = s.Tensor(aclnn.Float32, g.Layout.Ranks*total)
+			s.Do(func() error { return g.comm.AllGather(s.Stream, mine, all) })
 		}
-		if err := g.comm.AllGather(s.st, mine, all); err != nil {
-			return nil, err
-		}
-	}
-	flat := make([]float32, all.Len())
-	if err := aclnn.CopyFromDevice(ctx, s.st, flat, all); err != nil {
+		s.Do(func() error { return aclnn.CopyFromDevice(ctx, s.Stream, flat, all) })
+	})
+	if err != nil {
 		return nil, err
 	}
 	values = make([]float32, to-from)
@@ -235,7 +229,7 @@ func (s *sharded) publish(q *Parameter) (err error) {
 func (s *sharded) Close() error {
 	var errs []error
 	for _, g := range s.all {
-		errs = append(errs, g.grads.close(), g.Sharded.Close())
+		errs = append(errs, g.grads.Close(), g.Sharded.Close())
 	}
-	return errors.Join(append(errs, s.memory.close())...)
+	return errors.Join(append(errs, s.memory.Close())...)
 }

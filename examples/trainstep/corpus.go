@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// own is the text to learn from when there is no other: the program itself.
+// own is the text to train on if none is given: the sources of this program.
 //
 //go:embed *.go
 var own embed.FS
 
-// corpus is a long sequence of tokens that batches are cut from.
+// corpus is a long sequence of tokens from which batches are taken.
 type corpus struct {
 	tokens []int32
-	vocab  int    // tokens are below this
-	source string // where the tokens come from, for people
+	vocab  int    // all tokens are below this
+	source string // description of the source of the tokens
 }
 
-// loadCorpus reads tokens: a file of bytes, a .bin file of little-endian uint16 token ids,
-// or a folder, whose sources and documents are joined. An empty path looks for the Go
+// loadCorpus reads tokens from a file of bytes, a .bin file of little-endian uint16 token ids, or a
+// folder, whose sources and documents are concatenated. For an empty path it looks for the Go
 // module around the working folder, and falls back to this program's own sources.
 func loadCorpus(path string) (*corpus, error) {
 	if path == "" {
@@ -74,8 +74,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// readTree joins the hand-written text files below a folder, in path order. Generated and
-// hidden files teach a small model little but their repetition.
+// readTree concatenates the hand-written text files below a folder in path order. It skips hidden
+// files and generated files, which are too repetitive to train a small model on.
 func readTree(files fs.FS) ([]byte, error) {
 	var text []byte
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
@@ -120,8 +120,8 @@ func tokenCorpus(data []byte, source string) (*corpus, error) {
 	return c, nil
 }
 
-// unigramLoss is the cross-entropy, in nats per token, of the best model that knows token
-// frequencies only: what a model that has learned nothing of order reaches.
+// unigramLoss returns the cross-entropy, in nats per token, of the best model that knows token
+// frequencies only. A model with a lower loss has learned something about the order of tokens.
 func (c *corpus) unigramLoss() float64 {
 	counts := make(map[int32]int)
 	for _, t := range c.tokens {
@@ -136,9 +136,9 @@ func (c *corpus) unigramLoss() float64 {
 	return loss
 }
 
-// batch cuts random windows of length+1 tokens; the inputs are a window without its last
-// token, the labels without its first. Which windows depends on seed and step only, so that
-// a resumed run sees what an uninterrupted one would.
+// batch takes random windows of length+1 tokens: the inputs are a window without its last token,
+// the labels the same window without its first. The windows depend on seed and step only, so that a
+// resumed run sees the same data as an uninterrupted one.
 func (c *corpus) batch(seed uint64, step, size, length int) (inputs, labels []int32, err error) {
 	if len(c.tokens) < length+2 {
 		return nil, nil, fmt.Errorf("%s has %d tokens, a sequence needs %d", c.source, len(c.tokens), length+2)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/internal/acltest"
+	"github.com/goascend/cann/acl/acltest"
 )
 
 // tiny are flags of a model that trains in a moment.
@@ -43,7 +43,7 @@ func trained(t *testing.T, flags ...string) (out string, last float64) {
 	return b.String(), last
 }
 
-// TestLearnsMoreThanFrequencies: order can be learned, and the loss says so.
+// TestLearnsMoreThanFrequencies checks that the loss falls below that of byte frequencies alone.
 func TestLearnsMoreThanFrequencies(t *testing.T) {
 	dtypes := []string{"bf16", "fp32"}
 	if testing.Short() {
@@ -61,7 +61,7 @@ func TestLearnsMoreThanFrequencies(t *testing.T) {
 	}
 }
 
-// TestResumeGoesOnExactly: stopping and resuming changes nothing.
+// TestResumeGoesOnExactly checks that stopping and resuming does not change the results.
 func TestResumeGoesOnExactly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "checkpoint.safetensors")
 	_, whole := trained(t, tiny("-steps", "12")...)
@@ -87,11 +87,17 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestBadFlags(t *testing.T) {
 	acltest.Need(t)
-	for _, flags := range [][]string{
-		{"-steps", "0"}, {"-model", "a", "-resume", "b"}, {"-nonsense"},
+	for _, c := range []struct {
+		flags []string
+		text  string
+	}{
+		{[]string{"-steps", "0"}, "must be positive"}, {[]string{"-model", "a", "-resume", "b"}, "exclude each other"},
+		{[]string{"-nonsense"}, "not defined"}, {[]string{"-steps", "5", "now"}, `unknown argument "now"`},
+		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_text, qwen3_moe, qwen3_next`},
+		{[]string{"-model", "testdata/rhyme.txt"}, "is no folder"},
 	} {
-		_, err := parseFlags(flags, t.Output())
-		require.Error(t, err, "%v", flags)
+		_, err := parseFlags(c.flags, t.Output())
+		require.ErrorContains(t, err, c.text, "%v", c.flags)
 	}
 	for _, c := range []struct {
 		flags []string
@@ -106,6 +112,15 @@ func TestBadFlags(t *testing.T) {
 		for kind, n := range acl.Live() {
 			require.Zero(t, n, "%v left open after %v", kind, c.flags)
 		}
+	}
+}
+
+// TestSamples checks the commands in the help text.
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		_, flags, _ := strings.Cut(s, "/trainstep")
+		_, err := parseFlags(strings.Fields(flags), t.Output())
+		require.NoError(t, err, s)
 	}
 }
 
@@ -138,7 +153,7 @@ func TestBatchDependsOnSeedAndStep(t *testing.T) {
 	}
 }
 
-// TestTrainsDeltaNets: so do the families that mix delta nets and attention.
+// TestTrainsDeltaNets checks the same for families that mix delta nets and attention.
 func TestTrainsDeltaNets(t *testing.T) {
 	models := []string{"qwen3_next", "qwen3_5_text"}
 	if testing.Short() {
@@ -152,7 +167,7 @@ func TestTrainsDeltaNets(t *testing.T) {
 	}
 }
 
-// TestTrainsExperts: a model with experts learns, with ND and with FRACTAL_NZ weights alike.
+// TestTrainsExperts checks that a model with experts learns with ND and with FRACTAL_NZ weights.
 func TestTrainsExperts(t *testing.T) {
 	flags := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
 	_, plain := trained(t, flags...)
@@ -163,7 +178,8 @@ func TestTrainsExperts(t *testing.T) {
 	}
 }
 
-// TestRanks: a run over ranks is that of one, and says what cannot be divided.
+// TestRanks checks that a run over several ranks equals that of one, and that impossible divisions
+// are refused.
 func TestRanks(t *testing.T) {
 	acltest.Need(t)
 	for _, c := range []struct{ model, ranks string }{

@@ -11,11 +11,11 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// dtypes are the values of -dtype.
+// dtypes maps the values of -dtype.
 var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
 
-// newModel makes the model of the options: a checkpoint's, a Hugging Face model, or a new
-// one of the given sizes for the text's vocabulary.
+// newModel makes the model of the options: from a checkpoint of trainstep, from a Hugging Face
+// model, or a new one of the given sizes with the vocabulary of the text.
 func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
 	dt, ok := dtypes[o.dtype]
 	if !ok {
@@ -27,7 +27,7 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 		InitializerRange: 0.02, TieWordEmbeddings: o.layout.PP <= 1,
 		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
 		RouterLoss: true, RouterLossScale: 0.01,
-		// Delta nets have the heads of attention.
+		// The heads of delta nets have the same sizes as those of attention.
 		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
 		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
 	}

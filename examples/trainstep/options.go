@@ -2,13 +2,15 @@ package main
 
 import (
 	"errors"
-	"flag"
+	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // options are the flags.
@@ -25,48 +27,61 @@ type options struct {
 	seed                             uint64
 
 	ranks, micro    int
-	layout          hccl.Layout
+	layout          world.Layout
 	sequence, shard bool
 	ulysses         bool
 }
 
+const about = `trainstep trains a Qwen3 model on text and compares its loss with that of a model that only knows
+how often each byte occurs. By default it trains a small model of bytes on the sources around it.`
+
+var samples = []string{
+	"go run -tags emu ./examples/trainstep",
+	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz",
+	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2",
+	"go run ./examples/launch -n 8 -- ./trainstep -model qwen3_moe -ep 4 -fsdp",
+}
+
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
-	f := flag.NewFlagSet("trainstep", flag.ContinueOnError)
-	f.SetOutput(out)
+	f := command.New(out, "trainstep [flags]", about, samples...)
+	f.Group("What to train")
 	f.StringVar(&o.data, "data", "", "text to learn: a `path` of a file or folder, or a .bin file of 16-bit token ids (default: the module around the working folder)")
-	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+strings.Join(qwen.ModelTypes(), ", ")+", or a folder with a Hugging Face model to start from: config.json and safetensors")
-	f.StringVar(&o.dtype, "dtype", "fp32", "fp32, or bf16 with fp32 master weights")
+	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
+	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32, or bf16 with fp32 master weights")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `file` at the end")
 	f.IntVar(&o.saveEvery, "save-every", 0, "write it every so many `steps` too")
 	f.StringVar(&o.resume, "resume", "", "go on from the checkpoint in this `file`")
-	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.Group("Training")
 	f.IntVar(&o.steps, "steps", 100, "steps to train up to")
 	f.IntVar(&o.batch, "batch", 8, "sequences in a step")
 	f.IntVar(&o.seq, "seq", 128, "tokens in a sequence")
-	f.IntVar(&o.layers, "layers", 4, "layers of a new model")
-	f.IntVar(&o.hidden, "hidden", 192, "hidden size of a new model")
-	f.IntVar(&o.intermediate, "intermediate", 512, "feed-forward size of a new model")
-	f.IntVar(&o.heads, "heads", 6, "attention heads of a new model")
-	f.IntVar(&o.kvHeads, "kv-heads", 2, "key and value heads of a new model")
-	f.IntVar(&o.headDim, "head-dim", 32, "size of a head of a new model")
-	f.IntVar(&o.experts, "experts", 8, "experts of a new model with experts")
-	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
-	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` of a new model with delta nets has attention instead")
-	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
-	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
 	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
+	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
+	f.Group("Sizes of a new model")
+	f.IntVar(&o.layers, "layers", 4, "layers")
+	f.IntVar(&o.hidden, "hidden", 192, "hidden size")
+	f.IntVar(&o.intermediate, "intermediate", 512, "feed-forward size")
+	f.IntVar(&o.heads, "heads", 6, "attention heads")
+	f.IntVar(&o.kvHeads, "kv-heads", 2, "key and value heads")
+	f.IntVar(&o.headDim, "head-dim", 32, "size of a head")
+	f.IntVar(&o.experts, "experts", 8, "experts, of types that have some")
+	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
+	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
+	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` have attention, of types with delta nets in the others")
+	f.Group("Several devices")
+	f.IntVar(&o.device, "device", 0, "device of the first rank in this process")
 	f.IntVar(&o.ranks, "ranks", 1, "ranks to run in this process, one device each; a launcher starts processes instead")
 	f.IntVar(&o.layout.TP, "tp", 1, "ranks that divide each layer (tensor parallel)")
-	f.IntVar(&o.layout.CP, "cp", 1, "ranks that divide each sequence (context parallel)")
-	f.IntVar(&o.layout.PP, "pp", 1, "ranks that divide the layers (pipeline)")
-	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.sequence, "sp", false, "divide the tokens between tensor-parallel layers too (sequence parallel)")
+	f.IntVar(&o.layout.CP, "cp", 1, "ranks that divide each sequence (context parallel)")
 	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, let attention exchange positions for heads, as delta nets do, instead of gathering keys")
-	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.IntVar(&o.layout.PP, "pp", 1, "ranks that divide the layers (pipeline)")
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
+	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
+	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -76,8 +91,13 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if o.folder() && o.resume != "" {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
 	}
+	if info, err := os.Stat(o.model); o.folder() && (err != nil || !info.IsDir()) {
+		return o, fmt.Errorf("-model %q is no folder, and no type of a new model: those are %s", o.model, modelTypes())
+	}
 	return o, nil
 }
+
+func modelTypes() string { return strings.Join(qwen.ModelTypes(), ", ") }
 
 // folder reports whether -model is a folder rather than a type.
 func (o options) folder() bool { return !slices.Contains(qwen.ModelTypes(), o.model) }

@@ -11,15 +11,15 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
 
 // joinTimeout is how long ranks wait for one another at the start.
 const joinTimeout = 2 * time.Minute
 
-// run trains and reports to out: as one of the ranks that a launcher has started, or as all
-// ranks of this process.
+// run trains, either as one rank started by a launcher or with all ranks in this process, and
+// reports to out.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	text, err := loadCorpus(o.data)
 	if err != nil {
@@ -30,28 +30,28 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, rt)
-	world, err := hccl.DetectWorld()
-	if errors.Is(err, hccl.ErrNoLauncher) {
+	place, err := world.Detect()
+	if errors.Is(err, world.ErrNoLauncher) {
 		return runHere(ctx, o, rt, text, out)
 	} else if err != nil {
 		return err
 	}
-	if world.Rank > 0 {
+	if place.Rank > 0 {
 		out = io.Discard
 	}
 	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	group, err := hccl.Rendezvous(deadline, world, hccl.GroupConfig{})
+	group, err := world.Join(deadline, place, world.GroupConfig{})
 	if err != nil {
 		return err
 	}
 	defer closing(&err, group)
-	return runRank(ctx, o, rt, world.Device, group, text, out)
+	return runRank(ctx, o, rt, place.Device, group, text, out)
 }
 
-// runHere runs all ranks in this process, a goroutine and a device each; rank 0 reports.
+// runHere runs all ranks in this process, each with a goroutine and a device; rank 0 reports.
 func runHere(ctx context.Context, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
-	groups, err := hccl.LocalGroups(ctx, o.ranks, hccl.GroupConfig{})
+	groups, err := world.LocalGroups(ctx, o.ranks, world.GroupConfig{})
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func runHere(ctx context.Context, o options, rt *acl.Runtime, text *corpus, out 
 }
 
 // runRank trains a rank's part of the model on its device.
-func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *hccl.Group, text *corpus, out io.Writer) (err error) {
+func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *world.Group, text *corpus, out io.Writer) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 // Close frees model and optimiser.
 func (t *trainer) Close() error { return errors.Join(t.optimizer.Close(), t.model.Close()) }
 
-// rate is the learning rate of a step: a linear rise, then a half cosine down to a tenth.
+// rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
 func (o options) rate(step int) float64 {
 	if s := float64(step) + 1; s < o.warmup {
 		return o.lr * s / o.warmup
@@ -60,7 +60,7 @@ func (o options) rate(step int) float64 {
 	return o.lr * (0.1 + 0.9*0.5*(1+math.Cos(math.Pi*math.Max(0, done))))
 }
 
-// step trains on one batch, of which each rank takes its rows.
+// step trains on one batch; each rank takes its rows of it.
 func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	n := t.optimizer.Steps()
 	in, labels, err := t.text.batch(t.options.seed, n, t.options.batch, t.options.seq)
@@ -82,11 +82,12 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	return loss, norm, nil
 }
 
-// train runs the steps, with a progress line, and sums up at the end. An interrupt ends it
-// early; what was asked to be saved is saved then too.
+// train runs the steps with a progress line and prints a summary at the end. An interrupt ends it
+// early, but a requested checkpoint is still saved.
 func (t *trainer) train(ctx context.Context, out io.Writer) error {
 	o := t.options
 	start, first := time.Now(), t.optimizer.Steps()
+	lines := progress{out: out, terminal: isTerminal(out)}
 	var interrupted error
 	for t.optimizer.Steps() < o.steps {
 		if interrupted = ctx.Err(); interrupted != nil {
@@ -94,21 +95,21 @@ func (t *trainer) train(ctx context.Context, out io.Writer) error {
 		}
 		loss, norm, err := t.step(ctx)
 		if interrupted = ctx.Err(); err != nil && interrupted != nil {
-			break // in the middle of a step, before it changed a weight
+			break // interrupted in a step, before a weight changed
 		}
 		if err != nil {
 			return err
 		}
 		n := t.optimizer.Steps()
 		rate := float64((n-first)*o.batch*o.seq) / time.Since(start).Seconds()
-		fmt.Fprintf(out, "\rstep %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s ", n, o.steps, loss, norm, rate)
+		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
 		if o.save != "" && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {
 			if err := t.save(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	fmt.Fprintln(out)
+	lines.end()
 	if o.save != "" {
 		if err := t.save(ctx); err != nil {
 			return err
@@ -118,12 +119,12 @@ func (t *trainer) train(ctx context.Context, out io.Writer) error {
 	return interrupted
 }
 
-// save writes the checkpoint; an interrupt does not cut it short.
+// save writes the checkpoint; an interrupt does not stop it.
 func (t *trainer) save(ctx context.Context) error {
 	return qwen.Save(context.WithoutCancel(ctx), t.options.save, t.model, t.optimizer, nil)
 }
 
-// sumUp draws the losses and compares them with what byte frequencies alone give.
+// sumUp plots the losses and compares them with that of byte frequencies alone.
 func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 	if len(t.losses) == 0 {
 		return
@@ -135,7 +136,7 @@ func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 		len(t.losses), took.Round(time.Millisecond), t.recentLoss(), t.text.unigramLoss())
 }
 
-// recentLoss is the mean loss of the last ten steps: one batch is noisy.
+// recentLoss returns the mean loss of the last ten steps, because that of one batch is noisy.
 func (t *trainer) recentLoss() float64 {
 	last := t.losses[max(0, len(t.losses)-10):]
 	sum := 0.0

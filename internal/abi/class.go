@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Class is how a value of a C type travels: what a binding must make of it and in which
-// register it goes.
+// Class is the way in which a value of a C type is passed. It decides the Go form in a binding and
+// the kind of register.
 type Class uint8
 
 // Classes of parameters. The first seven are aclnn objects.
@@ -26,7 +26,7 @@ const (
 	Bool
 	Double
 	Float
-	Pointer   // any other pointer, and the handles that are typedefs of one
+	Pointer   // any other pointer, and handles that are typedefs of a pointer
 	ByValue   // a struct or union passed by value
 	FuncPtr   // pointer to a function
 	classStop // one past the last
@@ -39,7 +39,7 @@ var classNames = [...]string{
 	Pointer: "pointer", ByValue: "by value", FuncPtr: "function pointer",
 }
 
-// String is the class in words.
+// String returns the class in words.
 func (c Class) String() string {
 	if c > 0 && c < classStop {
 		return classNames[c]
@@ -55,7 +55,7 @@ var classOfType = map[string]Class{
 	"bool": Bool, "double": Double, "float": Float, "aclDataType": DType,
 }
 
-// Class resolves a C type through the typedefs of the table.
+// Class returns the class of a C type; it follows the typedefs of the table.
 func (t *Table) Class(ctype string) (Class, error) {
 	for range 8 { // deeper chains of typedefs do not exist
 		if strings.Contains(ctype, "( *)(") {
@@ -84,7 +84,7 @@ func (t *Table) Class(ctype string) (Class, error) {
 	return 0, fmt.Errorf("typedefs of %q do not end", ctype)
 }
 
-// isOptional reports whether a parameter name says that null is allowed.
+// isOptional reports whether a parameter's name indicates that null is allowed.
 func isOptional(name string) bool {
 	return strings.HasPrefix(name, "optional") || strings.Contains(name, "Optional")
 }

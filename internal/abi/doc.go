@@ -4,8 +4,8 @@
 // npugen makes the Go bindings, the emulator's symbols, the C declarations and the ABI
 // tests from it.
 //
-// The constants (zz_constants.go) carry their C spelling. The package calls nothing in
-// CANN and knows no behaviour: what a function does is the business of its binding.
+// The constants (zz_constants.go) have their C names. The package does not call CANN and
+// describes no behaviour; the bindings do.
 //
 //	t, err := abi.Load()
 //	if err != nil { … }

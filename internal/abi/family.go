@@ -2,7 +2,7 @@ package abi
 
 import "strings"
 
-// Family groups operators by what they compute; the bindings are filed by it.
+// Family groups operators by what they compute. The files of the bindings follow it.
 type Family string
 
 // Families of operators.
@@ -30,39 +30,47 @@ const (
 	Elementwise   Family = "elementwise"
 )
 
-// rules are tried in order; the first with a word that occurs in the name decides. A word
-// that starts with "^" must begin the name, one that ends with "$" must end it. What no
-// rule names is elementwise.
+// rules are tried in order; the first rule with a word that occurs in the name decides. A word that
+// starts with "^" must begin the name, one that ends with "$" must end it. Operators that match no
+// rule are elementwise. A quantised product, norm, convolution or optimizer belongs to the family
+// of its floating-point form; the family quantization contains the conversions themselves, and
+// conversions that follow an activation.
 var rules = []struct {
 	family Family
 	words  string
 }{
+	{Optimizer, "NonFiniteCheck"},
 	{Foreach, "^Foreach"},
 	{Recurrent, "GRU LSTM Lstm DeltaRule Kda ChunkBwd ChunkFwd WyRepr RecomputeWU ChunkLocalCumsum ExpSegsum"},
 	{MoE, "^Moe DistributeBarrier ElasticReceivable"},
 	{Communication, "AllReduce AllGather ReduceScatter AlltoAll"},
-	{Attention, "Attention Attn Rope RotaryPos MlaProlog NsaCompress RelPosBias AdvanceStep KvCache Kvcache RescaleQkv"},
-	{Quantization, "Quant INT4Pack PrecisionCompare"},
-	{MatMul, "MatMul Matmul ^Mm$ ^Mv$ ^Dot$ ^Ger$ ^Gemm$ Addmm Addmv Addbmm Baddbmm Addr$ AddrV2$ Einsum MatMat AddLora ^FFN"},
+	{Attention, "Attention Attn Rope RotaryPos MlaProlog NsaCompress AdvanceStep KvCache Kvcache RescaleQkv"},
+	{Layout, "TransMatmulWeight UnfoldGrad Slice ^Diag ^Tril ^Triu InplaceTri FillDiagonal"},
+	{MatMul, "MatMul Matmul ^Mm$ ^Mv$ ^Dot$ ^Ger$ ^Gemm$ Addmm Addmv Addbmm Baddbmm Addr$ AddrV2$ Einsum MatMat AddLora ^FFN GroupedBias"},
+	{Normalization, "Norm&Quant"},
+	{Convolution, "QuantConv"},
+	{Optimizer, "^Apply&Quant"},
+	{Index, "QuantScatter"},
+	{Quantization, "Quant Dequant INT4Pack"},
 	{Random, "Random Dropout Bernoulli Multinomial Randperm Uniform InplaceNormal NormalFloat NormalTensor TopKTopP SimThread"},
 	{Optimizer, "^Apply AmpUpdate Adamw FusedSgd FusedEma SilentCheck"},
 	{Loss, "Loss CrossEntropy KlDiv OnlineMaxSum"},
-	{Index, "Embedding"},
-	{LinearAlgebra, "Linalg ^Qr$ ^Svd$ ^Inverse$ det$ Triangular Cdist Pdist Rfft Stft Trace$ ^Diag Tril Triu Chamfer"},
-	{Reduction, "^Norm$"},
+	{Index, "Embedding RepeatInterleave Jagged"},
+	{Reduction, "^Norm$ VectorNorm"},
+	{LinearAlgebra, "Linalg ^Qr$ ^Svd$ ^Inverse$ det$ Triangular Cdist Pdist Rfft Stft Trace$ Chamfer"},
 	{Normalization, "Norm Renorm"},
 	{Convolution, "Conv Im2col Unfold"},
 	{Pooling, "Pool Unpool"},
 	{Resampling, "Upsample Resize GridSampler AffineGrid RoiAlign NonMaxSuppression BlendImages BackgroundReplace"},
-	{Activation, "Relu Gelu Elu Selu Silu Swish SwiGlu Swiglu Glu Sigmoid Softmax Softplus Softshrink Softsign Hard Mish TanhBackward Threshold Shrink Celu Sinkhorn Modulate"},
-	{Comparison, "EqScalar EqTensor ^Equal$ Ge&Scalar$ Gt&Scalar$ Le&Scalar$ Lt&Scalar$ Ne&Scalar$ GeTensor GtTensor LeTensor LtTensor NeTensor ^Is Logical Signbit Approximate Heaviside"},
-	{Elementwise, "^Maximum ^Minimum ^MaxN$ ^MinN$"},
-	{Index, "^Index Coalesce InplaceIndex Gather Scatter Take Put Masked OneHot SearchSorted Bucketize Nonzero Slice Where FillDiagonal"},
-	{Reduction, "^Sum ^Mean ^Max ^Min Amax Amin ArgMax ArgMin ^Prod ^Any$ ^All$ ^Std ^Var Median Kthvalue Topk Sort Argsort Unique Cum LogSumExp Reduce Bincount Histc"},
-	{Layout, "Copy Cast Cat$ Stack Split Permute Expand Repeat Flip Roll Flatten Pad Transpose Shuffle Zero One$ Fill Arange Range Linspace LogSpace Eye Complex Real DimMap SignBits Hans"},
+	{Elementwise, "AddRelu MaskedScale ^Maximum ^Minimum ^MaxN$ ^MinN$ ^Sum$ ^SumV2$"},
+	{Activation, "Relu Prelu Fatrelu Gelu Elu Selu Silu Swish SwiGlu Swiglu Glu Sigmoid Softmax Softplus Softshrink Softsign Hard Mish TanhBackward Threshold Shrink Celu Sinkhorn Modulate ^Scale$"},
+	{Comparison, "EqScalar EqTensor ^Equal$ Ge&Scalar$ Gt&Scalar$ Le&Scalar$ Lt&Scalar$ Ne&Scalar$ GeTensor GtTensor LeTensor LtTensor NeTensor ^Is Logical Signbit Approximate Heaviside PrecisionCompare"},
+	{Index, "^Index Coalesce InplaceIndex Gather Scatter Take Put Masked OneHot SearchSorted Bucketize Nonzero Where"},
+	{Reduction, "^Mean ^Max ^Min Amax Amin ArgMax ArgMin ^Prod ^Any$ ^All$ ^Std ^Var Median Kthvalue Topk Sort Argsort Unique Cum LogSumExp Reduce Bincount Histc"},
+	{Layout, "Copy Cast Cat$ Stack Split Permute Expand Repeat Flip Roll Flatten Pad Transpose Shuffle Zero One$ Fill Arange Range Linspace LogSpace Eye DimMap SignBits Hans"},
 }
 
-// FamilyOf files an operator by words of its name.
+// FamilyOf returns the family of an operator, decided by words of its name.
 func FamilyOf(name string) Family {
 	for _, r := range rules {
 		if anyWord(name, r.words) {
@@ -81,7 +89,7 @@ func anyWord(name, words string) bool {
 	return false
 }
 
-// matchWord tests one word; "a&b" needs both.
+// matchWord reports whether one word matches; "a&b" needs both parts.
 func matchWord(name, word string) bool {
 	for part := range strings.SplitSeq(word, "&") {
 		front, back := strings.HasPrefix(part, "^"), strings.HasSuffix(part, "$")

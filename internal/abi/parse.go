@@ -10,7 +10,7 @@ import (
 // Text is one file of the table.
 type Text struct{ Name, Data string }
 
-// SyntaxError says which line of the table is wrong and why.
+// SyntaxError is an invalid line of the table.
 type SyntaxError struct {
 	File string
 	Line int
@@ -59,7 +59,7 @@ type parser struct {
 	functions []positioned
 }
 
-// positioned is a func or op line, kept until all types are known.
+// positioned is a func or op line that is stored until all types are known.
 type positioned struct {
 	file string
 	line int
@@ -216,7 +216,7 @@ func (p *parser) record(r Record, size string, fields []string) error {
 	return nil
 }
 
-// finish resolves types and libraries, merges the forms of a function and sorts.
+// finish resolves types and libraries, merges the forms of each function and sorts the table.
 func (p *parser) finish() error {
 	merged, bare := map[string]*positioned{}, map[string]bool{}
 	var names []string
@@ -266,8 +266,8 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// Resolve fills what the types, names and header of a function imply: the classes of its
-// parameters, which are optional or written, and the library if none is set.
+// Resolve fills in what follows from the types, names and header of a function: the classes of its
+// parameters, which of them are optional or written, and the library if it is empty.
 func (t *Table) Resolve(f *Function) (err error) {
 	for i := range f.Params {
 		q := &f.Params[i]
@@ -287,8 +287,8 @@ func (t *Table) Resolve(f *Function) (err error) {
 	return err
 }
 
-// OperatorOf makes the operator whose phase two is called f.Name and whose phase one takes
-// f.Params; its name is the symbol without "aclnn", or without "acl".
+// OperatorOf returns the operator with phase two f.Name whose phase one takes f.Params. Its name is
+// the symbol without the prefix "aclnn" or "acl".
 func OperatorOf(f Function) Operator {
 	name := nameOf(f.Name)
 	return Operator{Name: name, Symbol: f.Name, Family: FamilyOf(name), Function: f}
@@ -311,7 +311,7 @@ func isIdent(s string) bool {
 	return s != ""
 }
 
-// isType accepts what a C type can be spelled with here; the compiler judges the rest.
+// isType accepts the characters that can occur in a C type here; the compiler checks the rest.
 func isType(s string) bool {
 	if s == "" || !isIdent(s[:1]) || s[len(s)-1] == ' ' {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a table that has one line of each kind.
+// small is a table with one line of each kind.
 const small = `# comment
 library	libx	x/
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Versions of CANN the table covers, oldest first. Custom marks operators of packages
-// that CANN itself does not ship.
+// Versions of CANN that the table covers, oldest first. Custom marks operators of packages that are
+// not part of CANN.
 const (
 	V81RC1 = "8.1.RC1"
 	V2608  = "2026-08"
@@ -21,7 +21,7 @@ type Param struct {
 	Name     string
 	Type     string // C type; an array or function pointer has no name inside
 	Class    Class
-	Optional bool // the name says the pointer may be null
+	Optional bool // the name indicates that the pointer may be null
 	Use      Use  // of a tensor (list)
 }
 
@@ -40,13 +40,13 @@ type Function struct {
 	Header   string
 	Library  string
 	Versions []string    // that have the function, oldest first
-	Older    []Signature // versions whose parameter types differ (in const only)
+	Older    []Signature // signatures of older versions, which differ only in const
 }
 
-// Since is the first version the function was seen in.
+// Since returns the first version in which the function was seen.
 func (f *Function) Since() string { return f.Versions[0] }
 
-// At returns the parameters in one version; ok is false when it lacks the function.
+// At returns the parameters in one version; ok is false when that version lacks the function.
 func (f *Function) At(version string) (params []Param, ok bool) {
 	for _, s := range f.Older {
 		if slices.Contains(s.Versions, version) {
@@ -56,8 +56,8 @@ func (f *Function) At(version string) (params []Param, ok bool) {
 	return f.Params, slices.Contains(f.Versions, version)
 }
 
-// Operator is an operator with the two-phase calling shape. Params lacks the trailing
-// workspaceSize and executor, which all operators have.
+// Operator is an operator that is called in two phases. Params lacks the trailing workspaceSize and
+// executor, which all operators have.
 type Operator struct {
 	Name   string // C name without "aclnn" (or "acl")
 	Symbol string // C name of phase two
@@ -68,13 +68,13 @@ type Operator struct {
 // Constant is an enumerator or an integer macro.
 type Constant struct {
 	Name     string
-	Value    string // decimal; one constant needs the whole range of uint64
+	Value    string // decimal; one value needs the full range of uint64
 	Enum     string // the C enum, "" for macros and unnamed enums
 	Versions []string
 	Older    string // value in the older version, when it changed
 }
 
-// Typedef is a C type name. An opaque struct or an enum names itself as its target.
+// Typedef is a C type name. The target of an opaque struct or an enum is its own name.
 type Typedef struct {
 	Name, Target string
 	Versions     []string
@@ -111,13 +111,13 @@ type Table struct {
 	records   map[string]bool
 }
 
-// library says that functions whose header starts with prefix live in name.
+// library assigns functions whose header starts with prefix to the shared library name.
 type library struct{ name, prefix string }
 
 //go:embed table/*.txt
 var files embed.FS
 
-// Load parses the embedded table. It fails only when the table was edited wrongly.
+// Load parses the embedded table. It fails only when the embedded table is invalid.
 func Load() (*Table, error) {
 	entries, err := files.ReadDir("table")
 	if err != nil {
@@ -134,7 +134,7 @@ func Load() (*Table, error) {
 	return Parse(texts...)
 }
 
-// Operator finds an operator by its name without prefix.
+// Operator returns an operator by its name without prefix.
 func (t *Table) Operator(name string) (*Operator, bool) {
 	i, ok := sort.Find(len(t.Operators), func(i int) int { return strings.Compare(name, t.Operators[i].Name) })
 	if !ok {
@@ -143,7 +143,7 @@ func (t *Table) Operator(name string) (*Operator, bool) {
 	return &t.Operators[i], true
 }
 
-// Function finds a plain function by its C name.
+// Function returns a plain function by its C name.
 func (t *Table) Function(name string) (*Function, bool) {
 	i, ok := sort.Find(len(t.Functions), func(i int) int { return strings.Compare(name, t.Functions[i].Name) })
 	if !ok {
@@ -152,7 +152,7 @@ func (t *Table) Function(name string) (*Function, bool) {
 	return &t.Functions[i], true
 }
 
-// Symbols lists every exported C symbol: both phases of each operator and each function.
+// Symbols returns every exported C symbol: both phases of each operator and each function.
 func (t *Table) Symbols() []string {
 	s := make([]string, 0, 2*len(t.Operators)+len(t.Functions))
 	for i := range t.Operators {
@@ -168,7 +168,8 @@ func (t *Table) Symbols() []string {
 // PhaseOne is the suffix of an operator's first C function.
 const PhaseOne = "GetWorkspaceSize"
 
-// PhaseOneTail and PhaseTwo are the parameters all operators share.
+// phaseOneTail holds the last parameters of every phase one, phaseTwo all parameters of every phase
+// two.
 var (
 	phaseOneTail = []Param{
 		{Name: "workspaceSize", Type: "uint64_t *", Class: Pointer},
@@ -195,8 +196,8 @@ func (o *Operator) Phases() (prepare, execute Function) {
 	return prepare, execute
 }
 
-// AllFunctions lists every C function of the table, the phases of operators included,
-// sorted by name.
+// AllFunctions returns every C function of the table, including the phases of operators, sorted by
+// name.
 func (t *Table) AllFunctions() []Function {
 	all := slices.Clone(t.Functions)
 	for i := range t.Operators {
@@ -207,7 +208,7 @@ func (t *Table) AllFunctions() []Function {
 	return all
 }
 
-// libraryOf finds the shared library of a header: the longest matching prefix decides.
+// libraryOf returns the shared library of a header; the longest matching prefix decides.
 func (t *Table) libraryOf(header string) (string, error) {
 	best := library{}
 	for _, l := range t.libraries {

@@ -86,7 +86,7 @@ func TestPhases(t *testing.T) {
 	assert.Len(t, o.Params, 20, "phases must not share memory with the operator")
 }
 
-// A function of one phase only is no operator: it cannot be launched.
+// A function with only one phase is not an operator, since it cannot be launched.
 func TestLoneFirstPhaseIsAFunction(t *testing.T) {
 	table := load(t)
 	f, ok := table.Function("aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize")
@@ -151,7 +151,8 @@ func TestConstants(t *testing.T) {
 func TestFamilies(t *testing.T) {
 	for name, want := range map[string]Family{
 		"FlashAttentionScoreGradV2": Attention, "RotaryPositionEmbedding": Attention, "ForeachNorm": Foreach,
-		"GroupedMatmulV5": MatMul, "Mm": MatMul, "AddRmsNorm": Normalization, "AddRmsNormQuant": Quantization,
+		"GroupedMatmulV5": MatMul, "Mm": MatMul, "AddRmsNorm": Normalization, "AddRmsNormQuant": Normalization, "QuantMatmulV4": MatMul,
+		"DynamicQuant":  Quantization,
 		"ReduceScatter": Communication, "MatmulReduceScatter": Communication, "ScatterReduce": Index,
 		"SwiGluGrad": Activation, "CrossEntropyLoss": Loss, "ApplyAdamWV2": Optimizer, "ApplyTopKTopP": Random,
 		"EmbeddingDenseBackward": Index, "MoeGatingTopKSoftmax": MoE, "Permute": Layout, "ReduceSum": Reduction,

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Use is what an operator does with a tensor or a list of tensors.
+// Use says whether an operator reads or writes a tensor or a list of tensors.
 type Use uint8
 
-// Uses. Other parameters are read.
+// Uses of a tensor. Parameters of other classes are always read.
 const (
 	Read    Use = iota
 	Written     // without being read: an output
 	Updated     // read and written, in place
 )
 
-// exception is a tensor whose use neither its name nor const tells, and the operators that
-// have it; "*" are all.
+// exception is a tensor whose use follows neither from its name nor from const, with the operators
+// that it applies to; "*" means all operators.
 type exception struct {
 	param, operators string
 	use              Use
@@ -34,14 +34,14 @@ var exceptions = []exception{
 	{"weight", "QuantizedBatchNorm", Read},
 	{"bias", "QuantizedBatchNorm", Read},
 	{"x2", "GroupedMatmulFinalizeRoutingV2 GroupedMatmulFinalizeRoutingV3 GroupedMatmulFinalizeRoutingWeightNzV2", Read},
-	// Inputs called after the output that they were, or belong to.
+	// Inputs that have the name of the output that they were, or belong to.
 	{"attentionOut", "NsaSelectedAttentionGrad", Read},
 	{"curAttnOut", "RingAttentionUpdate", Read},
 	{"gradOut", "*", Read},
 	{"offsetOut", "DeformableConv2dBackward", Read},
 	{"prevAttnOut", "RingAttentionUpdate", Read},
 	{"timeOut", "DistributeBarrierV2", Read},
-	// What only orders calls.
+	// Arguments that only order calls.
 	{"xRef", "DistributeBarrier DistributeBarrierV2", Read},
 	// Outputs with const.
 	{"amax", "GroupedQuantMax QuantMax", Written},
@@ -58,7 +58,7 @@ var exceptions = []exception{
 	{"logitsSortMasked", "TopKTopPSampleV2", Written},
 	{"logitsTopKPSelect", "TopKTopPSample TopKTopPSampleV2", Written},
 	{"mxscale", "GroupedDynamicMxQuant GroupedDynamicMxQuantV2", Written},
-	{"noise", "RReluWithNoise InplaceRReluWithNoise", Written}, // what was drawn
+	{"noise", "RReluWithNoise InplaceRReluWithNoise", Written}, // the drawn numbers
 	{"outScaleOptional", "GeluQuant", Written},
 	{"output", "AllGatherMatmul MatmulAllReduce MatmulAllReduceV2 MatmulReduceScatter NsaCompressAttentionInfer QuantMatmulAllReduce QuantMatmulAllReduceV2 " +
 		"QuantMatmulAllReduceV3 WeightQuantMatmulAllReduce", Written},
@@ -72,7 +72,7 @@ var exceptions = []exception{
 		"GroupedDynamicMxQuantV2 GroupedMatMulAllReduce GroupedMatmul GroupedMatmulV2 GroupedMatmulV3 GroupedQuantMax MatmulAllReduceAddRmsNorm MatmulEmuSplitWeight " +
 		"QuantMatmulAllReduceAddRmsNorm QuantMax WeightQuantBatchMatmulNz WeightQuantBatchMatmulV2 WeightQuantBatchMatmulV3 WeightQuantMatmulAllReduceAddRmsNorm", Written},
 	{"z", "AcosGradV2 MulNoNan Xlog1py", Written},
-	// What is updated and not called …Ref.
+	// Updated tensors whose names do not end with Ref.
 	{"inputPositions", "AdvanceStep", Written},
 	{"inputPositions", "AdvanceStepV2", Updated},
 	{"inputTokens", "AdvanceStep AdvanceStepV2", Written},
@@ -96,7 +96,7 @@ func (x exception) of(operator, param string) bool {
 	return x.param == param && (x.operators == "*" || slices.Contains(strings.Fields(x.operators), operator))
 }
 
-// useOf tells what an operator does with parameter i.
+// useOf returns the use of parameter i by an operator.
 func useOf(symbol string, i int, p Param) Use {
 	if p.Class != Tensor && p.Class != TensorList {
 		return Read
@@ -108,8 +108,9 @@ func useOf(symbol string, i int, p Param) Use {
 	return conventional(operator, i, p)
 }
 
-// conventional is useOf by CANN's conventions: outputs are called out or …Out, or are not
-// const; what is called …Ref is updated, and so is the first argument of an in-place operator.
+// conventional is useOf by CANN's naming conventions alone. Tensors named out or …Out, and tensors
+// without const, are outputs. Tensors named …Ref are updated, and so is the first argument of an
+// in-place operator.
 func conventional(operator string, i int, p Param) Use {
 	inplace := strings.HasPrefix(operator, "Inplace") || strings.HasSuffix(operator, "Inplace")
 	name := strings.TrimSuffix(p.Name, "Optional")

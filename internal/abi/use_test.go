@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// silent are the operators without a tensor to write: they order calls, or change state of their own.
+// silent lists the operators that write no tensor: they order calls, or change state of their own.
 var silent = []string{"DistributeBarrier", "DistributeBarrierV2", "ElasticReceivableTest", "MoeDistributeBufferReset"}
 
-// An operator that writes nothing is one whose output was taken for an input.
+// If an operator writes nothing, one of its outputs was taken for an input.
 func TestEveryOperatorWrites(t *testing.T) {
 	table := load(t)
 	for _, o := range table.Operators {
@@ -21,7 +21,7 @@ func TestEveryOperatorWrites(t *testing.T) {
 	}
 }
 
-// Every exception is one: an operator has such a tensor, and the conventions say otherwise.
+// Every exception must match a tensor of an operator and contradict the conventions.
 func TestExceptions(t *testing.T) {
 	table := load(t)
 	for _, x := range exceptions {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// enumerators are the members of a C enum by value.
+// enumerators returns the members of a C enum by value.
 func enumerators(t *testing.T, enum string) map[int32]string {
 	t.Helper()
 	table, err := abi.Load()
@@ -28,7 +28,7 @@ func enumerators(t *testing.T, enum string) map[int32]string {
 	return found
 }
 
-// Both tables must hold exactly the values that CANN has, no more and no fewer.
+// Both tables must contain exactly the values of CANN's enum.
 func TestTypesAreAclDataType(t *testing.T) {
 	want := enumerators(t, "aclDataType")
 	for v, name := range want {

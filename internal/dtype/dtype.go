@@ -1,6 +1,7 @@
-// Package dtype names the element types of CANN tensors (aclDataType) and what is
-// known of each: size, printable name, class. The public packages re-export it, the
-// emulator reads it; the numbers are checked against the ABI table in its test.
+// Package dtype names the element types (aclDataType) and storage formats (aclFormat) of CANN's
+// tensors, and knows the size, the printed name and the class of each type. The public packages
+// re-export it and the emulator uses it; a test compares the numbers with the ABI table. It
+// converts no values: see package element.
 package dtype
 
 import "fmt"
@@ -57,13 +58,13 @@ func (t Type) String() string {
 	return fmt.Sprintf("dtype(%d)", int32(t))
 }
 
-// Valid reports whether t is a type CANN knows, Undefined excluded.
+// Valid reports whether t is a type of CANN other than Undefined.
 func (t Type) Valid() bool {
 	_, ok := names[t]
 	return ok && t != Undefined
 }
 
-// Bits is the storage of one element in bits, 0 for Undefined and String.
+// Bits returns the size of one element in bits, or 0 for Undefined and String.
 func (t Type) Bits() int {
 	switch t {
 	case Uint1:
@@ -86,7 +87,7 @@ func (t Type) Bits() int {
 	return 0
 }
 
-// Size is the storage of one element in whole bytes; 0 for the types that share a byte.
+// Size returns the size of one element in bytes, or 0 for types smaller than a byte.
 func (t Type) Size() int {
 	if b := t.Bits(); b%8 == 0 {
 		return b / 8
@@ -94,7 +95,7 @@ func (t Type) Size() int {
 	return 0
 }
 
-// Bytes is the storage of n consecutive elements, rounded up to a byte.
+// Bytes returns the size in bytes of n consecutive elements, rounded up.
 func (t Type) Bytes(n int) int { return (n*t.Bits() + 7) / 8 }
 
 // IsFloat reports whether t is a floating-point type (complex excluded).

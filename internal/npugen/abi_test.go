@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// facts is one version of the interface as plain C text, to be asserted by a compiler.
+// facts is one version of the interface as plain C text that a compiler can check.
 type facts struct {
 	functions map[string]string // name → function type
 	constants map[string]string // name → decimal value
@@ -28,7 +28,7 @@ type fieldFact struct {
 	offset              int
 }
 
-// factsOf reads a version from the table.
+// factsOf returns the facts of one version of the table.
 func factsOf(t *abi.Table, version string) facts {
 	f := facts{functions: map[string]string{}, constants: map[string]string{}, sizes: map[string]int{}}
 	for _, fn := range t.AllFunctions() {
@@ -44,7 +44,7 @@ func factsOf(t *abi.Table, version string) facts {
 		f.constants[c.Name] = value
 	}
 	for _, r := range t.Records {
-		if r.Name == "aclmdlRITaskDetail" { // lies unnamed inside aclmdlRITaskParams
+		if r.Name == "aclmdlRITaskDetail" { // an unnamed member of aclmdlRITaskParams
 			continue
 		}
 		f.sizes[r.Name] = r.Size
@@ -55,7 +55,7 @@ func factsOf(t *abi.Table, version string) facts {
 	return f
 }
 
-// factsIn reads a version from a dump of CANN's own headers, independently of the table.
+// factsIn returns the facts of a dump of CANN's own headers, independent of the table.
 func factsIn(t *testing.T, path string) facts {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -111,7 +111,7 @@ const typeAssertion = `
 #endif
 `
 
-// assertions is a C and C++ file that compiles only if the header agrees with the facts.
+// assertions returns a file in C and C++ that compiles only if the header agrees with the facts.
 func (f facts) assertions() []byte {
 	var b bytes.Buffer
 	b.WriteString("#include \"cann.h\"\n" + typeAssertion)
@@ -134,7 +134,7 @@ func (f facts) assertions() []byte {
 	return b.Bytes()
 }
 
-// compile runs a compiler over source next to a header and returns what it says.
+// compile runs a compiler on source with a header in its folder and returns its output.
 func compile(t *testing.T, header, source []byte, compiler ...string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestDeclarationsAgreeWithTheTable(t *testing.T) {
 	}
 }
 
-// dumps are the files of CANN_ABI_DIR and the versions they hold.
+// dumps maps the files of CANN_ABI_DIR to the versions that they contain.
 var dumps = map[string]string{"cann-8.1.RC1.json": abi.V81RC1, "cann-2026-08.json": abi.V2608, "custom-ops.json": abi.Custom}
 
 // TestDeclarationsAgreeWithDumps checks the headers, and with them the table, against dumps
@@ -190,14 +190,14 @@ func TestDeclarationsAreCAndCxx(t *testing.T) {
 	source := []byte("#include \"cann.h\"\n")
 	for _, compiler := range [][]string{{"gcc", "-x", "c", "-std=gnu99"}, {"gcc", "-x", "c", "-std=c11"}, {"g++", "-x", "c++", "-std=c++11"}, {"g++", "-x", "c++", "-std=c++20"}} {
 		if _, err := exec.LookPath(compiler[0]); err != nil {
-			continue // a machine may have no C++ compiler; CI has
+			continue // a machine may lack a C++ compiler; CI has one
 		}
 		out, err := compile(t, header, source, compiler...)
 		assert.NoError(t, err, out)
 	}
 }
 
-// The assertions must be able to fail: each kind of lie is caught.
+// The assertions must be able to fail: every kind of wrong fact must be found.
 func TestAssertionsCatchLies(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)

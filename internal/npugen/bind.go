@@ -14,8 +14,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// runBind binds the operators that C headers declare: those of a custom operator package,
-// or of a CANN newer than the table.
+// runBind generates bindings for the operators that C headers declare: those of a custom operator
+// package or of a CANN version newer than the table.
 func runBind(args []string) error {
 	set := flag.NewFlagSet("bind", flag.ContinueOnError)
 	dir := set.String("headers", "", "folder with aclnn_*.h files, searched recursively")

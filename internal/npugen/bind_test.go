@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// header is how generators of operator packages write headers, with the oddities seen.
+// header imitates the headers that generators of operator packages write, with all peculiarities
+// found so far.
 const header = `/* aclnnStatus aclnnNotMe(int x); */
 #ifndef ACLNN_SLICE_NZ_H_
 #define ACLNN_SLICE_NZ_H_ \

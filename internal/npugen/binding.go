@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"go/token"
-	"slices"
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
@@ -12,21 +11,26 @@ import (
 
 const module = "github.com/goascend/cann"
 
-// binding is where generated functions live: in package aclnn, or in a package of custom
+// binding describes the package of the generated functions: package aclnn, or a package of custom
 // operators that imports it.
 type binding struct {
 	pkg   string
-	aclnn string // how the package spells aclnn's names: "" or "aclnn."
+	aclnn string    // qualifier of aclnn's names: "" or "aclnn."
+	docs  *abi.Docs // documentation of the table's operators
 }
 
-// emitBindings makes one file of typed functions per family of operators.
+// emitBindings generates one file of typed functions per family of operators.
 func emitBindings(out files, t *abi.Table) error {
 	byFamily := map[abi.Family][]abi.Operator{}
 	for _, o := range t.Operators {
 		byFamily[o.Family] = append(byFamily[o.Family], o)
 	}
+	docs, err := abi.LoadDocs(t)
+	if err != nil {
+		return err
+	}
 	for family, ops := range byFamily {
-		src, err := binding{pkg: "aclnn"}.file(ops)
+		src, err := binding{pkg: "aclnn", docs: docs}.file(ops)
 		if err != nil {
 			return err
 		}
@@ -37,7 +41,7 @@ func emitBindings(out files, t *abi.Table) error {
 	return nil
 }
 
-// file is the Go source of the bindings of some operators.
+// file returns the Go source of the bindings of some operators.
 func (g binding) file(ops []abi.Operator) ([]byte, error) {
 	var body bytes.Buffer
 	for _, o := range ops {
@@ -70,12 +74,16 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	}
 	fmt.Fprintf(b, "\n// %sParams are the arguments of %s, in C order.\ntype %[1]sParams struct {\n", o.Name, o.Symbol)
 	for i, a := range args {
-		fmt.Fprintf(b, "\t%s %s%s\n", a.field, a.gotype, note(o.Params[i]))
+		fmt.Fprintf(b, "\t%s %s", a.field, a.gotype)
+		if note := g.note(o, o.Params[i]); note != "" {
+			b.WriteString(" // " + note)
+		}
+		b.WriteString("\n")
 	}
-	// Static data only: the linker drops operators that a program does not use.
+	// Use only static data, so that the linker drops operators that a program does not use.
 	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tName: %[1]q, Symbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n}\n",
 		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "))
-	fmt.Fprintf(b, "\n// %s launches %s (%s, %s) on st.\n", o.Name, o.Symbol, o.Library, seen(o.Versions))
+	b.WriteString("\n" + g.doc(o))
 	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
 		o.Name, g.aclnn)
 	fmt.Fprintf(b, "\n// Operator implements %sParams.\nfunc (p *%sParams) Operator() *%[1]sOperator { return &op%[2]s }\n", g.aclnn, o.Name)
@@ -87,35 +95,10 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	return nil
 }
 
-// note is the comment of a field: what its Go type does not show.
-func note(p abi.Param) string {
-	switch {
-	case p.Optional && p.Use == abi.Written:
-		return " // optional output"
-	case p.Optional && p.Use == abi.Updated:
-		return " // optional, read and written"
-	case p.Optional:
-		return " // optional"
-	case p.Use == abi.Written:
-		return " // output"
-	case p.Use == abi.Updated:
-		return " // read and written"
-	}
-	return ""
-}
-
-// seen says where an operator comes from.
-func seen(versions []string) string {
-	if slices.Equal(versions, []string{abi.Custom}) {
-		return "custom operator package"
-	}
-	return "CANN " + strings.Join(versions, " and ")
-}
-
-// argument is one field of a Params struct and how it is encoded.
+// argument is one field of a Params struct and the way it is encoded.
 type argument struct{ field, gotype, method, value string }
 
-// encodings are the Go type and the encoder method of the classes with one Go form.
+// encodings holds the Go type and the encoder method of the classes that have one Go form.
 var encodings = map[abi.Class]struct{ gotype, method string }{
 	abi.Tensor: {"*Tensor", "Tensor"}, abi.TensorList: {"[]*Tensor", "Tensors"},
 	abi.Scalar: {"Scalar", "Scalar"}, abi.ScalarList: {"[]Scalar", "Scalars"},
@@ -162,8 +145,8 @@ func (g binding) arguments(o abi.Operator) ([]argument, error) {
 	return args, nil
 }
 
-// fieldName is the exported Go form of a C parameter name: query_rope becomes QueryRope.
-// Names that fall together get a number.
+// fieldName returns the exported Go form of a C parameter name: query_rope becomes QueryRope. Names
+// that become equal get a number.
 func fieldName(c string, taken map[string]bool) string {
 	var s strings.Builder
 	for part := range strings.SplitSeq(c, "_") {

@@ -21,9 +21,9 @@ type lexeme struct {
 	line int
 }
 
-// parseHeader finds the aclnn functions a header declares. It understands prototypes, not
-// C: comments, preprocessor lines, attributes and everything that is no function returning
-// aclnnStatus are passed over.
+// parseHeader returns the aclnn functions that a header declares. It understands prototypes but is
+// no C parser: it skips comments, preprocessor lines, attributes and everything else that is not a
+// function returning aclnnStatus.
 func parseHeader(path, text string) ([]declaration, error) {
 	words, err := lex(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func parseHeader(path, text string) ([]declaration, error) {
 // lex splits a header into lexemes without comments and preprocessor lines.
 func lex(text string) ([]lexeme, error) {
 	var words []lexeme
-	line, fresh := 1, true // fresh: nothing but space on this line so far
+	line, fresh := 1, true // fresh: only white space on this line so far
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
@@ -118,8 +118,8 @@ func isWordByte(c byte) bool {
 
 func isName(s string) bool { return isWordByte(s[0]) && (s[0] < '0' || s[0] > '9') }
 
-// arguments splits the words after "(" at the commas of its level and returns what follows
-// the matching ")".
+// arguments splits the words after "(" at the commas of the same nesting level. rest is what
+// follows the matching ")".
 func arguments(words []lexeme) (list [][]lexeme, rest []lexeme, ok bool) {
 	depth, start := 0, 0
 	for i, w := range words {
@@ -149,8 +149,8 @@ func arguments(words []lexeme) (list [][]lexeme, rest []lexeme, ok bool) {
 	return nil, nil, false
 }
 
-// parameter reads one parameter: qualifiers and a type name, stars, a name. A default
-// value of C++ is ignored.
+// parameter parses one parameter: qualifiers and a type name, stars, a name. It ignores a C++
+// default value.
 func parameter(words []lexeme) (abi.Param, error) {
 	constant, name := false, ""
 	var base, stars strings.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// emitConstants makes the Go constants of all C enumerators and integer macros.
+// emitConstants generates the Go constants of all C enumerators and integer macros.
 func emitConstants(out files, t *abi.Table) error {
 	var b bytes.Buffer
 	b.WriteString(generatedMark + "\npackage abi\n")
@@ -32,12 +32,12 @@ func emitConstants(out files, t *abi.Table) error {
 	return out.golang("internal/abi/zz_constants.go", b.Bytes())
 }
 
-// emitOperatorTable makes the emulator's list of operators: name and classes, by id.
+// emitOperatorTable generates the emulator's list of operators: name and classes, by id.
 func emitOperatorTable(out files, t *abi.Table) error {
 	var b bytes.Buffer
-	b.WriteString(generatedMark + "\npackage nn\n\n// operators are all aclnn operators, sorted by name; the index is the id.\nvar operators = [...]operator{\n")
+	b.WriteString(generatedMark + "\npackage op\n\n// Operators are all aclnn operators, sorted by name; the index is the id.\nvar Operators = [...]Operator{\n")
 	for _, o := range t.Operators {
-		fmt.Fprintf(&b, "{name: %q, params: []param{", o.Name)
+		fmt.Fprintf(&b, "{Name: %q, Params: []Param{", o.Name)
 		for _, p := range o.Params {
 			class, ok := emulatorClass[p.Class]
 			if !ok {
@@ -48,22 +48,22 @@ func emitOperatorTable(out files, t *abi.Table) error {
 		b.WriteString("}},\n")
 	}
 	b.WriteString("}\n")
-	return out.golang("internal/emu/nn/zz_operators.go", b.Bytes())
+	return out.golang("internal/emu/op/zz_operators.go", b.Bytes())
 }
 
-// emulatorUse names the uses of internal/emu/nn.
-var emulatorUse = [...]string{abi.Read: "read", abi.Written: "written", abi.Updated: "updated"}
+// emulatorUse holds the names of the Use constants of internal/emu/op.
+var emulatorUse = [...]string{abi.Read: "Read", abi.Written: "Written", abi.Updated: "Updated"}
 
-// emulatorClass names the class constants of internal/emu/nn.
+// emulatorClass holds the names of the class constants of internal/emu/op.
 var emulatorClass = map[abi.Class]string{
-	abi.Tensor: "tensorClass", abi.TensorList: "tensorListClass", abi.Scalar: "scalarClass",
-	abi.ScalarList: "scalarListClass", abi.IntArray: "intArrayClass", abi.FloatArray: "floatArrayClass",
-	abi.BoolArray: "boolArrayClass", abi.String: "stringClass", abi.Int: "intClass", abi.Uint: "intClass",
-	abi.Enum: "intClass", abi.DType: "intClass", abi.Bool: "boolClass", abi.Double: "doubleClass",
-	abi.Float: "floatClass", abi.Pointer: "pointerClass",
+	abi.Tensor: "TensorClass", abi.TensorList: "TensorListClass", abi.Scalar: "ScalarClass",
+	abi.ScalarList: "ScalarListClass", abi.IntArray: "IntArrayClass", abi.FloatArray: "FloatArrayClass",
+	abi.BoolArray: "BoolArrayClass", abi.String: "StringClass", abi.Int: "IntClass", abi.Uint: "IntClass",
+	abi.Enum: "IntClass", abi.DType: "IntClass", abi.Bool: "BoolClass", abi.Double: "DoubleClass",
+	abi.Float: "FloatClass", abi.Pointer: "PointerClass",
 }
 
-// golang adds a Go file, formatted.
+// golang formats a Go file and adds it.
 func (f files) golang(path string, src []byte) error {
 	b, err := format.Source(src)
 	if err != nil {

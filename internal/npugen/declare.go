@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// emitDeclarations makes the C declarations of the whole interface in one header.
+// emitDeclarations generates one header with the C declarations of the whole interface.
 func emitDeclarations(out files, t *abi.Table) error {
 	text, err := declarations(t, "")
 	if err != nil {
@@ -19,8 +19,8 @@ func emitDeclarations(out files, t *abi.Table) error {
 	return nil
 }
 
-// declarations is a header with everything the table knows. Where two CANN versions differ
-// (const of parameters, the value of two constants) version decides; "" is the newest.
+// declarations returns a header with everything in the table. version selects the form where two
+// CANN versions differ (const of parameters, the value of two constants); "" is the newest.
 func declarations(t *abi.Table, version string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(generatedMark)
@@ -72,7 +72,7 @@ func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
 	for _, r := range records {
 		fmt.Fprintf(b, "typedef %s %s %[2]s;\n", r.Kind, r.Name)
 	}
-	// Function types come last: they use the others.
+	// Function types come last because they use the others.
 	for _, function := range []bool{false, true} {
 		for _, d := range t.Typedefs {
 			if strings.Contains(d.Target, "( *)(") != function {
@@ -99,8 +99,8 @@ type enumSet struct {
 	macros  []abi.Constant
 }
 
-// enumerators sorts constants into enums and macros. The table does not tell macros from
-// members of unnamed enums; the spelling does.
+// enumerators separates constants into enums and macros. The table does not distinguish macros from
+// members of unnamed enums, so the spelling of the name decides.
 func enumerators(t *abi.Table, version string) enumSet {
 	s := enumSet{members: map[string][]abi.Constant{}}
 	for _, c := range t.Constants {
@@ -119,7 +119,7 @@ func enumerators(t *abi.Table, version string) enumSet {
 	return s
 }
 
-// literal is a C constant of a decimal value.
+// literal returns the C literal of a decimal value.
 func literal(v string) string {
 	switch {
 	case strings.HasPrefix(v, "-"):
@@ -132,8 +132,8 @@ func literal(v string) string {
 	return v
 }
 
-// recordOrder sorts records so that each comes after those it contains. Records that only
-// lie as unnamed members inside others are left out.
+// recordOrder sorts records so that each comes after those it contains. It omits records that occur
+// only as unnamed members of others.
 func recordOrder(t *abi.Table) ([]abi.Record, error) {
 	byName, inner := map[string]abi.Record{}, map[string]bool{}
 	for _, r := range t.Records {
@@ -175,7 +175,7 @@ func recordOrder(t *abi.Table) ([]abi.Record, error) {
 	return order, nil
 }
 
-// element is the element type of an array type.
+// element returns the element type of an array type.
 func element(ctype string) string {
 	e, _, _ := strings.Cut(ctype, "[")
 	return e
@@ -194,8 +194,8 @@ func writeFields(b *bytes.Buffer, t *abi.Table, r abi.Record, indent string) {
 	}
 }
 
-// declarator declares name with a type spelled without it: "int64_t ( *)[2]" and "n" give
-// "int64_t (*n)[2]".
+// declarator returns the declaration of name with a C type that does not contain it: "int64_t (
+// *)[2]" and "n" give "int64_t (*n)[2]".
 func declarator(ctype, name string) string {
 	if before, after, ok := strings.Cut(ctype, "( *)"); ok {
 		return before + "(*" + name + ")" + after
@@ -209,7 +209,7 @@ func declarator(ctype, name string) string {
 	return ctype + " " + name
 }
 
-// prototype is the declaration of a function with the given parameters.
+// prototype returns the declaration of a function with the given parameters.
 func prototype(f abi.Function, params []abi.Param) string {
 	list := make([]string, 0, len(params)+1)
 	for _, p := range params {

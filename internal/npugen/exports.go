@@ -14,7 +14,7 @@ const (
 	machineDir = "internal/emu/machine/"
 )
 
-// emitExports makes the emulator's C symbols and the tables that find them.
+// emitExports generates the emulator's C symbols and their lookup tables.
 func emitExports(out files, t *abi.Table) error {
 	var ops bytes.Buffer
 	ops.WriteString(generatedMark + "#include \"export.h\"\n")
@@ -57,7 +57,7 @@ func emitExports(out files, t *abi.Table) error {
 	return nil
 }
 
-// laterSymbols marks with 1 what CANN 8.1.RC1 does not have.
+// laterSymbols maps the symbols that CANN 8.1.RC1 lacks to 1.
 func laterSymbols(t *abi.Table) map[string]int {
 	later := make(map[string]int)
 	mark := func(f abi.Function) {
@@ -76,7 +76,7 @@ func laterSymbols(t *abi.Table) map[string]int {
 	return later
 }
 
-// words packs parameters into 64-bit words by the macros of export.h.
+// words returns C code that packs parameters into 64-bit words with the macros of export.h.
 func words(params []abi.Param) (string, error) {
 	list := make([]string, len(params))
 	for i, p := range params {
@@ -115,7 +115,7 @@ func exportFunction(b *bytes.Buffer, t *abi.Table, id int, f abi.Function) error
 	}
 	fmt.Fprintf(b, "\n%s\n{\n", prototype(f, f.Params))
 	if f.Variadic {
-		// The text is formatted here; Go sees it as the format without arguments.
+		// The text is formatted in C; Go gets it as a format without arguments.
 		format := f.Params[len(f.Params)-1].Name
 		fmt.Fprintf(b, "\tchar text[1024] = \"\";\n\tif (%s) {\n\t\tva_list rest;\n\t\tva_start(rest, %[1]s);\n"+
 			"\t\tvsnprintf(text, sizeof text, %[1]s, rest);\n\t\tva_end(rest);\n\t}\n", format)
@@ -155,8 +155,9 @@ func isPointer(c abi.Class) bool {
 	}, c)
 }
 
-// absent names what a function returns that the emulator does not implement: an error code
-// where the type has one, else nothing. The constants are in package export.
+// absent returns the name of the constant that a function returns when the emulator does not
+// implement it: an error code where the return type has one, else nothing. Package machine defines
+// the constants.
 func absent(ret string) string {
 	switch ret {
 	case "aclError":

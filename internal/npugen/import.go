@@ -13,7 +13,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// dump is a table made from CANN's headers by a C parser: the form `npugen import` reads.
+// dump is the JSON form of a table that a C parser made from CANN's headers; `npugen import` reads
+// it.
 type dump struct {
 	Version   string
 	Functions map[string]struct {
@@ -35,9 +36,9 @@ type dump struct {
 	}
 }
 
-// importer merges dumps, oldest first, into the lines of the table.
+// importer merges dumps, oldest first, into lines of the table.
 type importer struct {
-	extra     map[string]bool // names that the hand-written part of the table defines: it wins
+	extra     map[string]bool // names in the hand-written part of the table, which takes precedence
 	versions  []string
 	functions map[string][]signature
 	constants map[string][]string // name → value per version, "" when absent
@@ -46,7 +47,7 @@ type importer struct {
 	records   map[string][]string
 }
 
-// signature is a func or op line but for its versions.
+// signature is a func or op line without its versions.
 type signature struct {
 	op       bool
 	fixed    string   // header, name and return type
@@ -54,8 +55,8 @@ type signature struct {
 	versions []string
 }
 
-// importTables rewrites cann.txt in dir from JSON dumps; extra.txt beside it is kept and
-// what it defines is not taken from the dumps.
+// importTables rewrites cann.txt in dir from JSON dumps. It keeps extra.txt, and skips names in the
+// dumps that extra.txt defines.
 func importTables(dir string, paths []string) error {
 	extra, err := os.ReadFile(filepath.Join(dir, "extra.txt"))
 	if err != nil {
@@ -87,7 +88,7 @@ func mergeDumps(extra string, dumps []dump) string {
 	}
 	for i, d := range dumps {
 		version := d.Version
-		if len(d.Constants) == 0 { // only packages of operators have no constants of their own
+		if len(d.Constants) == 0 { // only operator packages define no constants
 			version = abi.Custom
 		}
 		m.versions = append(m.versions, version)
@@ -98,7 +99,7 @@ func mergeDumps(extra string, dumps []dump) string {
 	return m.text()
 }
 
-// defined are the names that lines of the table define.
+// defined returns the names that lines of the table define.
 func defined(text string) map[string]bool {
 	at := map[string]int{"func": 3, "op": 3, "const": 3, "type": 2, "record": 4}
 	names := make(map[string]bool)
@@ -137,8 +138,8 @@ func (m *importer) addFunctions(d dump, version string) {
 	}
 }
 
-// mergeSignature adds a newer form: the same types extend the versions of the last form,
-// with the newer names, other types make a new line.
+// mergeSignature adds the form of a newer version. If the types equal those of the last form, it
+// adds the versions to that form and takes the newer names; otherwise it adds a line.
 func mergeSignature(old []signature, s signature) []signature {
 	if len(old) == 0 {
 		return []signature{s}
@@ -157,8 +158,8 @@ func mergeSignature(old []signature, s signature) []signature {
 	return old
 }
 
-// canonicalType drops the const of a parameter itself, which is no part of a function's
-// type: "const bool" becomes "bool", "void *const" becomes "void *".
+// canonicalType removes the const of a parameter itself, which is not part of a function's type:
+// "const bool" becomes "bool", "void *const" becomes "void *".
 func canonicalType(t string) string {
 	t = strings.Replace(t, "( *const)", "( *)", 1)
 	t = strings.TrimSuffix(t, "const")
@@ -193,7 +194,7 @@ func (m *importer) addTypes(d dump, version string) {
 			continue
 		}
 		if _, alias := d.Typedefs[target]; !alias && !strings.ContainsAny(target, " *") && target != name && d.Records[target].Size == 0 {
-			if _, err := (&abi.Table{}).Class(target); err != nil { // a tag that is nowhere defined
+			if _, err := (&abi.Table{}).Class(target); err != nil { // a tag without a definition
 				target = "struct " + target
 			}
 		}
@@ -264,7 +265,7 @@ func (m *importer) writeConstants(b *strings.Builder) {
 	}
 }
 
-// last is the newest value of a constant.
+// last returns the newest value of a constant.
 func (m *importer) last(name string) string {
 	v := slices.DeleteFunc(slices.Clone(m.constants[name]), func(s string) bool { return s == "" })
 	return v[len(v)-1]

@@ -97,15 +97,15 @@ func TestImportRefuses(t *testing.T) {
 	require.ErrorAs(t, importTables(dir, paths), &syntax)
 	assert.ErrorContains(t, importTables(dir, []string{filepath.Join(dir, "absent.json")}), "absent.json")
 
-	// A table that does not parse is not written.
+	// A table that does not parse must not be written.
 	dir, paths = writeDumps(t, `{"version": "8.1.RC1", "constants": {"A": 1}, "functions": {"f": {"ret": "nobody", "params": [], "header": "x/a.h"}}}`)
 	var bad *abi.SyntaxError
 	require.ErrorAs(t, importTables(dir, paths), &bad)
 	assert.NoFileExists(t, filepath.Join(dir, "cann.txt"))
 }
 
-// TestImportReproducesTheTable holds the table against the dumps it was made from, when
-// CANN_ABI_DIR names a folder that has them.
+// TestImportReproducesTheTable compares the table with the dumps from which it was made, when
+// CANN_ABI_DIR names a folder with them.
 func TestImportReproducesTheTable(t *testing.T) {
 	dumps := os.Getenv("CANN_ABI_DIR")
 	if dumps == "" {

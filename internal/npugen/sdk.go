@@ -13,11 +13,11 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// typesHeader has every constant and type; the others include it.
+// typesHeader contains every constant and type; the other headers include it.
 const typesHeader = "acl/acl_emu_types.h"
 
-// otherHeaders are CANN's headers that have no function of their own in the table, and what
-// stands behind their names.
+// otherHeaders maps CANN's headers that have no function of their own in the table to the headers
+// that they include.
 var otherHeaders = map[string]string{
 	"acl/acl_base.h":         typesHeader,
 	"acl/acl_base_rt.h":      typesHeader,
@@ -29,39 +29,39 @@ var otherHeaders = map[string]string{
 	"aclnn/aclnn_base.h":     "aclnn/acl_meta.h",
 	"hccl/hccl_types.h":      typesHeader,
 
-	// The documentation names these two ways.
+	// The documentation uses both names.
 	"aclnnop/aclnn_isneginf.h":   "aclnnop/aclnn_is_neg_inf.h",
 	"aclnnop/aclnn_isposinf.h":   "aclnnop/aclnn_is_pos_inf.h",
 	"aclnnop/aclnn_logsoftmax.h": "aclnnop/aclnn_log_softmax.h",
 
-	// The published program names it so.
+	// The published example program uses this name.
 	"aclnnop/aclnn_nsa_select_attention_infer.h": "aclnnop/aclnn_nsa_selected_attention_infer.h",
 
-	// A part of the sources has this one apart.
+	// Some of the sources have a separate header for this operator.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
 
-// fp16 is the half of C++ programs. It has no C form.
+// fp16 is the half-precision type of C++ programs. It has no C form.
 //
 //go:embed fp16.h
 var fp16 string
 
-// fp16Header is where such programs look for it.
+// fp16Header is the path under which C++ programs include fp16.
 const fp16Header = "aclnn/opdev/fp16_t.h"
 
-// securec are the bounded copies that CANN ships beside its own headers.
+// securec contains the bounded copy functions that CANN ships next to its own headers.
 //
 //go:embed securec.h
 var securec string
 
-// includes are what CANN's headers include beyond their types: programs rely on it.
+// includes lists what CANN's headers include beyond their types, since programs rely on it.
 var includes = map[string]string{
 	"hccl/hccl.h":        "acl/acl.h",
 	"aclnn/aclnn_base.h": "aclnn/acl_meta.h",
 }
 
-// libraryHeaders are what operators' headers include of the C++ library, by operator: programs
-// rely on these too.
+// libraryHeaders lists, by operator, the C++ library headers that operators' headers include, since
+// programs rely on these as well.
 var libraryHeaders = map[string]string{
 	"array": `
 		adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d batch_norm_backward
@@ -79,7 +79,7 @@ var libraryHeaders = map[string]string{
 		weight_quant_matmul_all_reduce_add_rms_norm`,
 }
 
-// libraryIncludes are the lines for a header's C++ programs.
+// libraryIncludes returns the #include lines of a header for C++ programs.
 func libraryIncludes(header string) (text string) {
 	for _, library := range slices.Sorted(maps.Keys(libraryHeaders)) {
 		for _, name := range strings.Fields(libraryHeaders[library]) {
@@ -113,7 +113,8 @@ func runSDK(args []string) error {
 	return out.write(*dir)
 }
 
-// headers makes a file for each of CANN's headers, with the functions the table has there.
+// headers returns a file for each of CANN's headers, with the functions that the table assigns to
+// it.
 func headers(t *abi.Table, version string) (files, error) {
 	out := files{}
 	var types bytes.Buffer
@@ -150,14 +151,14 @@ func headers(t *abi.Table, version string) (files, error) {
 	return out, nil
 }
 
-// guarded puts a guard around declarations.
+// guarded adds an include guard to declarations.
 func guarded(name, text string) []byte {
 	guard := "CANN_EMU_" + strings.ToUpper(strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(name))
 	return []byte(fmt.Sprintf("%s// CANN's interface in declarations of our own: see github.com/goascend/cann.\n#ifndef %s\n#define %s\n\n%s\n#endif\n",
 		generatedMark, guard, guard, text))
 }
 
-// relative is the path from one header to another.
+// relative returns the path from one header to another.
 func relative(from, to string) string {
 	if path.Dir(from) == path.Dir(to) {
 		return path.Base(to)

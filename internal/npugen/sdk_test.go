@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/half"
 )
 
-// TestHeadersAgree: every constant, record and function type of the table, and of the dumps of
-// CANN's headers in CANN_ABI_DIR, holds for the SDK's headers, in C and in C++.
+// TestHeadersAgree checks the SDK's headers, as C and as C++, against every constant, record and
+// function type of the table and of the dumps in CANN_ABI_DIR.
 func TestHeadersAgree(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
@@ -46,8 +46,8 @@ func TestHeadersAgree(t *testing.T) {
 	}
 }
 
-// TestHeadersCompile: each header compiles alone and all compile together, as C and as C++,
-// without a warning, and they declare every function of the table.
+// TestHeadersCompile checks that each header compiles alone and that all compile together, as C and
+// as C++, without a warning, and that they declare every function of the table.
 func TestHeadersCompile(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
@@ -83,8 +83,7 @@ func TestHeadersCompile(t *testing.T) {
 	}
 }
 
-// TestHeadersInclude: a program that includes one header of CANN's finds what CANN's includes
-// with it.
+// TestHeadersInclude checks that each header includes what CANN's header of that name includes.
 func TestHeadersInclude(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
@@ -111,7 +110,8 @@ func TestHeadersInclude(t *testing.T) {
 	}
 }
 
-// TestHalfOfPrograms: the C++ half keeps every bit pattern, and rounds as this module's does.
+// TestHalfOfPrograms checks that the half type for C++ keeps every bit pattern and rounds as this
+// module does.
 func TestHalfOfPrograms(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skip("needs g++:", err)

@@ -5,26 +5,28 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/goascend/cann/aclnn"
 )
 
-// ErrRefused is matched by every error of this package: the mask cannot be used with the
-// shape, or the device would compute something else. The text has the reason and the remedy.
+// ErrRefused matches every error of this package: the mask cannot be used with the shape, or the
+// device would compute something else. The message gives the reason and the remedy.
 var ErrRefused = errors.New("mask refused")
 
-// Source is where the mask tensor of a call comes from.
+// Source says where the mask tensor of a call comes from.
 type Source int
 
 const (
-	// Absent: no tensor, and then CANN ignores mode and window.
+	// Absent means no tensor; CANN then ignores mode and window.
 	Absent Source = iota
-	// Triangle: the compressed mask [2048,2048], ones strictly above the diagonal, for every
-	// length. It is the same for all calls on a device.
+	// Triangle is the compressed mask [2048,2048] with ones strictly above the diagonal. It serves
+	// every sequence length and is shared by all calls on a device.
 	Triangle
-	// PrefixTriangle: the compressed mask of prefixes, [3072,2048].
+	// PrefixTriangle is the compressed mask for prefixes, [3072,2048].
 	PrefixTriangle
-	// Given: the tensor of a Dense mask, converted and expanded.
+	// Given is the tensor of a Dense mask, converted and expanded.
 	Given
-	// Built: a dense tensor that must be made from the pattern.
+	// Built is a dense tensor that must be made from the pattern.
 	Built
 )
 
@@ -38,19 +40,20 @@ const (
 	PrefixRows   = 3072
 )
 
-// Decision is how FlashAttentionScore is to be called for a mask.
+// Decision says how FlashAttentionScore is called for a mask.
 type Decision struct {
 	SparseMode   int64
 	Source       Source
 	Shape        []int64 // of the dense tensor when Source is Given or Built
 	Pre, Next    int64   // window; unlimited where the mode ignores it
-	InnerPrecise int64   // 2: rows that see no key become zero instead of a mean
-	Prefix       []int64 // per batch item or sequence; nil without
-	// SeqQueries and SeqKeys are the ends of the sequences, without a leading 0; nil outside TND.
+	InnerPrecise int64   // 2 zeroes rows that see no key, which otherwise get a mean
+	Prefix       []int64 // per batch item or sequence; nil without prefixes
+	// SeqQueries and SeqKeys are the cumulative ends of the sequences, without a leading 0; nil
+	// outside TND.
 	SeqQueries, SeqKeys []int64
 	// Dense is the given mask when Source is Given.
 	Dense  *Dense
-	Reason string // one clause: why this way
+	Reason string // why this way was chosen, as one clause
 
 	mask  Mask
 	shape Shape
@@ -59,10 +62,10 @@ type Decision struct {
 // unlimited is a window that hides nothing.
 const unlimited = math.MaxInt32
 
-// repair is the innerPrecise value for rows without any visible key.
-const repair = 2
+// repair is the innerPrecise value that zeroes rows without visible keys.
+const repair = aclnn.InnerZeroHiddenRows
 
-// String is one line for logs and explanations.
+// String describes the decision in one line for logs and explanations.
 func (d Decision) String() string {
 	s := fmt.Sprintf("sparseMode %d, %v", d.SparseMode, d.Source)
 	if d.Source == Given || d.Source == Built {
@@ -74,8 +77,8 @@ func (d Decision) String() string {
 	return s + ": " + d.Reason
 }
 
-// Decide says how to call attention with a mask, or why it cannot be done. A nil mask is
-// None.
+// Decide returns how to call attention with a mask, or an ErrRefused that says why that is
+// impossible. A nil mask means None.
 func Decide(m Mask, s Shape) (Decision, error) {
 	if m == nil {
 		m = None{}
@@ -99,20 +102,20 @@ func refuse(m Mask, s Shape, reason, remedy string) error {
 	return fmt.Errorf("%w: %v for %v: %s; %s", ErrRefused, m, s, reason, remedy)
 }
 
-// open is a decision without window and tensor.
+// open returns a decision with an unlimited window and no mask tensor.
 func open(mode int64, source Source, reason string) Decision {
 	return Decision{SparseMode: mode, Source: source, Pre: unlimited, Next: unlimited, Reason: reason}
 }
 
 func (None) decide(Shape) (Decision, error) {
-	return open(0, Absent, "full attention"), nil
+	return open(aclnn.SparseDense, Absent, "full attention"), nil
 }
 
 func (m Causal) decide(s Shape) (Decision, error) {
 	if m.Anchor == TopLeft {
-		return open(2, Triangle, "causal from the top-left corner"), nil
+		return open(aclnn.SparseCausal, Triangle, "causal from the top-left corner"), nil
 	}
-	d := open(3, Triangle, "causal from the bottom-right corner")
+	d := open(aclnn.SparseCausalEnd, Triangle, "causal from the bottom-right corner")
 	if s.Queries > s.Keys {
 		d.InnerPrecise = repair
 		d.Reason += "; the first queries see no key and give zeros"
@@ -120,10 +123,10 @@ func (m Causal) decide(s Shape) (Decision, error) {
 	return d, nil
 }
 
-// decide moves the window to the bottom-right corner, where mode 4 has it.
+// decide converts the window to the bottom-right corner, from which sparse mode 4 counts.
 func (m Band) decide(s Shape) (Decision, error) {
 	delta := s.Keys - s.Queries
-	pre, next := m.Pre, m.Next // from the top left
+	pre, next := m.Pre, m.Next // relative to the top left corner
 	if m.Anchor == BottomRight {
 		pre, next = m.Pre-delta, m.Next+delta
 	}
@@ -132,7 +135,7 @@ func (m Band) decide(s Shape) (Decision, error) {
 	case pre < 0 && next < 0, pre < 0 && (next < -pre || -pre >= s.Keys), next < 0 && (pre < -next || -next >= s.Queries):
 		return Decision{}, refuse(m, s, "the window contains no cell of the score matrix", "widen Pre or Next")
 	}
-	d := Decision{SparseMode: 4, Source: Triangle, Pre: pre + delta, Next: next - delta, Reason: "window"}
+	d := Decision{SparseMode: aclnn.SparseBand, Source: Triangle, Pre: pre + delta, Next: next - delta, Reason: "window"}
 	if pre < s.Queries-s.Keys || next < 0 {
 		d.InnerPrecise = repair
 		d.Reason += "; queries that see no key give zeros"
@@ -149,7 +152,7 @@ func (m Prefix) decide(s Shape) (Decision, error) {
 			return Decision{}, err
 		}
 	}
-	d := open(6, PrefixTriangle, "causal with a prefix that all queries see")
+	d := open(aclnn.SparsePrefixCompressed, PrefixTriangle, "causal with a prefix that all queries see")
 	d.Prefix = m.Lengths
 	if s.Queries > s.Keys {
 		d.InnerPrecise = repair
@@ -157,7 +160,7 @@ func (m Prefix) decide(s Shape) (Decision, error) {
 	return d, nil
 }
 
-// check refuses a prefix length outside of what the device takes.
+// check refuses a prefix length outside the range that the device accepts.
 func (m Prefix) check(s Shape, i int, n int64) error {
 	if low := max(s.Keys-s.Queries, 0); n < low || n > s.Keys {
 		return refuse(m, s, fmt.Sprintf("Lengths[%d] is %d", i, n), fmt.Sprintf("it must be from %d to %d", low, s.Keys))
@@ -173,19 +176,19 @@ func (m Padding) decide(s Shape) (Decision, error) {
 	case m.Causal && s.Queries != s.Keys:
 		return Decision{}, refuse(m, s, "a causal rule with padding needs as many queries as keys", "use mask.Varlen with layout TND, or mask.Dense")
 	case full && m.Causal:
-		return open(2, Triangle, "nothing is padded; causal"), nil
+		return open(aclnn.SparseCausal, Triangle, "nothing is padded; causal"), nil
 	case full:
-		return open(0, Absent, "nothing is padded"), nil
+		return open(aclnn.SparseDense, Absent, "nothing is padded"), nil
 	case m.Causal && right && !m.Exact:
-		return open(2, Triangle, "right padding: under a causal rule no valid query sees a padding key"), nil
+		return open(aclnn.SparseCausal, Triangle, "right padding: under a causal rule no valid query sees a padding key"), nil
 	}
-	d := open(1, Built, "padding keys are hidden cell by cell")
+	d := open(aclnn.SparseAll, Built, "padding keys are hidden cell by cell")
 	d.Shape = []int64{s.Batch, 1, s.Queries, s.Keys}
 	d.InnerPrecise = repair
 	return d, nil
 }
 
-// check tells whether nothing is padded, and whether all padding is on the right.
+// check reports whether nothing is padded and whether all padding is on the right.
 func (m Padding) check(s Shape) (full, right bool, err error) {
 	full, right = true, true
 	switch {
@@ -232,14 +235,14 @@ func (m Dense) decide(s Shape) (Decision, error) {
 		if s.Queries != s.Keys {
 			return Decision{}, refuse(m, s, "CausalRightPadded needs as many queries as keys", "leave it out to use the mask as it is")
 		}
-		return open(2, Triangle, "the dense mask is causal with right padding: the compressed mask gives the same on valid rows"), nil
+		return open(aclnn.SparseCausal, Triangle, "the dense mask is causal with right padding: the compressed mask gives the same on valid rows"), nil
 	}
-	d := open(1, Given, "dense mask, "+m.Meaning.String())
+	d := open(aclnn.SparseAll, Given, "dense mask, "+m.Meaning.String())
 	d.Shape, d.Dense, d.InnerPrecise = shape, &m, repair
 	return d, nil
 }
 
-// check refuses dtypes that do not fit the meaning.
+// check refuses dtypes that do not fit the Meaning.
 func (m Dense) check(s Shape) error {
 	t := m.Tensor
 	switch {
@@ -257,7 +260,7 @@ func (m Dense) check(s Shape) error {
 	return nil
 }
 
-// expand is the shape the device takes for the given one.
+// expand returns the shape that the device accepts for the given one.
 func (m Dense) expand(s Shape) ([]int64, error) {
 	got := m.Tensor.Shape()
 	cells := []int64{s.Queries, s.Keys}

@@ -13,7 +13,7 @@ import (
 
 const unlimited = math.MaxInt32
 
-// square is a batch of equal lengths, wide one with more keys, tall one with more queries.
+// square is a batch of equal lengths; wide has more keys, tall more queries.
 var (
 	square = mask.Shape{Layout: mask.BSND, Batch: 3, Heads: 4, Queries: 8, Keys: 8}
 	wide   = mask.Shape{Layout: mask.BNSD, Batch: 1, Heads: 4, Queries: 4, Keys: 10}

@@ -10,17 +10,17 @@ import (
 // Varlen. A nil Mask is None.
 type Mask interface {
 	fmt.Stringer
-	// decide is Decide for this kind.
+	// decide implements Decide for this mask type.
 	decide(s Shape) (Decision, error)
-	// pattern is the cells that stay visible, for kinds that the host knows.
+	// pattern returns the visible cells, for masks that the host knows.
 	pattern(s Shape) Pattern
 }
 
-// Layout is the order of dimensions of query, key, value and output, in CANN's words.
+// Layout is the order of dimensions of query, key, value and output, named as in CANN.
 type Layout string
 
-// Layouts: B batch, S sequence, N heads, D head dimension, H = N·D, T all tokens of packed
-// sequences.
+// The layouts. B is batch, S sequence, N heads, D head dimension, H = N·D, and T all tokens of
+// packed sequences.
 const (
 	BSH  Layout = "BSH"
 	SBH  Layout = "SBH"
@@ -29,10 +29,21 @@ const (
 	TND  Layout = "TND"
 )
 
-// Shape is what a decision depends on besides the mask.
+// SequenceAxis returns the axis of tokens.
+func (l Layout) SequenceAxis() int {
+	switch l {
+	case BNSD:
+		return 2
+	case SBH, TND:
+		return 0
+	}
+	return 1
+}
+
+// Shape holds the sizes that a decision depends on besides the mask.
 type Shape struct {
 	Layout  Layout
-	Batch   int64 // 1 in TND, where Varlen has the sequences
+	Batch   int64 // 1 in TND, where Varlen defines the sequences
 	Heads   int64 // of the query
 	Queries int64 // Sq, or all query tokens in TND
 	Keys    int64 // Skv, or all key tokens in TND
@@ -42,7 +53,7 @@ func (s Shape) String() string {
 	return fmt.Sprintf("%s with B=%d, N=%d, Sq=%d, Skv=%d", s.Layout, s.Batch, s.Heads, s.Queries, s.Keys)
 }
 
-// Anchor says which corner of the score matrix a rule starts from. They differ when there
+// Anchor says which corner of the score matrix a mask is aligned to. The corners differ when there
 // are more keys than queries, as with a cache.
 type Anchor int
 
@@ -65,15 +76,14 @@ type None struct{}
 
 func (None) String() string { return "none" }
 
-// Causal hides later keys. A query sees the keys up to its own position, counted from the
-// anchor.
+// Causal hides later keys: a query sees the keys up to its own position, counted from the anchor.
 type Causal struct{ Anchor Anchor }
 
 func (m Causal) String() string { return "causal " + m.Anchor.String() }
 
-// Band is a window around a query's position: Pre keys before it, itself, and Next keys
-// after it. A causal window of W keys is Band{Pre: W − 1}. Negative values move an end past
-// the position.
+// Band is a sliding window around a query's position: Pre keys before it, the key at it, and Next
+// keys after it. A causal window of W keys is Band{Pre: W − 1}. A negative value moves that end of
+// the window past the position.
 type Band struct {
 	Pre, Next int64
 	Anchor    Anchor
@@ -81,22 +91,22 @@ type Band struct {
 
 func (m Band) String() string { return fmt.Sprintf("band -%d..+%d %v", m.Pre, m.Next, m.Anchor) }
 
-// Prefix is causal from the bottom-right corner, but the first keys are visible to all
+// Prefix is causal from the bottom-right corner, except that the first keys are visible to all
 // queries.
 type Prefix struct {
-	Lengths []int64 // keys visible to all, one per batch item or sequence
+	Lengths []int64 // number of keys visible to all queries, one per batch item or sequence
 }
 
 func (m Prefix) String() string { return fmt.Sprintf("prefix of %d sequences", len(m.Lengths)) }
 
-// Padding hides keys that are padding. Give Lengths or Valid, both in host memory.
+// Padding hides padding keys. Set either Lengths or Valid; both are in host memory.
 type Padding struct {
-	Lengths []int64 // valid keys of each batch item, which stand first
+	Lengths []int64 // number of valid keys of each batch item, which come first
 	Valid   []bool  // [B, Skv] in row-major order: true where there is a token
-	Causal  bool    // hide later keys as well; needs as many queries as keys
-	// Exact keeps also the rows of padding queries as the mask says. Without it they are
-	// unspecified where that saves the dense mask: the rows of valid queries are the same, and
-	// so are all gradients if nothing flows back into padding rows.
+	Causal  bool    // hides later keys as well; needs as many queries as keys
+	// Exact computes the rows of padding queries as the mask says. Without it they are unspecified
+	// where that avoids a dense mask: the rows of valid queries do not change, nor do gradients if
+	// the gradient of padding rows is zero.
 	Exact bool
 }
 
@@ -111,7 +121,7 @@ func (m Padding) String() string {
 	return s
 }
 
-// Meaning is what the elements of a dense mask say.
+// Meaning says how the elements of a dense mask are interpreted.
 type Meaning int
 
 const (
@@ -119,16 +129,16 @@ const (
 	Hidden Meaning = iota
 	// Visible: nonzero shows the key, as PyTorch's boolean masks have it. Any bool or integer dtype.
 	Visible
-	// Additive: a floating-point tensor that is added to the scores; negative hides. It must
-	// hold only 0 and large negative values: finite biases belong into the bias of attention.
+	// Additive is a floating-point tensor that is added to the scores; negative values hide. It
+	// must hold only 0 and large negative values: finite biases belong in the bias of attention.
 	Additive
 )
 
 func (m Meaning) String() string { return [...]string{"hidden", "visible", "additive"}[m] }
 
-// Dense is a mask of cells in device memory, [Sq,Skv], [1,1,Sq,Skv], [B,1,Sq,Skv] or
-// [B,N,Sq,Skv]; also [B,1,1,Skv] and [1,1,1,Skv], which are expanded. In TND it is
-// [longest Sq, longest Skv], and every sequence uses the upper left corner.
+// Dense is a mask of cells in device memory: [Sq,Skv], [1,1,Sq,Skv], [B,1,Sq,Skv] or [B,N,Sq,Skv];
+// [B,1,1,Skv] and [1,1,1,Skv] are expanded. In TND it is [longest Sq, longest Skv], and every
+// sequence uses the upper left corner.
 type Dense struct {
 	Tensor  *aclnn.Tensor
 	Meaning Meaning
@@ -140,10 +150,10 @@ type Dense struct {
 
 func (m Dense) String() string { return fmt.Sprintf("dense %v %v", m.Meaning, m.Tensor) }
 
-// Varlen is for packed sequences (layout TND): tokens see only their own sequence, and in
-// it what Within says.
+// Varlen is the mask of packed sequences (layout TND): tokens see only their own sequence, and
+// within it the keys that Within shows.
 type Varlen struct {
-	// CuQueries and CuKeys are where sequences end, cumulative, with or without a leading 0:
+	// CuQueries and CuKeys are the cumulative ends of the sequences, with or without a leading 0:
 	// lengths 2, 3 are {2, 5} or {0, 2, 5}. Nil CuKeys means CuQueries.
 	CuQueries, CuKeys []int64
 	// Within is None, Causal, Band, Prefix or Dense; nil is None.
@@ -158,10 +168,10 @@ func (m Varlen) String() string {
 	return fmt.Sprintf("%v in %d sequences", within, len(ends(m.CuQueries)))
 }
 
-// Len is the number of sequences.
+// Len returns the number of sequences.
 func (m Varlen) Len() int64 { return int64(len(ends(m.CuQueries))) }
 
-// ends drops the leading zero of cumulative lengths, which would be one empty sequence more.
+// ends drops the leading zero of cumulative lengths.
 func ends(cu []int64) []int64 {
 	if len(cu) > 0 && cu[0] == 0 {
 		return cu[1:]
@@ -169,7 +179,7 @@ func ends(cu []int64) []int64 {
 	return cu
 }
 
-// CuSeqLens is the cumulative lengths of sequences, with the leading 0.
+// CuSeqLens returns the cumulative lengths of sequences, with a leading 0.
 func CuSeqLens(lengths []int64) []int64 {
 	cu := make([]int64, len(lengths)+1)
 	for i, n := range lengths {

@@ -2,24 +2,24 @@ package mask
 
 import "fmt"
 
-// Range is positions of a sequence, the end excluded.
+// Range is a half-open range of positions in a sequence: To is excluded.
 type Range struct{ From, To int64 }
 
-// Len is the number of positions.
+// Len returns the number of positions.
 func (r Range) Len() int64 { return r.To - r.From }
 
 // Split says how a sequence is shared among the ranks of context parallelism.
 type Split int
 
 const (
-	// Contiguous gives rank r the r-th part.
+	// Contiguous gives rank r the r-th of equally long parts.
 	Contiguous Split = iota
-	// ZigZag cuts 2·ranks parts and gives rank r the parts r and 2·ranks − 1 − r: under a
-	// causal mask all ranks then have equal work.
+	// ZigZag cuts the sequence into 2·ranks parts and gives rank r the parts r and 2·ranks − 1 − r,
+	// which balances the work of the ranks under a causal mask.
 	ZigZag
 )
 
-// Chunks are the positions that a rank holds, in the order it holds them.
+// Chunks returns the positions that a rank holds, in the order in which it holds them.
 func (p Split) Chunks(length int64, rank, ranks int) ([]Range, error) {
 	parts := int64(ranks)
 	if p == ZigZag {
@@ -39,8 +39,8 @@ func (p Split) Chunks(length int64, rank, ranks int) ([]Range, error) {
 	return []Range{{int64(rank) * length / int64(ranks), int64(rank+1) * length / int64(ranks)}}, nil
 }
 
-// Gather takes the chunks of every row of [rows, length] values in row-major order: token
-// ids, labels, positions, valid masks of the tokens that a rank holds.
+// Gather selects the chunks of every row of values, a row-major matrix [rows, length]: the token
+// ids, labels, positions or masks of the tokens that a rank holds.
 func Gather[T any](values []T, length int64, chunks []Range) []T {
 	var out []T
 	for at := int64(0); at < int64(len(values)); at += length {
@@ -51,17 +51,17 @@ func Gather[T any](values []T, length int64, chunks []Range) []T {
 	return out
 }
 
-// Part is one call of attention on a rank: its queries at a range of positions against the
-// first keys of the gathered sequence.
+// Part is one call of attention on a rank: queries at a range of positions attend to the first keys
+// of the gathered sequence.
 type Part struct {
 	Queries Range
 	Keys    Range
 	Mask    Mask
 }
 
-// Parts cuts attention for the queries of a rank, whose keys and values are gathered from
-// all ranks in the order of the sequence. The shape is that of the whole. Keys that a part
-// cannot see are left out where the mask tells.
+// Parts divides the attention of a rank's queries into calls. Keys and values are gathered from all
+// ranks in the order of the sequence, and the shape is that of the whole sequence. Keys that no
+// query of a part can see are left out if the mask allows it.
 func Parts(m Mask, s Shape, chunks []Range) ([]Part, error) {
 	if _, err := Decide(m, s); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func TestChunks(t *testing.T) {
 		mask.Gather([]string{"a", "b", "c", "d", "e", "f", "g", "h", "A", "B", "C", "D", "E", "F", "G", "H"}, 8, []mask.Range{{0, 2}, {6, 8}}))
 }
 
-// TestChunksPartition: the chunks of all ranks are every position once.
+// TestChunksPartition checks that the chunks of all ranks contain every position exactly once.
 func TestChunksPartition(t *testing.T) {
 	for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
 		for ranks := 1; ranks <= 5; ranks++ {
@@ -63,7 +63,7 @@ func TestChunksPartition(t *testing.T) {
 	}
 }
 
-// TestParts: what the parts of all ranks see together is what the whole mask says.
+// TestParts checks that the parts of all ranks together see the same keys as the whole mask.
 func TestParts(t *testing.T) {
 	const length = 24
 	whole := mask.Shape{Layout: mask.BSND, Batch: 2, Heads: 1, Queries: length, Keys: length}

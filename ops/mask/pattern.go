@@ -2,12 +2,12 @@ package mask
 
 import "math"
 
-// Pattern is what is visible, in closed form: key j of batch item b is visible to query i
-// if Hidden[b][j] is not set, and either First ≤ j − i ≤ Last or j < Prefix[b].
+// Pattern describes the visible keys in closed form: query i sees key j of batch item b if
+// Hidden[b][j] is not set and either First ≤ j − i ≤ Last or j < Prefix[b].
 type Pattern struct {
 	First, Last int64   // diagonals; the extremes of int64 where there is no limit
-	Prefix      []int64 // per batch item; nil without
-	Hidden      []byte  // [Batch, Keys], 1 where the key is hidden from all; nil without
+	Prefix      []int64 // per batch item; nil if there is no prefix
+	Hidden      []byte  // [Batch, Keys], 1 hides the key from all queries; may be nil
 	Keys        int64
 }
 
@@ -23,18 +23,19 @@ func (p Pattern) Visible(b, i, j int64) bool {
 // Banded reports whether the diagonals hide anything.
 func (p Pattern) Banded() bool { return p.First != math.MinInt64 || p.Last != math.MaxInt64 }
 
-// all is the pattern that hides nothing.
+// all returns the pattern that hides nothing.
 func all(s Shape) Pattern {
 	return Pattern{First: math.MinInt64, Last: math.MaxInt64, Keys: s.Keys}
 }
 
-// Pattern is what a decision leaves visible: for layout TND that of a sequence, else of the
-// batch, whatever the index. It has no meaning for a Dense mask that is used as given.
+// Pattern returns the visible keys of a decision: in layout TND those of the given sequence,
+// otherwise those of the batch, for every index. It is meaningless for a Dense mask that is passed
+// on unchanged.
 func (d Decision) Pattern(sequence int) Pattern {
 	m, packed := d.mask.(Varlen)
 	if !packed {
 		if _, padded := d.mask.(Padding); padded && d.Source == Triangle {
-			return Causal{}.pattern(d.shape) // what the rows of padding queries see as well
+			return Causal{}.pattern(d.shape) // the rows of padding queries follow it too
 		}
 		return d.mask.pattern(d.shape)
 	}
@@ -96,7 +97,8 @@ func (m Padding) pattern(s Shape) Pattern {
 	return p
 }
 
-// pattern of a dense mask is not known to the host, but for the compressed one.
+// pattern returns the pattern of the compressed causal mask where that replaces the dense one; the
+// host does not know the cells of other dense masks.
 func (m Dense) pattern(s Shape) Pattern {
 	if m.CausalRightPadded {
 		return Causal{}.pattern(s)
@@ -104,5 +106,6 @@ func (m Dense) pattern(s Shape) Pattern {
 	return all(s)
 }
 
-// pattern of packed sequences is one per sequence; see Decision.Pattern.
+// pattern shows every column to every row of s. Kernels read the pattern of each packed sequence from
+// Decision.Pattern instead.
 func (m Varlen) pattern(s Shape) Pattern { return all(s) }

@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// visible draws a pattern: one row per query, 1 where a key is seen.
+// visible draws a pattern: one row per query, 1 where a key is visible.
 func visible(d mask.Decision, index int, b, queries, keys int64) []string {
 	p := d.Pattern(index)
 	rows := make([]string, queries)

@@ -2,10 +2,10 @@ package mask
 
 import "fmt"
 
-// LastTokens is the position of the last token of every batch item: the row of the logits
-// to sample from. With Varlen it is the row among the packed tokens, for every sequence. A
-// nil mask is None, whose items end at the last query. Items without any token and Dense
-// masks, whose cells the host does not see, are refused; ops.LastTokens reads them.
+// LastTokens returns the position of the last token of every batch item, that is, the row of the
+// logits to sample from. With Varlen it is the row among the packed tokens, for every sequence. A
+// nil mask is None, for which it is the last query. It refuses items without tokens, and Dense
+// masks, whose cells are in device memory; ops.LastTokens reads them.
 func LastTokens(m Mask, s Shape) ([]int64, error) {
 	last := make([]int64, s.Batch)
 	for b := range last {
@@ -50,9 +50,8 @@ func LastTokens(m Mask, s Shape) ([]int64, error) {
 	return last, nil
 }
 
-// ValidTokens is the 2-D form of padding, [B, Skv] in row-major order, true where there is a
-// token: for layers that are recurrent and must clear what is padding, whatever attention
-// makes of the mask.
+// ValidTokens returns the padding as [B, Skv] in row-major order, true where there is a token.
+// Recurrent layers need it to clear padding even where attention does not.
 func (m Padding) ValidTokens(s Shape) ([]bool, error) {
 	if _, _, err := m.check(s); err != nil {
 		return nil, err

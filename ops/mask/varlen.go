@@ -1,6 +1,10 @@
 package mask
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/goascend/cann/aclnn"
+)
 
 func (m Varlen) decide(s Shape) (Decision, error) {
 	q, k, err := m.sequences(s)
@@ -14,7 +18,7 @@ func (m Varlen) decide(s Shape) (Decision, error) {
 	var d Decision
 	switch w := within.(type) {
 	case None:
-		d = open(0, Absent, "full attention in each sequence")
+		d = open(aclnn.SparseDense, Absent, "full attention in each sequence")
 	case Causal:
 		d, err = m.causal(w, s, q, k)
 	case Band:
@@ -35,7 +39,7 @@ func (m Varlen) decide(s Shape) (Decision, error) {
 	return d, err
 }
 
-// sequences are the ends of the sequences, checked against the tensors.
+// sequences returns the ends of the sequences after checking them against the tensors.
 func (m Varlen) sequences(s Shape) (q, k []int64, err error) {
 	q, k = ends(m.CuQueries), ends(m.CuKeys)
 	if m.CuKeys == nil {
@@ -64,7 +68,7 @@ func (m Varlen) sequences(s Shape) (q, k []int64, err error) {
 	return q, k, nil
 }
 
-// each calls f with the lengths of every sequence that has queries, until it fails.
+// each calls f with the lengths of every sequence that has queries, until f fails.
 func each(q, k []int64, f func(i int, queries, keys int64) error) error {
 	q0, k0 := int64(0), int64(0)
 	for i := range q {
@@ -88,7 +92,7 @@ func longestOf(ends []int64) (n int64) {
 
 func (m Varlen) causal(w Causal, s Shape, q, k []int64) (Decision, error) {
 	if w.Anchor == TopLeft {
-		return open(2, Triangle, "causal in each sequence, from its top-left corner"), nil
+		return open(aclnn.SparseCausal, Triangle, "causal in each sequence, from its top-left corner"), nil
 	}
 	err := each(q, k, func(i int, queries, keys int64) error {
 		if queries > keys {
@@ -97,13 +101,14 @@ func (m Varlen) causal(w Causal, s Shape, q, k []int64) (Decision, error) {
 		}
 		return nil
 	})
-	return open(3, Triangle, "causal in each sequence, from its bottom-right corner"), err
+	return open(aclnn.SparseCausalEnd, Triangle, "causal in each sequence, from its bottom-right corner"), err
 }
 
 func (m Varlen) band(w Band, s Shape, q, k []int64) (Decision, error) {
 	pre, next := w.Pre, w.Next
 	if w.Anchor == TopLeft {
-		// Mode 4 counts from the bottom right, which is one shift only if all sequences agree.
+		// Mode 4 counts from the bottom right; one window serves only if all sequences need the
+		// same shift.
 		shift, first := int64(0), true
 		err := each(q, k, func(i int, queries, keys int64) error {
 			if !first && keys-queries != shift {
@@ -127,7 +132,7 @@ func (m Varlen) band(w Band, s Shape, q, k []int64) (Decision, error) {
 		}
 		return nil
 	})
-	return Decision{SparseMode: 4, Source: Triangle, Pre: pre, Next: next, Reason: "window in each sequence"}, err
+	return Decision{SparseMode: aclnn.SparseBand, Source: Triangle, Pre: pre, Next: next, Reason: "window in each sequence"}, err
 }
 
 func (m Varlen) prefix(w Prefix, s Shape, q, k []int64) (Decision, error) {
@@ -139,7 +144,7 @@ func (m Varlen) prefix(w Prefix, s Shape, q, k []int64) (Decision, error) {
 		one.Queries, one.Keys = queries, keys
 		return w.check(one, i, w.Lengths[i])
 	})
-	d := open(6, PrefixTriangle, "causal with a prefix in each sequence")
+	d := open(aclnn.SparsePrefixCompressed, PrefixTriangle, "causal with a prefix in each sequence")
 	d.Prefix = w.Lengths
 	return d, err
 }

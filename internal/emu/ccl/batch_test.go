@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManyMessages: a batch may hold more messages to one rank than a link between processes
+// TestManyMessages sends a batch with more messages to one rank than a link between processes
 // has room for at once.
 func TestManyMessages(t *testing.T) {
 	const n = 5000

@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// BenchmarkAllReduce: sums of float32 over two ranks, queued one behind the other.
+// BenchmarkAllReduce measures float32 sums over two ranks that are queued back to back.
 func BenchmarkAllReduce(b *testing.B) {
 	for world, make := range worlds {
 		for _, size := range []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} {
@@ -37,7 +37,7 @@ func (r *rank) reduceRepeatedly(size, n int) {
 	r.free(q)
 }
 
-// BenchmarkSum is what an all-reduce of two ranks has to do at least: one sum, by two threads.
+// BenchmarkSum measures the minimum work of an all-reduce of two ranks: one sum, on two threads.
 func BenchmarkSum(b *testing.B) {
 	for _, size := range []int{64 << 10, 1 << 20, 16 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

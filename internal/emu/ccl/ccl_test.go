@@ -2,6 +2,7 @@ package ccl_test
 
 import (
 	"encoding/binary"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/graph"
 )
 
 // node is an emulated machine of one process.
@@ -23,9 +25,8 @@ type node struct {
 func newNode(tb testing.TB, limits ccl.Timeouts) *node {
 	r := rt.NewMachine(rt.Config{Devices: 8, Memory: 256 << 20, SoC: "Ascend910B1"})
 	n := &node{l: ccl.NewWithTimeouts(r, limits), f: r.Functions()}
-	for name, f := range n.l.Functions() {
-		n.f[name] = f
-	}
+	maps.Copy(n.f, graph.New(r).Functions())
+	maps.Copy(n.f, n.l.Functions())
 	tb.Cleanup(func() {
 		comms, _ := n.l.Live()
 		require.Zero(tb, comms, "communicators left")
@@ -45,8 +46,8 @@ type rank struct {
 	comm   uint64
 	stream uint64
 
-	got  []byte // what a check has received
-	lent []byte // host memory of the copy under way
+	got  []byte // buffer for the result of a check
+	lent []byte // host memory of the current copy
 }
 
 func (r *rank) call(name string, args ...uint64) int32 { return int32(r.n.f[name](r.t, args)) }
@@ -64,14 +65,14 @@ func (r *rank) text() string {
 	return ""
 }
 
-// escaped keeps what calls were given alive until many later ones: an address is none of Go's
-// references.
+// escaped keeps variables whose address was passed to a call alive for many later calls, because
+// Go does not count an integer address as a reference.
 var (
 	escaped [4096]unsafe.Pointer
 	escapes atomic.Uint64
 )
 
-// address is a Go variable's address as an argument.
+// address returns the address of a Go variable as a call argument.
 func address[T any](v *T) uint64 {
 	atomic.StorePointer(&escaped[escapes.Add(1)%uint64(len(escaped))], unsafe.Pointer(v))
 	return uint64(uintptr(unsafe.Pointer(v)))
@@ -96,7 +97,7 @@ func (r *rank) close() {
 
 func (r *rank) sync() int32 { return r.call("aclrtSynchronizeStream", r.stream) }
 
-// upload makes device memory with the bytes.
+// upload allocates device memory and copies the bytes to it.
 func (r *rank) upload(b []byte) uint64 {
 	p := new(uint64)
 	r.must("aclrtMalloc", address(p), uint64(max(len(b), 1)), 0)
@@ -106,8 +107,8 @@ func (r *rank) upload(b []byte) uint64 {
 	return *p
 }
 
-// lend is the address of host memory until the next call of it: large buffers are not among
-// those that escaped.
+// lend returns the address of host memory, which stays valid until the next call of lend. It is
+// for large buffers, which escaped would keep alive for too long.
 func (r *rank) lend(b []byte) uint64 {
 	r.lent = b
 	return uint64(uintptr(unsafe.Pointer(&b[0])))
@@ -121,7 +122,7 @@ func (r *rank) download(p uint64, n int) []byte {
 	return b
 }
 
-// available is how much memory the rank's device has left.
+// available returns the free memory of the rank's device.
 func (r *rank) available() uint64 {
 	free, total := new(uint64), new(uint64)
 	r.must("aclrtGetMemInfo", 1, address(free), address(total))
@@ -130,7 +131,7 @@ func (r *rank) available() uint64 {
 
 func (r *rank) free(p uint64) { r.must("aclrtFree", p) }
 
-// ranks are n ranks in one process, made by HcclCommInitAll.
+// ranks makes n ranks in one process with HcclCommInitAll.
 func ranks(tb testing.TB, n int, limits ccl.Timeouts) []*rank {
 	m := newNode(tb, limits)
 	all := make([]*rank, n)
@@ -147,8 +148,8 @@ func ranks(tb testing.TB, n int, limits ccl.Timeouts) []*rank {
 	return all
 }
 
-// unjoined are n ranks without a communicator: of one node, or of a node each, which are
-// processes of one host or hosts of their own.
+// unjoined makes n ranks without a communicator. connection says whether they share one node or
+// have one node each, as processes of one host or as separate hosts.
 func unjoined(tb testing.TB, n int, limits ccl.Timeouts, connection string) []*rank {
 	all := make([]*rank, n)
 	for i := range all {
@@ -165,14 +166,14 @@ func unjoined(tb testing.TB, n int, limits ccl.Timeouts, connection string) []*r
 	return all
 }
 
-// rootInfo is a root of which the rank is the first.
+// rootInfo returns a new root info made by the rank.
 func (r *rank) rootInfo() *[4108]byte {
 	info := new([4108]byte)
 	r.must("HcclGetRootInfo", address(info))
 	return info
 }
 
-// join makes the communicator of a root info.
+// join makes the rank's communicator from a root info.
 func (r *rank) join(info *[4108]byte, id, size int) int32 {
 	copied, comm := *info, new(uint64)
 	code := r.call("HcclCommInitRootInfo", uint64(size), address(&copied), uint64(id), address(comm))
@@ -180,7 +181,7 @@ func (r *rank) join(info *[4108]byte, id, size int) int32 {
 	return code
 }
 
-// joinAll makes the communicator of some ranks, in their order.
+// joinAll makes a communicator of the given ranks, in their order.
 func joinAll(all []*rank) {
 	info := all[0].rootInfo()
 	for i, r := range all {
@@ -189,12 +190,12 @@ func joinAll(all []*rank) {
 	each(all, func(r *rank) { require.Zero(r.tb, r.join(info, r.id, len(all)), r.text()) })
 }
 
-// processes are n ranks in as many emulated processes, which share memory.
+// processes makes n ranks in n emulated processes, which share memory.
 func processes(tb testing.TB, n int, limits ccl.Timeouts) []*rank {
 	return joined(tb, unjoined(tb, n, limits, "processes"))
 }
 
-// hosts are n ranks on as many emulated hosts, which talk over TCP.
+// hosts makes n ranks on n emulated hosts, which communicate over TCP.
 func hosts(tb testing.TB, n int, limits ccl.Timeouts) []*rank {
 	return joined(tb, unjoined(tb, n, limits, "hosts"))
 }
@@ -205,7 +206,7 @@ func joined(tb testing.TB, all []*rank) []*rank {
 	return all
 }
 
-// each runs f for all ranks at the same time.
+// each runs f concurrently for all ranks.
 func each(all []*rank, f func(*rank)) {
 	var wg sync.WaitGroup
 	for _, r := range all {
@@ -214,7 +215,7 @@ func each(all []*rank, f func(*rank)) {
 	wg.Wait()
 }
 
-// worlds are the ways ranks are connected.
+// worlds holds the constructors of ranks by the kind of connection.
 var worlds = map[string]func(testing.TB, int, ccl.Timeouts) []*rank{"one process": ranks, "processes": processes, "hosts": hosts}
 
 const int32Type, sum = 2, 0
@@ -227,8 +228,8 @@ func words(n int, f func(i int) int32) []byte {
 	return b
 }
 
-// Ranks that disagree all get an error that says how, and the library makes a new
-// communicator afterwards.
+// TestMismatch checks that ranks whose calls differ all get an error that says how they differ,
+// and that a new communicator can be made afterwards.
 func TestMismatch(t *testing.T) {
 	for world, make := range worlds {
 		t.Run(world, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestMismatch(t *testing.T) {
 				if r.id == 1 {
 					count = 7
 				}
-				// A rank that comes after the others have failed is refused at once.
+				// A rank that calls after the others have failed is refused at once.
 				if r.call("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream) == 0 {
 					require.NotZero(r.tb, r.sync())
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// Result codes this package answers.
+// Result codes that this package returns.
 const (
 	badParameter = int32(abi.HCCL_E_PARA)
 	nullPointer  = int32(abi.HCCL_E_PTR)
@@ -22,7 +22,7 @@ const (
 	suspending   = int32(abi.HCCL_E_SUSPENDING)
 )
 
-// What the stream's next synchronising call returns after a collective failed.
+// Codes that the stream's next synchronising call returns after a collective failed.
 const (
 	faultTimeout  = int32(abi.ACL_ERROR_RT_FFTS_PLUS_TIMEOUT)
 	faultMismatch = int32(abi.ACL_ERROR_RT_FFTS_PLUS_EXCEPTION)
@@ -30,7 +30,7 @@ const (
 	faultAborted  = int32(abi.ACL_ERROR_RT_STREAM_ABORT)
 )
 
-// Error is a call that was refused at once.
+// Error is an error that a call returns immediately, unlike an error of the stream.
 type Error struct {
 	Code int32 // HcclResult
 	Text string
@@ -50,8 +50,8 @@ func fault(code int32, format string, args ...any) *rt.Fault {
 	return &rt.Fault{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// answer is the result word of a call: an error leaves its text on the thread.
-func answer(t *rt.Thread, err error) uint64 {
+// answer returns the result code for err and stores the error text on the thread.
+func answer(t *rt.Thread, err error) rt.Code {
 	if err == nil {
 		return 0
 	}
@@ -63,7 +63,7 @@ func answer(t *rt.Thread, err error) uint64 {
 	return t.Fail(code, "%v", err)
 }
 
-// texts are what HcclGetErrorString shows, by code.
+// texts holds the strings of HcclGetErrorString, by code.
 var texts = [...]string{
 	"no error", "parameter error", "empty pointer", "memory error", "internal error", "feature not supported",
 	"not found", "resource unavailable", "system call failed", "timeout", "file cannot be opened",

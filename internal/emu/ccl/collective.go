@@ -7,41 +7,24 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// collectives are the functions that queue work, by C name.
-func (l *Library) collectives() map[string]rt.Func {
-	all := map[string]rt.Func{
-		"HcclReduceScatterV": calls(l.reduceScatterV),
-		"HcclAllGatherV":     calls(l.allGatherV),
-		"HcclAlltoAll":       calls(l.allToAll),
-		"HcclAlltoAllV":      calls(l.allToAllV),
-		"HcclAlltoAllVC":     calls(l.allToAllVC),
-		"HcclSend":           calls(l.send),
-		"HcclRecv":           calls(l.receive),
-		"HcclBatchSendRecv":  calls(l.batchSendRecv),
-		"HcclBarrier":        calls(l.barrier),
-	}
-	for _, u := range uniforms {
-		all[u.call] = calls(func(t *rt.Thread, a []uint64) error { return l.uniform(t, u, a) })
-	}
-	return all
+// argument is an address or a handle that must not be null.
+type argument struct {
+	name  string
+	value uint64
 }
 
-func calls(f func(t *rt.Thread, a []uint64) error) rt.Func {
-	return func(t *rt.Thread, a []uint64) uint64 { return answer(t, f(t, a)) }
-}
-
-// notNull refuses the first null among names and words, in that order.
-func notNull(function string, names []string, words ...uint64) error {
-	for i, w := range words {
-		if w == 0 {
-			return null(function, names[i])
+// notNull returns an error for the first null argument.
+func notNull(function string, arguments ...argument) error {
+	for _, a := range arguments {
+		if a.value == 0 {
+			return null(function, a.name)
 		}
 	}
 	return nil
 }
 
-// usable is the communicator of a handle, if it can take work.
-func (l *Library) usable(function string, handle uint64) (*comm, error) {
+// usable returns the communicator of a handle. It fails if the communicator cannot take work.
+func (l *Library) usable(function string, handle rt.Handle) (*comm, error) {
 	c, err := l.find(function, handle)
 	switch {
 	case err != nil:
@@ -55,9 +38,9 @@ func (l *Library) usable(function string, handle uint64) (*comm, error) {
 	return c, nil
 }
 
-// checked is the communicator and the element type for a call with count elements, combined
-// with op where the function reduces.
-func (l *Library) checked(function string, handle, count uint64, dtype, op int32) (*comm, element, error) {
+// checked checks the arguments of a call with count elements, reduced with op where the
+// function reduces, and returns the communicator and the element type.
+func (l *Library) checked(function string, handle rt.Handle, count uint64, dtype, op int32) (*comm, element, error) {
 	c, err := l.usable(function, handle)
 	if err != nil {
 		return nil, element{}, err
@@ -69,80 +52,99 @@ func (l *Library) checked(function string, handle, count uint64, dtype, op int32
 	return c, e, err
 }
 
-// uniform is a collective in which all ranks give the same count and one element type.
-// Numbers are places of arguments; none stands for an argument it lacks.
-type uniform struct {
-	call       string
-	send, recv int // recv is the only buffer of a call that has one
-	count      int // and the type behind it
-	op, root   int
-	comm       int // and the stream behind it
-	// rootSends says that ranks that are not root may give a null send buffer.
-	rootSends bool
+// collective is a function in which all ranks give the same count and one element type.
+type collective struct {
+	call      string
+	sole      bool // recv is the only buffer
+	rootSends bool // ranks that are not root may give a null send buffer
 	phases    func(c *comm, e element, send, recv, count uint64, root int) []phase
 }
 
-const none = -1
+var (
+	allReduce     = collective{call: "HcclAllReduce", phases: (*comm).allReduce}
+	reduce        = collective{call: "HcclReduce", phases: (*comm).reduce}
+	reduceScatter = collective{call: "HcclReduceScatter", phases: (*comm).reduceScatter}
+	broadcast     = collective{call: "HcclBroadcast", sole: true, phases: (*comm).broadcast}
+	scatter       = collective{call: "HcclScatter", rootSends: true, phases: (*comm).scatter}
+	allGather     = collective{call: "HcclAllGather", phases: (*comm).allGather}
+)
 
-var uniforms = []uniform{
-	{call: "HcclAllReduce", send: 0, recv: 1, count: 2, op: 4, root: none, comm: 5, phases: (*comm).allReduce},
-	{call: "HcclReduce", send: 0, recv: 1, count: 2, op: 4, root: 5, comm: 6, phases: (*comm).reduce},
-	{call: "HcclReduceScatter", send: 0, recv: 1, count: 2, op: 4, root: none, comm: 5, phases: (*comm).reduceScatter},
-	{call: "HcclBroadcast", send: none, recv: 0, count: 1, op: none, root: 3, comm: 4, phases: (*comm).broadcast},
-	{call: "HcclScatter", send: 0, recv: 1, count: 2, op: none, root: 4, comm: 5, rootSends: true, phases: (*comm).scatter},
-	{call: "HcclAllGather", send: 0, recv: 1, count: 2, op: none, root: none, comm: 4, phases: (*comm).allGather},
+// uniform holds the arguments of a collective. op and root are 0 for functions without them.
+type uniform struct {
+	send, recv   uintptr
+	count        uint64
+	dtype, op    int32
+	root         uint32
+	comm, stream rt.Handle
 }
 
-func (l *Library) uniform(t *rt.Thread, u uniform, a []uint64) error {
-	argument := func(at int) uint64 {
-		if at == none {
-			return 0
-		}
-		return a[at]
-	}
-	send, recv, count, dtype, op, root := argument(u.send), a[u.recv], a[u.count], int32(a[u.count+1]), int32(argument(u.op)), uint32(argument(u.root))
-	if count == 0 {
+func (l *Library) HcclAllReduce(t *rt.Thread, sendBuf, recvBuf uintptr, count uint64, dataType, op int32, comm, stream rt.Handle) error {
+	return l.uniform(t, allReduce, uniform{send: sendBuf, recv: recvBuf, count: count, dtype: dataType, op: op, comm: comm, stream: stream})
+}
+
+func (l *Library) HcclReduce(t *rt.Thread, sendBuf, recvBuf uintptr, count uint64, dataType, op int32, root uint32, comm, stream rt.Handle) error {
+	return l.uniform(t, reduce, uniform{send: sendBuf, recv: recvBuf, count: count, dtype: dataType, op: op, root: root, comm: comm, stream: stream})
+}
+
+func (l *Library) HcclReduceScatter(t *rt.Thread, sendBuf, recvBuf uintptr, recvCount uint64, dataType, op int32, comm, stream rt.Handle) error {
+	return l.uniform(t, reduceScatter, uniform{send: sendBuf, recv: recvBuf, count: recvCount, dtype: dataType, op: op, comm: comm, stream: stream})
+}
+
+func (l *Library) HcclBroadcast(t *rt.Thread, buf uintptr, count uint64, dataType int32, root uint32, comm, stream rt.Handle) error {
+	return l.uniform(t, broadcast, uniform{recv: buf, count: count, dtype: dataType, root: root, comm: comm, stream: stream})
+}
+
+func (l *Library) HcclScatter(t *rt.Thread, sendBuf, recvBuf uintptr, recvCount uint64, dataType int32, root uint32, comm, stream rt.Handle) error {
+	return l.uniform(t, scatter, uniform{send: sendBuf, recv: recvBuf, count: recvCount, dtype: dataType, root: root, comm: comm, stream: stream})
+}
+
+func (l *Library) HcclAllGather(t *rt.Thread, sendBuf, recvBuf uintptr, sendCount uint64, dataType int32, comm, stream rt.Handle) error {
+	return l.uniform(t, allGather, uniform{send: sendBuf, recv: recvBuf, count: sendCount, dtype: dataType, comm: comm, stream: stream})
+}
+
+func (l *Library) uniform(t *rt.Thread, f collective, a uniform) error {
+	if a.count == 0 {
 		return nil
 	}
-	if a[u.comm] == 0 {
-		return null(u.call, "comm")
-	}
 	switch {
-	case u.send != none && !u.rootSends && send == 0:
-		return null(u.call, "sendBuf")
-	case recv == 0 && u.send == none:
-		return null(u.call, "buf")
-	case recv == 0:
-		return null(u.call, "recvBuf")
+	case a.comm == 0:
+		return null(f.call, "comm")
+	case !f.sole && !f.rootSends && a.send == 0:
+		return null(f.call, "sendBuf")
+	case a.recv == 0 && f.sole:
+		return null(f.call, "buf")
+	case a.recv == 0:
+		return null(f.call, "recvBuf")
 	}
-	c, e, err := l.checked(u.call, a[u.comm], count, dtype, op)
+	c, e, err := l.checked(f.call, a.comm, a.count, a.dtype, a.op)
 	if err == nil {
-		err = c.checkRank(u.call, "root", root)
+		err = c.checkRank(f.call, "root", a.root)
 	}
-	if err == nil && u.rootSends && int(root) == c.rank && send == 0 {
-		err = null(u.call, "sendBuf")
+	if err == nil && f.rootSends && int(a.root) == c.rank && a.send == 0 {
+		err = null(f.call, "sendBuf")
 	}
 	if err != nil {
 		return err
 	}
-	s, err := c.stream(t, u.call, a[u.comm+1])
+	s, err := c.stream(t, f.call, a.stream)
 	if err != nil {
 		return err
 	}
-	r := repetition{call: u.call, send: send, recv: recv, count: count, dtype: dtype, op: op, root: root}
+	send, recv := uint64(a.send), uint64(a.recv)
+	r := repetition{call: f.call, send: send, recv: recv, count: a.count, dtype: a.dtype, op: a.op, root: a.root}
 	return c.submit(t, s, c.repeated(r, s, func() plan {
-		return plan{u.call, header{Type: dtype, Op: op, Root: root, Count: count}, u.phases(c, e, send, recv, count, int(root))}
+		return plan{f.call, header{Type: a.dtype, Op: a.op, Root: a.root, Count: a.count}, f.phases(c, e, send, recv, a.count, int(a.root))}
 	}))
 }
 
-func (l *Library) barrier(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclBarrier(t *rt.Thread, comm, stream rt.Handle) error {
 	const call = "HcclBarrier"
-	c, err := l.usable(call, a[0])
+	c, err := l.usable(call, comm)
 	if err != nil {
 		return err
 	}
 	nothing := func(int) part { return part{} }
-	return c.launch(t, a[1], plan{call, header{Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}})
+	return c.launch(t, stream, plan{call, header{Type: abi.HCCL_DATA_TYPE_FP32}, []phase{c.exchange(nothing, nothing)}})
 }
 
 // twice reports whether a number occurs more than once.

@@ -11,7 +11,7 @@ import (
 // comm is one rank's end of a communicator.
 type comm struct {
 	library *Library
-	handle  uint64 // 0 until it is published
+	handle  rt.Handle // 0 until it is published
 	name    string
 	device  int
 	rank    int
@@ -19,16 +19,16 @@ type comm struct {
 	sub     bool
 	links   []link // by rank, nil at the own one
 	fabric  *fabric
-	parts   map[string]int // sub-communicators made so far, by ranks and id
+	parts   map[string]int // number of sub-communicators made so far, by ranks and id
 
 	met  sync.Once
-	meet func() error // links the ranks in the first call that needs them; nil when they are
+	meet func() error // links the ranks at the first call that needs it; nil if already linked
 
-	turn    chan struct{} // has a value when no collective is under way
-	current exchange      // what the collective under way does
+	turn    chan struct{} // holds a value while no collective is running
+	current exchange      // the running phase
 	keep    []byte        // see fold
-	order   *rt.Order     // of all ranks in this process: they wait for each other
-	pending atomic.Int64  // collectives queued or under way
+	order   *rt.Order     // shared by all ranks in this process, which wait for each other
+	pending atomic.Int64  // number of collectives that are queued or running
 	asleep  atomic.Bool   // suspended
 
 	mu      sync.Mutex
@@ -37,8 +37,8 @@ type comm struct {
 	repeats map[repetition]*work
 }
 
-// newComm takes a name, which occurs once per device. Until the communicator is published
-// nobody can use it; close gives all back.
+// newComm makes a communicator and reserves its name, which must be unique per device. The
+// communicator has no handle until it is published. The caller releases it with close.
 func (l *Library) newComm(name string, device, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Library) newComm(name string, device, rank, size int) (*comm, error) {
 	return c, nil
 }
 
-// linked waits for the ranks to meet, if they have not yet.
+// linked links the ranks if that has not happened yet, and returns the communicator's error.
 func (c *comm) linked() error {
 	c.met.Do(func() {
 		if c.meet == nil {
@@ -74,7 +74,7 @@ func (c *comm) linked() error {
 }
 
 // publish gives the communicator its handle.
-func (c *comm) publish() uint64 {
+func (c *comm) publish() rt.Handle {
 	handle := c.library.rt.Handles.New(rt.CommKind, c)
 	c.library.mu.Lock()
 	defer c.library.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *comm) publish() uint64 {
 	return handle
 }
 
-// fail ends the communicator; the first failure counts.
+// fail marks the communicator as failed. Only the first failure is kept.
 func (c *comm) fail(f *rt.Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *comm) reason() error {
 	return c.failure
 }
 
-// close ends this rank's links and gives its name, place and memory back.
+// close closes this rank's links and releases its name, its place in the fabric and its memory.
 func (c *comm) close() {
 	for _, peer := range c.links {
 		if peer != nil {
@@ -120,8 +120,8 @@ type fabric struct {
 	comms  map[int]*comm
 }
 
-// enter makes a communicator the one of its rank in the fabric with an id, which the first
-// one makes, and links it to the peers in this process.
+// enter registers a communicator under its rank in the fabric with an id and links it to the
+// peers in this process. The first communicator to enter creates the fabric.
 func (c *comm) enter(id string, here func(rank int) bool) error {
 	l := c.library
 	l.mu.Lock()
@@ -157,7 +157,8 @@ func (c *comm) enter(id string, here func(rank int) bool) error {
 	return nil
 }
 
-// leave gives up a communicator's name and place; the last one ends the fabric.
+// leave releases a communicator's name and its place in the fabric. The last communicator to
+// leave removes the fabric.
 func (l *Library) leave(c *comm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,8 +184,9 @@ func (c *comm) checkRank(function, what string, r uint32) error {
 	return nil
 }
 
-// Find is the communicator of a name on a device, for operators that compute and communicate.
-func (l *Library) Find(device int, name string) (handle uint64, rank, size int, ok bool) {
+// Find looks up a communicator by device and name, for operators that both compute and
+// communicate. ok is false if there is none or it is not published yet.
+func (l *Library) Find(device int, name string) (handle rt.Handle, rank, size int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, ok := l.names[place{device, name}]

@@ -24,18 +24,22 @@ const (
 	unset    = uint32(abi.HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET)
 )
 
-// config is what this emulator takes from an HcclCommConfig.
+// config holds the fields of an HcclCommConfig that this emulator uses.
 type config struct{ name string }
 
-// configHead is what every version of the struct begins with.
+// configHead is the common start of all versions of the struct.
 type configHead struct {
-	size           uint64
-	magic, version uint32
+	size  uint64
+	magic uint32
+	_     uint32 // version
 }
 
-// configInit does what HCCL's header does inline.
-func configInit(_ *rt.Thread, a []uint64) uint64 {
-	var b [configSize]byte
+// commConfig is C's HcclCommConfig.
+type commConfig [configSize]byte
+
+// HcclCommConfigInit does what HCCL's header does inline.
+func (l *Library) HcclCommConfigInit(config *commConfig) {
+	var b commConfig
 	le := binary.LittleEndian
 	le.PutUint64(b[0:], configSize)
 	le.PutUint32(b[configMagic:], abi.HCCL_COMM_CONFIG_MAGIC_WORD)
@@ -43,21 +47,22 @@ func configInit(_ *rt.Thread, a []uint64) uint64 {
 	for _, at := range []int{configBuffer, configRepeat, configTraffic, configService} {
 		le.PutUint32(b[at:], unset)
 	}
-	if a[0] != 0 {
-		rt.Write(a[0], b)
+	if config != nil {
+		*config = b
 	}
-	return 0
 }
 
-// readConfig reads the configuration at an address. A caller built against an older header
-// has a shorter struct, whose length comes first; one built against a newer has more than
-// is read.
+// readConfig reads the configuration at an address. The struct starts with its length: a
+// caller built against an older header has a shorter struct, and the additional fields of a
+// newer one are ignored.
+//
+//npugen:decode HcclCommConfig
 func readConfig(function string, addr uint64) (config, error) {
 	if addr == 0 {
 		return config{}, null(function, "config")
 	}
 	le := binary.LittleEndian
-	head := *(*configHead)(rt.Pointer(addr))
+	head := rt.In[configHead](addr).Get()
 	if head.magic != abi.HCCL_COMM_CONFIG_MAGIC_WORD {
 		return config{}, refuse(badParameter, "EI0003: %s: the configuration has no magic word; initialise it with HcclCommConfigInit", function)
 	}
@@ -69,7 +74,7 @@ func readConfig(function string, addr uint64) (config, error) {
 	for _, at := range []int{configBuffer, configRepeat, configTraffic, configService} {
 		le.PutUint32(b[at:], unset)
 	}
-	copy(b, rt.Read[byte](addr, min(size, configSize)))
+	copy(b, rt.In[byte](addr).Slice(min(size, configSize)))
 	field := func(at int) uint32 { return le.Uint32(b[at:]) }
 	switch {
 	case field(configBuffer) == 0:

@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// random is n random bytes as text.
+// random returns n random bytes in hexadecimal.
 func random(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
@@ -17,82 +19,84 @@ func random(n int) string {
 
 func all(int) bool { return true }
 
-// initAll makes one communicator per device of this process.
-func (l *Library) initAll(t *rt.Thread, a []uint64) uint64 { return answer(t, l.initDevices(a)) }
-
-func (l *Library) initDevices(a []uint64) error {
+// HcclCommInitAll makes one communicator per device of this process.
+func (l *Library) HcclCommInitAll(ndev uint32, devices *int32, comms *rt.Handle) error {
 	const call = "HcclCommInitAll"
-	n := int(uint32(a[0]))
+	n := int(ndev)
 	switch {
 	case l.invalid != nil:
 		return l.invalid
 	case n == 0:
 		return refuse(badParameter, "EI0003: %s: ndev is 0", call)
-	}
-	if err := notNull(call, []string{"devices", "comms"}, a[1], a[2]); err != nil {
-		return err
+	case devices == nil:
+		return null(call, "devices")
+	case comms == nil:
+		return null(call, "comms")
 	}
 	if n > l.rt.DeviceCount() {
 		return refuse(badParameter, "EI0003: %s: ndev is %d, there are %d devices", call, n, l.rt.DeviceCount())
 	}
-	devices := rt.Read[int32](a[1], uint64(n))
-	if twice(devices) {
-		return refuse(badParameter, "EI0003: %s: devices %v are not distinct", call, devices)
+	ids := unsafe.Slice(devices, n)
+	if twice(ids) {
+		return refuse(badParameter, "EI0003: %s: devices %v are not distinct", call, ids)
 	}
-	for _, d := range devices {
+	for _, d := range ids {
 		if d < 0 || int(d) >= l.rt.DeviceCount() {
 			return refuse(badParameter, "EI0003: %s: device %d does not exist, there are %d", call, d, l.rt.DeviceCount())
 		}
 	}
 	id := random(16)
-	comms := make([]*comm, 0, n)
-	for i, d := range devices {
-		c, err := l.newComm(id, int(d), i, n)
-		if err == nil {
-			comms = append(comms, c)
-			err = c.enter(id, all)
+	made, err := l.createAll(id, ids)
+	if err != nil {
+		for _, c := range made {
+			c.close()
 		}
-		if err != nil {
-			for _, made := range comms {
-				made.close()
-			}
-			return refuse(internal, "%s: device %d: %v", call, d, err)
-		}
+		return refuse(internal, "%s: %v", call, err)
 	}
-	for i, c := range comms {
-		rt.Write(a[2]+8*uint64(i), c.publish())
+	for i, c := range made {
+		unsafe.Slice(comms, n)[i] = c.publish()
 	}
 	return nil
 }
 
-// createSub makes a communicator of some ranks of another one.
-func (l *Library) createSub(t *rt.Thread, a []uint64) uint64 {
-	return answer(t, l.createSubComm(a[0], uint32(a[1]), a[2], a[3], uint32(a[4]), a[5], a[6]))
+// createAll makes one communicator per device. On an error it also returns the communicators
+// made so far, which the caller must close.
+func (l *Library) createAll(id string, devices []int32) (made []*comm, err error) {
+	for i, d := range devices {
+		c, err := l.newComm(id, int(d), i, len(devices))
+		if err == nil {
+			made = append(made, c)
+			err = c.enter(id, all)
+		}
+		if err != nil {
+			return made, fmt.Errorf("device %d: %v", d, err)
+		}
+	}
+	return made, nil
 }
 
 const noSubComm = 0xFFFFFFFF
 
-func (l *Library) createSubComm(parent uint64, n uint32, ids, id uint64, rank uint32, config, out uint64) error {
+// HcclCreateSubCommConfig makes a communicator of some ranks of another one. Ranks that are
+// not members pass null rankIDs and subCommID 0xFFFFFFFF.
+func (l *Library) HcclCreateSubCommConfig(comm rt.In[rt.Handle], rankNum uint32, rankIDs *uint32, subCommID uint64, subCommRankID uint32, config rt.Address, subComm rt.Out[rt.Handle]) error {
 	const call = "HcclCreateSubCommConfig"
-	if err := notNull(call, []string{"comm", "config", "subComm"}, parent, config, out); err != nil {
-		return err
-	}
-	c, err := l.usable(call, rt.Read[uint64](parent, 1)[0])
+	c, err := l.usable(call, comm.Get())
 	switch {
 	case err != nil:
 		return err
-	case ids == 0 && uint32(id) == noSubComm:
+	case rankIDs == nil && uint32(subCommID) == noSubComm:
 		return nil // this rank is no member
-	case ids == 0 || uint32(id) == noSubComm:
+	case rankIDs == nil || uint32(subCommID) == noSubComm:
 		return refuse(badParameter, "EI0003: %s: a rank that is no member passes null rankIds and subCommId 0xFFFFFFFF, a member neither", call)
 	case c.sub:
 		return refuse(badParameter, "EI0003: %s: %q is a sub-communicator, which cannot be divided; use its parent", call, c.name)
-	case n == 0 || int64(n) > int64(c.size):
-		return refuse(badParameter, "EI0003: %s: rankNum %d; 1 to %d are possible", call, n, c.size)
-	case rank >= n:
-		return refuse(badParameter, "EI0003: %s: subCommRankId %d of %d ranks", call, rank, n)
+	case rankNum == 0 || int64(rankNum) > int64(c.size):
+		return refuse(badParameter, "EI0003: %s: rankNum %d; 1 to %d are possible", call, rankNum, c.size)
+	case subCommRankID >= rankNum:
+		return refuse(badParameter, "EI0003: %s: subCommRankId %d of %d ranks", call, subCommRankID, rankNum)
 	}
-	members := rt.Read[uint32](ids, uint64(n))
+	members := slices.Clone(unsafe.Slice(rankIDs, rankNum))
 	for _, m := range members {
 		if err := c.checkRank(call, "rankIds member", m); err != nil {
 			return err
@@ -101,24 +105,24 @@ func (l *Library) createSubComm(parent uint64, n uint32, ids, id uint64, rank ui
 	switch {
 	case twice(members):
 		return refuse(badParameter, "EI0003: %s: rankIds %v are not distinct", call, members)
-	case int(members[rank]) != c.rank:
-		return refuse(badParameter, "EI0003: %s: rankIds[%d] is %d, but this is rank %d of %q", call, rank, members[rank], c.rank, c.name)
+	case int(members[subCommRankID]) != c.rank:
+		return refuse(badParameter, "EI0003: %s: rankIds[%d] is %d, but this is rank %d of %q", call, subCommRankID, members[subCommRankID], c.rank, c.name)
 	}
-	cfg, err := readConfig(call, config)
+	cfg, err := readConfig(call, uint64(config))
 	if err != nil {
 		return err
 	}
 	name := cfg.name
 	if name == "" {
-		name = fmt.Sprintf("%s_sub_%d", c.name, id)
+		name = fmt.Sprintf("%s_sub_%d", c.name, subCommID)
 	}
 	if err := c.linked(); err != nil {
 		return refuse(remoteError, "%s: %v", call, err)
 	}
-	sub, err := c.derive(name, fmt.Sprintf("%d/%v", id, members), members, int(rank))
+	sub, err := c.derive(name, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
 	if err != nil {
 		return err
 	}
-	rt.Write(out, sub.publish())
+	subComm.Set(sub.publish())
 	return nil
 }

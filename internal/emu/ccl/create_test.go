@@ -17,7 +17,7 @@ import (
 	"github.com/goascend/cann/internal/emu/ccl"
 )
 
-// tableOf is a rank table of n devices of one server.
+// tableOf returns a rank table of n devices of one server.
 func tableOf(n int) string {
 	var devices []string
 	for i := range n {
@@ -26,7 +26,7 @@ func tableOf(n int) string {
 	return `{"version":"1.0","status":"completed","server_count":"1","server_list":[{"server_id":"a","device":[` + strings.Join(devices, ",") + `]}]}`
 }
 
-// save writes a table to a file and gives its path for an argument.
+// save writes a table to a file and returns its path as a call argument.
 func save(t *testing.T, table string) uint64 {
 	path := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(path, []byte(table), 0o600))
@@ -35,8 +35,8 @@ func save(t *testing.T, table string) uint64 {
 	return address(&text[0])
 }
 
-// usePort makes rank 0 of tables listen on a port that is free, and returns it. It is none of
-// those that connections get by themselves, some of which come and go meanwhile.
+// usePort makes rank 0 of rank tables listen on a free port and returns it. The port is outside
+// the ephemeral range, because other connections may take ports of that range at any time.
 func usePort(t *testing.T) string {
 	for {
 		port := strconv.Itoa(20000 + rand.IntN(10000))
@@ -50,7 +50,7 @@ func usePort(t *testing.T) string {
 	}
 }
 
-// barrier waits for all ranks.
+// barrier runs HcclBarrier and synchronizes the stream.
 func (r *rank) barrier() int32 {
 	if code := r.call("HcclBarrier", r.comm, r.stream); code != 0 {
 		return code
@@ -58,8 +58,8 @@ func (r *rank) barrier() int32 {
 	return r.sync()
 }
 
-// Ranks of a table meet in their first collective, in one process and in several, and can do
-// so again and again: each time at once after they have destroyed the communicator.
+// TestTableOfRanks checks that the ranks of a table connect in their first collective, in one
+// process and in several, and that they can do so again right after destroying the communicator.
 func TestTableOfRanks(t *testing.T) {
 	for _, processes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("processes=%v", processes), func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestTableOfRanks(t *testing.T) {
 				all = append(all, newRank(t, n, i))
 			}
 			for range 20 {
-				for _, r := range all { // one after the other: nobody waits here
+				for _, r := range all { // one after the other: this call does not wait for peers
 					comm := new(uint64)
 					r.must("HcclCommInitClusterInfo", path, uint64(r.id), address(comm))
 					r.comm = *comm
@@ -88,7 +88,7 @@ func TestTableOfRanks(t *testing.T) {
 	}
 }
 
-// A table that HCCL cannot use is refused with the field that is wrong.
+// TestBadTables checks that the error of an unusable table names the wrong field.
 func TestBadTables(t *testing.T) {
 	r := newRank(t, newNode(t, patient), 1)
 	replaced := func(old, new string) string {
@@ -138,8 +138,8 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// Sub-communicators of the same ranks can be made again, also while a peer still has the one
-// before.
+// TestPartsAgain checks that a sub-communicator of the same ranks can be made again, even while
+// a peer has not yet destroyed the previous one.
 func TestPartsAgain(t *testing.T) {
 	for world, make := range worlds {
 		t.Run(world, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestPartsAgain(t *testing.T) {
 	}
 }
 
-// What HcclCommInitAll refuses leaves nothing behind.
+// TestInitAllRefuses checks that a failed HcclCommInitAll leaves nothing behind.
 func TestInitAllRefuses(t *testing.T) {
 	n := newNode(t, patient)
 	r := newRank(t, n, 0)
@@ -182,13 +182,13 @@ func TestInitAllRefuses(t *testing.T) {
 	}
 }
 
-// A root whose own rank fails does not wait for the others any longer.
+// TestRootGivesUp checks that a root stops waiting for the others when its own rank fails.
 func TestRootGivesUp(t *testing.T) {
 	n := newNode(t, patient)
 	r := newRank(t, n, 0)
 	var info [4108]byte
 	r.must("HcclGetRootInfo", address(&info))
-	// Rank 0 comes twice: the root tells both, and closes.
+	// Rank 0 joins twice: the root tells both and closes.
 	codes := make(chan int32, 2)
 	for device := range 2 {
 		go func() {

@@ -7,18 +7,20 @@
 //	l := ccl.New(runtime)
 //	for name, f := range l.Functions() { … } // C name -> function over 64-bit words
 //
-// A collective is a plan: phases of sends and receives between pairs of ranks (plan.go),
-// which run as one task of the caller's stream (run.go). A link carries the messages of one
-// pair (link.go): between ranks of one process the receiver reads the sender's memory in
-// place. Processes have a TCP connection that both ends have authenticated with the root info
-// (meet.go, wire.go). On one host they share rings of headers and small messages (region.go,
-// ring.go, lane.go) and read each other's device memory in place, which is a file that both
-// have mapped; across hosts the bytes travel over the connection. The elements of the ranks
-// are combined in rank order (fold.go), so results repeat bit for bit and are equal on all
-// ranks.
+// The methods that have the names of C functions emulate them; Functions is generated from their
+// signatures (see package rt).
 //
-// Every rank tells every other what it is about to do. Ranks that disagree, ranks that
-// vanish and ranks that do not come in HCCL_EXEC_TIMEOUT fail the stream with EI0005,
-// EI0006 and EI0002 on all of them, instead of hanging; the communicator is then unusable
-// and has to be destroyed.
+// A collective is a plan: phases of sends and receives between pairs of ranks (plan.go), which
+// run as one task of the caller's stream (run.go). A link carries the messages of one pair of
+// ranks (link.go). Between ranks of one process the receiver reads the sender's memory in place.
+// Processes have a TCP connection that both ends have authenticated with the root info (meet.go,
+// wire.go). Processes on one host share rings of headers and small messages (region.go, ring.go,
+// lane.go) and read each other's device memory in place, which is a file that both have mapped.
+// Between hosts the bytes are sent over the connection. The elements of the ranks are reduced in
+// rank order (fold.go), so results are reproducible bit for bit and equal on all ranks.
+//
+// Every message carries a description of its collective. If ranks disagree, if a rank vanishes,
+// or if a rank does not take part within HCCL_EXEC_TIMEOUT, the streams of all ranks fail with
+// EI0005, EI0006 or EI0002 instead of hanging. The communicator is then unusable and has to be
+// destroyed.
 package ccl

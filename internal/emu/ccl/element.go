@@ -6,11 +6,11 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// element is what is known of an HcclDataType.
+// element describes an HcclDataType.
 type element struct {
 	name  string
 	size  uint64
-	dtype dtype.Type // Undefined when the type can only be moved
+	dtype dtype.Type // Undefined for types that can be moved but not reduced
 }
 
 var elements = [...]element{
@@ -38,7 +38,7 @@ var opNames = [...]string{"sum", "prod", "max", "min"}
 
 var opKernels = [...]kernel.Op{kernel.Add, kernel.Mul, kernel.Max, kernel.Min}
 
-// elementOf is the element of an HcclDataType.
+// elementOf looks up an HcclDataType.
 func elementOf(t int32) (e element, known bool) {
 	if t < 0 || int(t) >= len(elements) {
 		return e, false
@@ -50,14 +50,14 @@ func elementOf(t int32) (e element, known bool) {
 // maxCount is the largest number of elements of one call.
 const maxCount = 1<<35 - 1
 
-// reduces are the calls whose operation counts.
+// reduces holds the functions that have a reduction operator.
 var reduces = map[string]bool{
 	"HcclAllReduce": true, "HcclReduce": true, "HcclReduceScatter": true, "HcclReduceScatterV": true,
 }
 
-// checkElements refuses elements that the function does not take, and operations that it
-// does not combine them with. As CANN's own check it lets pass the types that only its
-// documentation refuses on some chips, such as sums of float64 on Atlas A2.
+// checkElements refuses element types that the function does not take, and operators that it
+// does not support for a type. Like CANN's own check, it accepts types that only the
+// documentation excludes for some chips, such as sums of float64 on Atlas A2.
 func checkElements(function string, t, op int32) (element, error) {
 	e, known := elementOf(t)
 	switch {

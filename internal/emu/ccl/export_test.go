@@ -1,6 +1,6 @@
 package ccl
 
-// ParseTable is the number of ranks of a table.
+// ParseTable returns the number of ranks of a table.
 func ParseTable(text []byte) (int, error) {
 	t, err := parseTable(text)
 	if err != nil {
@@ -9,5 +9,5 @@ func ParseTable(text []byte) (int, error) {
 	return len(t.ranks), nil
 }
 
-// MoveToOwnHost makes a library's peers of other processes be on other hosts.
+// MoveToOwnHost makes a library appear to be on a host of its own.
 func MoveToOwnHost(l *Library) { l.host = random(16) }

@@ -13,8 +13,8 @@ import (
 
 var hasty = ccl.Timeouts{Connect: 500 * time.Millisecond, Execute: 500 * time.Millisecond}
 
-// requireNews requires that ranks whose communicator failed have given everything back, and
-// can work in a new one.
+// requireNews requires that ranks whose communicator failed have released everything, and that
+// they can use a new communicator.
 func requireNews(all []*rank, memory []uint64) {
 	for i, r := range all {
 		r.close()
@@ -38,10 +38,10 @@ func memoryOf(all []*rank) (free []uint64) {
 	return free
 }
 
-// TestRankDrops: the last of three ranks drops out of a communicator in a way that does not
-// need a process to end; the others hear of it, and can go on in another one. One of them
-// waits meanwhile, the other comes when it has happened, so that nothing can end well: the
-// reduction is so large that each rank combines a slice, which takes all the others.
+// TestRankDrops lets the last of three ranks drop out of a communicator without ending its
+// process. The others get an error and can use another communicator. One of them is waiting when
+// it happens, the other calls afterwards. The reduction is so large that each rank reduces a
+// slice, which needs all ranks, so that no rank can succeed.
 func TestRankDrops(t *testing.T) {
 	const count = 8 << 10
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestRankDrops(t *testing.T) {
 			r.sync()
 			_ = r.text()
 			r.free(p)
-		}, "aborted|EI0002", []int32{outOfTime, lostPeer, remote}}, // EI0002 when it had not begun
+		}, "aborted|EI0002", []int32{outOfTime, lostPeer, remote}}, // EI0002 if it had not begun
 		{"gives memory that is not there", func(r *rank) {
 			p := r.upload(ones(count))
 			r.free(p)
@@ -112,8 +112,8 @@ func TestRankDrops(t *testing.T) {
 	}
 }
 
-// TestJoiningFails: ranks that do not come, or contradict each other, fail on all that came;
-// strangers at the root's port change nothing, and wrong root infos are none.
+// TestJoiningFails checks that joining fails on all ranks if one does not join or if ranks
+// contradict each other, and that a forged root info is refused.
 func TestJoiningFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -122,15 +122,15 @@ func TestJoiningFails(t *testing.T) {
 		text  string
 	}{
 		{"does not come", func(*rank, *[4108]byte) int32 { return 9 }, []int32{9}, "ranks 2 of 3"},
-		{"another size", func(r *rank, info *[4108]byte) int32 { return r.join(info, 2, 4) }, []int32{4, 9}, "EI001[45]"}, // 9 who comes when the root has gone
-		{"a rank twice", func(r *rank, info *[4108]byte) int32 { return r.join(info, 0, 3) }, []int32{4, 9}, "EI001[45]"}, // 9 who comes when the root has gone
+		{"another size", func(r *rank, info *[4108]byte) int32 { return r.join(info, 2, 4) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
+		{"a rank twice", func(r *rank, info *[4108]byte) int32 { return r.join(info, 0, 3) }, []int32{4, 9}, "EI001[45]"}, // 9 if the root has stopped already
 		{"a forged root info", func(r *rank, info *[4108]byte) int32 {
 			forged := *info
 			forged[9] ^= 1
 			require.NotZero(r.tb, r.join(&forged, 2, 3))
 			require.Contains(r.tb, r.text(), "does not know the root info")
 			return 9
-		}, []int32{9, 4}, "EI0015"}, // the root of a process gives up with its ranks
+		}, []int32{9, 4}, "EI0015"}, // a root gives up when the rank of its process fails
 	} {
 		for connection := range worlds {
 			t.Run(c.name+"/"+connection, func(t *testing.T) {
@@ -155,14 +155,14 @@ func TestJoiningFails(t *testing.T) {
 	}
 }
 
-// TestNoPort: nobody can be a root where all ports that HCCL may take are taken.
+// TestNoPort checks that no root can be made while all ports that HCCL may use are taken.
 func TestNoPort(t *testing.T) {
-	const first = 65520 // the highest that is allowed, so there are 16
+	const first = 65520 // the highest port allowed, which leaves 16 ports
 	t.Setenv("HCCL_IF_BASE_PORT", fmt.Sprint(first))
 	r := newRank(t, newNode(t, patient), 0)
 	var taken []net.Listener
 	for port := first; port < 1<<16; port++ {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { // else it is taken already
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil { // else it is taken
 			taken = append(taken, l)
 		}
 	}
@@ -177,8 +177,9 @@ func TestNoPort(t *testing.T) {
 	requireNews([]*rank{r}, memoryOf([]*rank{r}))
 }
 
-// TestTablePortInUse: where somebody else listens at the port of a rank table's first rank, it
-// says so, and the others that they found a stranger; when the port is free all meet.
+// TestTablePortInUse checks the errors when another program listens on the port of a rank table's
+// first rank: rank 0 reports that the port is taken, and the others that they cannot reach the
+// root. Once the port is free, all ranks connect.
 func TestTablePortInUse(t *testing.T) {
 	for connection := range worlds {
 		t.Run(connection, func(t *testing.T) {

@@ -9,19 +9,19 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// fold combines the elements of the ranks, piece by piece, in rank order. Half-precision
-// elements of more than two ranks are combined in float32 and rounded once.
+// fold reduces the elements of the ranks, piece by piece, in rank order. Half-precision
+// elements of more than two ranks are reduced in float32 and rounded once.
 type fold struct {
 	of    reduction
 	pair  kernel.Pair
 	dtype dtype.Type
 	ranks int
-	keep  []byte // 2*piece bytes outside Go's heap, for what is combined so far
+	keep  []byte // 2*piece bytes outside Go's heap, for the intermediate result
 	at    int
 	sum   kernel.Row
 }
 
-// reduction is what tells folds of a communicator apart.
+// reduction is the element type and the operator of a fold.
 type reduction struct{ dtype, op int32 }
 
 func newFold(of reduction, ranks int, keep []byte) (fold, error) {
@@ -30,8 +30,8 @@ func newFold(of reduction, ranks int, keep []byte) (fold, error) {
 	return fold{of: of, pair: pair, dtype: d, ranks: ranks, keep: keep}, err
 }
 
-// add takes the next rank's piece, which stays unchanged until the one after it was added;
-// with the last rank's, dst holds the result.
+// add adds the next rank's piece, which must not change until the following piece was added.
+// After the last rank's piece dst holds the result.
 func (f *fold) add(dst, b []byte) {
 	x := row(b, f.dtype)
 	f.at++
@@ -63,11 +63,12 @@ func row(b []byte, d dtype.Type) kernel.Row {
 	return kernel.Row{Data: unsafe.Pointer(unsafe.SliceData(b)), DType: d}
 }
 
-// scratch is memory outside Go's heap, which kernels require; release gives it back.
+// scratch allocates n bytes outside Go's heap, as kernels require. The caller frees them with
+// release.
 func scratch(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err == nil && n >= hugePage {
-		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // advice only: small pages take longer to come than to fill
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // only advice: saves page faults
 	}
 	return b, err
 }
@@ -76,6 +77,6 @@ const hugePage = 2 << 20
 
 func release(b []byte) {
 	if b != nil {
-		_ = unix.Munmap(b) // the range is our own
+		_ = unix.Munmap(b) // cannot fail: the range is our own
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGraph: a captured collective does nothing until the graph runs, each run does it again,
-// and the communicator can be destroyed when the runs are done, not before.
+// TestGraph checks that a captured collective does not run before the graph does, that every run
+// of the graph repeats it, and that the communicator can be destroyed only after the runs.
 func TestGraph(t *testing.T) {
 	all := ranks(t, 2, patient)
 	each(all, func(r *rank) {
@@ -33,7 +33,7 @@ func TestGraph(t *testing.T) {
 		r.must("aclmdlRIDestroy", graph)
 		r.free(p)
 	})
-	for _, r := range all { // nothing is pending, nor of the graphs that never ran
+	for _, r := range all { // nothing is pending, not even from graphs that never ran
 		r.must("HcclCommDestroy", r.comm)
 		r.comm = 0
 	}

@@ -2,21 +2,23 @@ package ccl
 
 import "github.com/goascend/cann/internal/emu/rt"
 
-// group is what a thread has called since HcclGroupStart.
+// group collects the point-to-point calls of a thread since HcclGroupStart.
 type group struct {
 	depth   int
 	pending []*batch
 }
 
-// batch is the messages of a group on one communicator, which go on the stream of the first.
+// batch holds the messages of a group on one communicator. They are all launched on the stream
+// of the first call.
 type batch struct {
 	c      *comm
-	stream uint64
+	stream rt.Handle
 	phase  phase
 }
 
-// groupStart begins a group on the calling thread, or goes one level deeper.
-func (l *Library) groupStart(t *rt.Thread, _ []uint64) uint64 {
+// HcclGroupStart begins a group on the calling thread, or nests one level deeper in the
+// current group.
+func (l *Library) HcclGroupStart(t *rt.Thread) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[t]
@@ -25,35 +27,35 @@ func (l *Library) groupStart(t *rt.Thread, _ []uint64) uint64 {
 		l.groups[t] = g
 	}
 	g.depth++
-	return 0
+	return nil
 }
 
-// groupEnd launches what the group holds when it is the outermost that ends. Other than
-// CANN's, it tells what failed.
-func (l *Library) groupEnd(t *rt.Thread, _ []uint64) uint64 {
+// HcclGroupEnd launches the calls of the group when the outermost level ends. Unlike CANN's
+// function, it returns the error of a call that fails.
+func (l *Library) HcclGroupEnd(t *rt.Thread) error {
 	l.mu.Lock()
 	g := l.groups[t]
 	if g == nil {
 		l.mu.Unlock()
-		return answer(t, refuse(badParameter, "EI0003: HcclGroupEnd: no group was started on this thread"))
+		return refuse(badParameter, "EI0003: HcclGroupEnd: no group was started on this thread")
 	}
 	g.depth--
 	if g.depth > 0 {
 		l.mu.Unlock()
-		return 0
+		return nil
 	}
 	delete(l.groups, t)
 	l.mu.Unlock()
 	for _, b := range g.pending {
 		if err := b.c.launch(t, b.stream, plan{pointCall, header{}, []phase{b.phase}}); err != nil {
-			return answer(t, err)
+			return err
 		}
 	}
-	return 0
+	return nil
 }
 
-// grouped takes a message of a group; without a group it reports false.
-func (l *Library) grouped(t *rt.Thread, c *comm, stream uint64, p phase) bool {
+// grouped adds a message to the thread's group. It reports false if no group is open.
+func (l *Library) grouped(t *rt.Thread, c *comm, stream rt.Handle, p phase) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.groups[t]

@@ -5,22 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// lane is the link of a communicator between processes of one host. Headers and small
-// messages go through shared memory, and large ones are read from the sender's memory; the
-// channel of the connection tells of ends.
+// lane is the link of a communicator between two processes of one host. Headers and small
+// messages go through shared memory, and large messages are read from the sender's memory. The
+// embedded channel carries aborts and the end of the link.
 type lane struct {
 	*channel
 	r       *region
 	pair    int
 	out, in *ring
-	at      uint64 // how far in was taken
-	sent    uint32 // records put
+	at      uint64 // position up to which in was read
+	sent    uint32 // number of records written to out
 	held    []promise
-	backlog []message // that wait for room in the ring
-	piece   []byte    // what was read of the other process's memory
+	backlog []message // messages that wait for room in the ring
+	piece   []byte    // buffer for memory that is read from the other process
 }
 
-// promise is a message whose sender waits for its reader.
+// promise is a sent message whose bytes the peer still has to read.
 type promise struct {
 	record uint32
 	done   chan<- struct{}
@@ -48,7 +48,8 @@ func (n *lane) send(m message) bool {
 	return true
 }
 
-// push puts a message into the ring, if there is room.
+// push writes a message to the ring. It reports whether the bytes were copied into the ring,
+// and whether there was room.
 func (n *lane) push(m message) (inline, ok bool) {
 	if inline, ok = n.out.put(m, n.r.memory); ok {
 		n.sent++
@@ -59,7 +60,7 @@ func (n *lane) push(m message) (inline, ok bool) {
 	return inline, ok
 }
 
-// flush puts as much of the backlog into the ring as the peer has made room for.
+// flush writes as much of the backlog to the ring as there is room for.
 func (n *lane) flush() {
 	sent := 0
 	for ; sent < len(n.backlog); sent++ {
@@ -75,8 +76,8 @@ func (n *lane) flush() {
 	n.backlog = slices.Delete(n.backlog, 0, sent)
 }
 
-// watch waits until ready, looking at a word that the peer changes, and sleeping on it when
-// asleep tells the peer to wake it.
+// watch waits until ready returns true. It polls for a while and then sleeps on word, which
+// the peer changes; while it sleeps, asleep is 1, so that the peer wakes it.
 func watch(l *limit, word, asleep *atomic.Uint32, ready func() bool, ended func() error) error {
 	for {
 		l.flush()
@@ -144,7 +145,7 @@ func (n *lane) finish(m *incoming) (err error) {
 	return err
 }
 
-// fetch reads the sender's memory, which counts only while the sender has not withdrawn it.
+// fetch reads the sender's memory. It fails if the sender has withdrawn it by then.
 func (n *lane) fetch(to []byte, address uint64) error {
 	if err := n.r.read(to, address); err != nil {
 		return n.withdrawn(err)
@@ -152,7 +153,7 @@ func (n *lane) fetch(to []byte, address uint64) error {
 	return n.kept()
 }
 
-// kept fails when the sender has withdrawn its memory: what was read of it does not count.
+// kept fails if the sender has withdrawn its memory, because the bytes read may be wrong.
 func (n *lane) kept() error {
 	if n.in.state().revoked.Load() == 0 {
 		return nil
@@ -167,7 +168,7 @@ func (n *lane) withdrawn(err error) error {
 	return fault(faultLost, "EI0006: rank %d withdrew what it was sending, or its process ended (%v)", n.peer, err)
 }
 
-// ended says why nothing will arrive any more.
+// ended returns an error if the peer has left, so that nothing more can arrive.
 func (n *lane) ended() error {
 	n.channel.in.mu.Lock()
 	defer n.channel.in.mu.Unlock()
@@ -177,7 +178,7 @@ func (n *lane) ended() error {
 	return nil
 }
 
-// settle waits until the peer has read what is in this rank's memory.
+// settle waits until the peer has read all messages that it reads from this rank's memory.
 func (n *lane) settle(l *limit) error {
 	s := n.out.state()
 	if len(n.backlog) > 0 {

@@ -1,7 +1,6 @@
 package ccl
 
 import (
-	"maps"
 	"os"
 	"strconv"
 	"sync"
@@ -15,8 +14,8 @@ import (
 type Library struct {
 	rt       *rt.Runtime
 	timeouts Timeouts
-	invalid  error  // what is wrong with the environment; every communicator call repeats it
-	unique   string // this process
+	invalid  error  // environment error that the constructors of communicators return
+	unique   string // identifies this process
 	host     string
 
 	mu            sync.Mutex
@@ -30,7 +29,7 @@ type Library struct {
 	unknown func() uint64
 }
 
-// place is a communicator's name on a device.
+// place is the key of a communicator: a device and a name.
 type place struct {
 	device int
 	name   string
@@ -39,7 +38,7 @@ type place struct {
 // Timeouts bound how long ranks wait for each other.
 type Timeouts struct {
 	Connect time.Duration // for all ranks to join
-	Execute time.Duration // for the peers of a collective; 0 waits for ever
+	Execute time.Duration // for the peers of a collective; 0 means no limit
 }
 
 // TimeoutsFromEnv reads HCCL_CONNECT_TIMEOUT (120 to 7200 s, default 120) and
@@ -74,7 +73,7 @@ func seconds(name string, unset, lo, hi int) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// New returns the library over a runtime, with the timeouts of the environment.
+// New returns the library for a runtime, with the timeouts of the environment.
 func New(r *rt.Runtime) *Library {
 	t, err := TimeoutsFromEnv()
 	l := NewWithTimeouts(r, t)
@@ -95,44 +94,18 @@ func NewWithTimeouts(r *rt.Runtime, t Timeouts) *Library {
 	return l
 }
 
-// Live is the number of communicators, and of root infos whose ranks are still joining.
+// Live returns the number of communicators and the number of root infos whose ranks are still
+// joining.
 func (l *Library) Live() (comms, roots int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.names), len(l.roots)
 }
 
-// Functions returns the functions of hccl.h by C name.
-func (l *Library) Functions() map[string]rt.Func {
-	all := l.collectives()
-	maps.Copy(all, map[string]rt.Func{
-		"HcclGetRootInfo":               l.getRootInfo,
-		"HcclCommInitRootInfo":          l.initRootInfo,
-		"HcclCommInitRootInfoConfig":    l.initRootInfoConfig,
-		"HcclCommInitClusterInfo":       l.initTable,
-		"HcclCommInitClusterInfoConfig": l.initTableConfig,
-		"HcclCommInitAll":               l.initAll,
-		"HcclCreateSubCommConfig":       l.createSub,
-		"HcclCommDestroy":               l.destroy,
-		"HcclGetRankSize":               l.rankSize,
-		"HcclGetRankId":                 l.rankID,
-		"HcclGetCommName":               l.commName,
-		"HcclGetCommAsyncError":         l.asyncError,
-		"HcclCommSuspend":               l.suspend,
-		"HcclCommResume":                l.resume,
-		"HcclGroupStart":                l.groupStart,
-		"HcclGroupEnd":                  l.groupEnd,
-		"HcclSetConfig":                 l.setConfig,
-		"HcclGetConfig":                 l.getConfig,
-		"HcclGetErrorString":            l.errorString,
-		"HcclGetCommConfigCapability":   func(*rt.Thread, []uint64) uint64 { return abi.HCCL_COMM_CONFIG_RESERVED },
-		"HcclCommConfigInit":            configInit,
-	})
-	return all
-}
-
-// find is the communicator of a handle.
-func (l *Library) find(function string, handle uint64) (*comm, error) {
+// find returns the communicator of a handle.
+//
+//npugen:decode HcclComm
+func (l *Library) find(function string, handle rt.Handle) (*comm, error) {
 	if handle == 0 {
 		return nil, null(function, "comm")
 	}
@@ -143,113 +116,102 @@ func (l *Library) find(function string, handle uint64) (*comm, error) {
 	return c, nil
 }
 
-func (l *Library) rankSize(t *rt.Thread, a []uint64) uint64 {
-	return l.tell(t, "HcclGetRankSize", "rankSize", a, func(c *comm) { rt.Write(a[1], uint32(c.size)) })
+func (l *Library) HcclGetRankSize(comm *comm, rankSize rt.Out[uint32]) error {
+	rankSize.Set(uint32(comm.size))
+	return nil
 }
 
-func (l *Library) rankID(t *rt.Thread, a []uint64) uint64 {
-	return l.tell(t, "HcclGetRankId", "rank", a, func(c *comm) { rt.Write(a[1], uint32(c.rank)) })
+func (l *Library) HcclGetRankId(comm *comm, rank rt.Out[uint32]) error {
+	rank.Set(uint32(comm.rank))
+	return nil
 }
 
-func (l *Library) commName(t *rt.Thread, a []uint64) uint64 {
-	return l.tell(t, "HcclGetCommName", "commName", a, func(c *comm) {
-		var name [nameSize]byte
-		copy(name[:nameSize-1], c.name)
-		rt.Write(a[1], name)
-	})
+func (l *Library) HcclGetCommName(comm *comm, commName rt.Out[byte]) error {
+	name := make([]byte, nameSize)
+	copy(name[:nameSize-1], comm.name)
+	commName.Fill(name)
+	return nil
 }
 
-// asyncError answers HCCL_E_REMOTE once the communicator has failed.
-func (l *Library) asyncError(t *rt.Thread, a []uint64) uint64 {
-	return l.tell(t, "HcclGetCommAsyncError", "asyncError", a, func(c *comm) {
-		code := int32(0)
-		if c.reason() != nil {
-			code = remoteError
-		}
-		rt.Write(a[1], code)
-	})
-}
-
-// tell writes something of the communicator a[0] to a[1].
-func (l *Library) tell(t *rt.Thread, function, out string, a []uint64, write func(*comm)) uint64 {
-	c, err := l.find(function, a[0])
-	if err == nil && a[1] == 0 {
-		err = null(function, out)
+// HcclGetCommAsyncError sets asyncError to HCCL_E_REMOTE if the communicator has failed, else
+// to 0.
+func (l *Library) HcclGetCommAsyncError(comm *comm, asyncError rt.Out[int32]) error {
+	if comm.reason() != nil {
+		asyncError.Set(remoteError)
+	} else {
+		asyncError.Set(0)
 	}
-	if err == nil {
-		write(c)
-	}
-	return answer(t, err)
+	return nil
 }
 
-// destroy ends a communicator that has no work; a null one is no error.
-func (l *Library) destroy(t *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return 0
+// HcclCommDestroy destroys a communicator. It returns HCCL_E_AGAIN while collectives are
+// pending; a null handle is not an error.
+func (l *Library) HcclCommDestroy(comm rt.Handle) error {
+	if comm == 0 {
+		return nil
 	}
-	c, err := l.find("HcclCommDestroy", a[0])
+	c, err := l.find("HcclCommDestroy", comm)
 	if err != nil {
-		return answer(t, err)
+		return err
 	}
 	if n := c.pending.Load(); n > 0 {
-		return answer(t, refuse(tryAgain, "HcclCommDestroy: %d collectives of %v are not done; synchronize their streams first", n, c))
+		return refuse(tryAgain, "HcclCommDestroy: %d collectives of %v are not done; synchronize their streams first", n, c)
 	}
-	if l.rt.Handles.Delete(a[0]) == nil {
-		return answer(t, refuse(badParameter, "EI0003: HcclCommDestroy: %v is being destroyed already", c))
+	if l.rt.Handles.Delete(comm) == nil {
+		return refuse(badParameter, "EI0003: HcclCommDestroy: %v is being destroyed already", c)
 	}
 	c.close()
-	return 0
+	return nil
 }
 
-func (l *Library) suspend(t *rt.Thread, a []uint64) uint64 {
-	c, err := l.find("HcclCommSuspend", a[0])
-	if err == nil {
-		c.asleep.Store(true)
-	}
-	return answer(t, err)
+func (l *Library) HcclCommSuspend(comm *comm) error {
+	comm.asleep.Store(true)
+	return nil
 }
 
-func (l *Library) resume(t *rt.Thread, a []uint64) uint64 {
-	c, err := l.find("HcclCommResume", a[0])
-	if err == nil {
-		c.asleep.Store(false)
-	}
-	return answer(t, err)
+func (l *Library) HcclCommResume(comm *comm) error {
+	comm.asleep.Store(false)
+	return nil
 }
 
-func (l *Library) setConfig(t *rt.Thread, a []uint64) uint64 {
-	if int32(a[0]) != abi.HCCL_DETERMINISTIC {
-		return answer(t, refuse(badParameter, "EI0003: HcclSetConfig: %d is no setting", int32(a[0])))
+// configValue is C's HcclConfigValue, a union of 32 bits.
+type configValue struct{ deterministic int32 }
+
+func (l *Library) HcclSetConfig(config int32, configValue configValue) error {
+	if config != abi.HCCL_DETERMINISTIC {
+		return refuse(badParameter, "EI0003: HcclSetConfig: %d is no setting", config)
 	}
-	v := rt.Read[int32](a[1], 1)[0] // a union, by value
+	v := configValue.deterministic
 	if v < 0 || v > 2 {
-		return answer(t, refuse(badParameter, "EI0003: HcclSetConfig: deterministic %d; 0, 1 or 2 are possible", v))
+		return refuse(badParameter, "EI0003: HcclSetConfig: deterministic %d; 0, 1 or 2 are possible", v)
 	}
 	if os.Getenv("HCCL_DETERMINISTIC") != "" {
-		return 0 // the environment is stronger
+		return nil // the environment variable takes precedence
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deterministic = v
-	return 0
+	return nil
 }
 
-func (l *Library) getConfig(t *rt.Thread, a []uint64) uint64 {
-	if int32(a[0]) != abi.HCCL_DETERMINISTIC {
-		return answer(t, refuse(badParameter, "EI0003: HcclGetConfig: %d is no setting", int32(a[0])))
+func (l *Library) HcclGetConfig(config int32, configValue *configValue) error {
+	if config != abi.HCCL_DETERMINISTIC {
+		return refuse(badParameter, "EI0003: HcclGetConfig: %d is no setting", config)
 	}
-	if a[1] == 0 {
-		return answer(t, null("HcclGetConfig", "configValue"))
+	if configValue == nil {
+		return null("HcclGetConfig", "configValue")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rt.Write(a[1], l.deterministic)
-	return 0
+	configValue.deterministic = l.deterministic
+	return nil
 }
 
-func (l *Library) errorString(_ *rt.Thread, a []uint64) uint64 {
-	if code := int32(a[0]); code >= 0 && int(code) < len(l.strings) {
-		return l.strings[code]()
+func (l *Library) HcclGetErrorString(code int32) uintptr {
+	if code >= 0 && int(code) < len(l.strings) {
+		return uintptr(l.strings[code]())
 	}
-	return l.unknown()
+	return uintptr(l.unknown())
 }
+
+func (l *Library) HcclGetCommConfigCapability() uint32 { return abi.HCCL_COMM_CONFIG_RESERVED }

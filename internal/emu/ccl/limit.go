@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// limit is what ends the waits of one collective early.
+// limit holds the conditions that end the waits of one collective early.
 type limit struct {
 	c      *comm
 	header header
-	cancel <-chan struct{} // the stream is aborted
-	timer  *time.Timer     // nil until a wait has looked in vain
+	cancel <-chan struct{} // closed when the stream is aborted
+	timer  *time.Timer     // nil until the first wait that had to sleep
 
-	crowded []*lane // whose peers have to make room for more, which any wait sees to
+	crowded []*lane // lanes with a backlog, which every wait flushes
 }
 
-// flush sends what there is room for by now.
+// flush sends as much of the lanes' backlogs as there is room for.
 func (l *limit) flush() {
 	for _, n := range l.crowded {
 		n.flush()
@@ -30,8 +30,8 @@ func (l *limit) stop() {
 	}
 }
 
-// expiry has a value when HCCL_EXEC_TIMEOUT is over since the first wait that looked in vain;
-// nil without one.
+// expiry returns a channel that receives a value HCCL_EXEC_TIMEOUT after the first wait that
+// had to sleep. It is nil without a timeout.
 func (l *limit) expiry() <-chan time.Time {
 	after := l.c.library.timeouts.Execute
 	if after <= 0 {
@@ -74,22 +74,22 @@ func (l *limit) wait(ch <-chan struct{}) error {
 	}
 }
 
-// A wait looks for a while before it sleeps: to be woken takes longer than most peers need
-// that are on their way, above all on a machine with other work. At first it keeps the
-// processor, which another goroutine would get for longer than these peers need.
+// A wait polls for a while before it sleeps, because waking up usually takes longer than the
+// peer needs, above all on a busy machine. At first it polls without yielding the processor:
+// another goroutine would keep it for longer than the peer needs.
 const (
-	staring   = 1000 // looks
+	staring   = 1000 // polls before the first yield
 	lingering = 50 * time.Microsecond
 )
 
-// linger looks until ready, for a while.
+// linger polls ready for a while and reports whether it returned true.
 func linger(ready func() bool) bool {
 	for range staring {
 		if ready() {
 			return true
 		}
 	}
-	const looks = 16 // at a time
+	const looks = 16 // polls per look at the clock
 	for began := time.Now(); time.Since(began) < lingering; {
 		for range looks {
 			if ready() {
@@ -101,7 +101,8 @@ func linger(ready func() bool) bool {
 	return false
 }
 
-// passed says why a wait that sleeps by itself has to end, if it has to.
+// passed returns the reason why the collective must stop waiting, or nil. It is for waits
+// that do not select on the channels of the limit.
 func (l *limit) passed() error {
 	select {
 	case <-l.cancel:
@@ -125,7 +126,7 @@ func (l *limit) expired() error {
 
 func (l *limit) String() string { return fmt.Sprintf("%v on %v", l.header, l.c) }
 
-// String says which collective it is.
+// String names the collective, with its count and element type.
 func (h header) String() string {
 	s := h.Call.String()
 	if h.Count > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// function is the name of a C function, of a fixed size for the way between processes.
+// function is the name of a C function, in a fixed size so that a header can be sent as is.
 type function [24]byte
 
 func functionOf(name string) (f function) {
@@ -21,41 +21,41 @@ func (f function) String() string {
 	return string(name)
 }
 
-// header is what a rank tells another about the message that follows: both ends must be
-// doing the same.
+// header describes the call that a message belongs to. The receiver compares it with its own
+// call, because both ends must make the same one.
 type header struct {
 	Call  function
 	Phase int32
 	Type  int32 // HcclDataType
 	Op    int32 // HcclReduceOp, 0 where nothing is reduced
 	Root  uint32
-	Count uint64 // elements, 0 where ranks may differ
+	Count uint64 // number of elements, 0 where it may differ between ranks
 }
 
-// message is a header and its bytes. Its bytes stay unchanged until its sender got done.
+// message is a header with its bytes, which must not change until done has received a value.
 type message struct {
 	header header
 	bytes  []byte
-	memory *rt.Memory      // that the bytes are of
-	done   chan<- struct{} // gets one value, if send says so
+	memory *rt.Memory      // the memory that holds the bytes
+	done   chan<- struct{} // receives one value, if send returned true
 }
 
-// incoming is a message at the receiver: bytes in memory, or an address of the sender's from
-// which they are fetched by pieces.
+// incoming is a message at the receiver. Its bytes are in mapped memory, or at an address in
+// the sender's process, from which they are fetched in pieces.
 type incoming struct {
 	header  header
 	size    uint64
 	bytes   []byte
 	address uint64
-	buffer  []byte // for what is fetched, nil when the bytes are in memory
-	body    []byte // memory of the receiver that holds them, to be released
+	buffer  []byte // for fetched pieces, nil when the bytes are in mapped memory
+	body    []byte // memory of the receiver that holds the bytes and is to be released
 	link    link
-	lent    bool            // the bytes are in memory of a process that may take it back
-	place   uint64          // where a lane's ring ends behind it
-	done    chan<- struct{} // of a sender in this process
+	lent    bool            // the bytes are in memory that the sender may withdraw
+	place   uint64          // position in the lane's ring just after the message
+	done    chan<- struct{} // the done channel of a sender in this process
 }
 
-// next is the next n bytes, valid until the next call.
+// next returns the next n bytes. They are valid until the next call.
 func (m *incoming) next(n int) ([]byte, error) {
 	if m.buffer != nil {
 		b := m.buffer[:n]
@@ -66,7 +66,7 @@ func (m *incoming) next(n int) ([]byte, error) {
 	return b, nil
 }
 
-// take puts the next len(to) bytes into to.
+// take copies the next len(to) bytes to to.
 func (m *incoming) take(to []byte) error {
 	if m.buffer != nil {
 		m.address += uint64(len(to))
@@ -77,25 +77,25 @@ func (m *incoming) take(to []byte) error {
 	return nil
 }
 
-// link carries the messages of a pair of ranks, in order in each direction.
+// link carries the messages between two ranks, in order in each direction.
 type link interface {
-	// send hands a message over without waiting; it reports whether done will get a value.
+	// send queues a message without waiting. It reports whether done will receive a value.
 	send(m message) bool
 	// receive takes the next message.
 	receive(l *limit) (incoming, error)
-	// fetch reads the sender's memory, where messages do not come with their bytes.
+	// fetch reads the sender's memory, for messages that carry only an address.
 	fetch(to []byte, address uint64) error
-	// finish lets the sender of a message go, once; it fails when the sender took its bytes
-	// back before.
+	// finish tells the sender that a message has been read. It is called once per message and
+	// fails if the sender withdrew the bytes before.
 	finish(m *incoming) error
-	// settle waits until the peer has read what was sent, where the peer does not say so by
-	// itself.
+	// settle waits until the peer has read what was sent, for links whose receiver does not
+	// send to done itself.
 	settle(l *limit) error
-	// recall takes back what was not received yet, at the end of a failed collective.
+	// recall withdraws messages that were not received yet, after a failed collective.
 	recall()
-	// abort tells the peer that this rank gives up, and why.
+	// abort tells the peer that this rank's communicator failed, and the reason.
 	abort(reason string)
-	// close ends this rank's side: what it sent can still be received.
+	// close closes this rank's side. What it sent can still be received.
 	close()
 }
 
@@ -103,9 +103,9 @@ type link interface {
 type queue struct {
 	mu       sync.Mutex
 	messages []message
-	arrived  chan struct{} // has a value when messages or closed changed
+	arrived  chan struct{} // receives a value when messages or closed changes
 	closed   bool
-	events   atomic.Int32 // messages there are, and one for closed
+	events   atomic.Int32 // number of queued messages, plus 1 when closed
 }
 
 func newQueue() *queue { return &queue{arrived: make(chan struct{}, 1)} }
@@ -128,7 +128,7 @@ func (q *queue) put(m message) {
 // ready reports whether there is something to take.
 func (q *queue) ready() bool { return q.events.Load() > 0 }
 
-// shut says that nothing follows.
+// shut marks the end of the queue: no message follows.
 func (q *queue) shut() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +146,7 @@ func (q *queue) take() (m message, ok, closed bool) {
 		return m, false, q.closed
 	}
 	m = q.messages[0]
-	if len(q.messages) == 1 { // keeps the room
+	if len(q.messages) == 1 { // keep the slice's capacity
 		q.messages[0], q.messages = message{}, q.messages[:0]
 	} else {
 		q.messages[0], q.messages = message{}, q.messages[1:]
@@ -158,8 +158,8 @@ func (q *queue) take() (m message, ok, closed bool) {
 	return m, true, false
 }
 
-// pipe is one rank's end of a link within a process: a message is the sender's memory, which
-// the receiver reads in place.
+// pipe is one rank's end of a link within a process. The receiver reads the sender's memory in
+// place.
 type pipe struct {
 	out, in *queue
 	peer    int
@@ -187,7 +187,7 @@ func (p *pipe) receive(l *limit) (incoming, error) {
 	}
 }
 
-func (p *pipe) fetch([]byte, uint64) error { return nil } // never asked for
+func (p *pipe) fetch([]byte, uint64) error { return nil } // never called
 
 func (p *pipe) finish(m *incoming) error {
 	m.done <- struct{}{}

@@ -11,16 +11,16 @@ type transfer struct {
 	part part
 }
 
-// phase is a set of messages that are under way at the same time. A peer may occur several
-// times; its messages pair in order of appearance.
+// phase is a set of messages that are sent and received concurrently. A peer may occur several
+// times; its messages are then matched in order of appearance.
 type phase struct {
 	sends    []transfer
 	receives []transfer
-	local    []move // within this rank
-	reduce   bool   // receives[i].part is combined with own into target, instead of copied
+	local    []move // copies within this rank
+	reduce   bool   // the received messages are reduced with own into target, not copied
 	own      part
 	target   part
-	pairs    bool // the peers named only; else every peer gets at least an empty message
+	pairs    bool // only the listed peers take part; else every peer gets at least an empty message
 }
 
 type move struct{ to, from part }
@@ -36,19 +36,19 @@ type plan struct {
 // below it every rank combines everything, which saves a phase.
 const slicing = 16 << 10
 
-// at is count elements, first elements behind addr.
+// at returns the range of count elements that starts first elements after addr.
 func (e element) at(addr, first, count uint64) part {
 	return part{addr + first*e.size, count * e.size}
 }
 
-// slice is rank i's share of count elements.
+// slice returns rank i's share when count elements at addr are divided among n ranks.
 func (e element) slice(addr, count uint64, i, n int) part {
 	lo, hi := count*uint64(i)/uint64(n), count*uint64(i+1)/uint64(n)
 	return e.at(addr, lo, hi-lo)
 }
 
-// combine is the phase that leaves the combination of all ranks' blocks in target: block i
-// of this rank goes to rank i.
+// combine returns the phase that reduces one block of every rank into target. Rank r receives
+// block(r) of this rank.
 func (c *comm) combine(block func(rank int) part, target part) phase {
 	p := phase{
 		reduce: true, own: block(c.rank), target: target,
@@ -63,7 +63,7 @@ func (c *comm) combine(block func(rank int) part, target part) phase {
 	return p
 }
 
-// exchange is the phase in which rank i gets out(i) of this rank, which gets in(i) of it.
+// exchange returns the phase that sends out(i) to rank i and receives in(i) from it.
 func (c *comm) exchange(out, in func(rank int) part) phase {
 	var p phase
 	for r := range c.size {
@@ -96,8 +96,8 @@ func (c *comm) reduceScatter(e element, send, recv, count uint64, _ int) []phase
 	return []phase{c.combine(func(r int) part { return e.at(send, uint64(r)*count, count) }, e.at(recv, 0, count))}
 }
 
-// reduce combines by slices and collects them at root. Ranks that are not root combine
-// their slice in their receive buffer, whose contents are theirs to lose.
+// reduce lets each rank reduce one slice and then collects the slices at root. The other ranks
+// keep their slice in their receive buffer, whose contents are undefined after the call.
 func (c *comm) reduce(e element, send, recv, count uint64, root int) []phase {
 	mine := e.slice(recv, count, c.rank, c.size)
 	return []phase{
@@ -128,7 +128,7 @@ func (c *comm) scatter(e element, send, recv, count uint64, root int) []phase {
 		func(r int) part { return only(r == root, e.at(recv, 0, count)) })}
 }
 
-// gather leaves rank r's elements in block r on all ranks.
+// gather copies rank r's elements to block r on all ranks.
 func (c *comm) gather(e element, send, recv uint64, b blocks) []phase {
 	return []phase{c.exchange(
 		func(int) part { return e.at(send, 0, b.counts[c.rank]) },
@@ -139,7 +139,8 @@ func (c *comm) allGather(e element, send, recv, count uint64, _ int) []phase {
 	return c.gather(e, send, recv, even(count, c.size))
 }
 
-// accesses is the device memory of this rank that the plan touches, phase by phase.
+// accesses lists the device memory of this rank that the plan reads and writes, in the order
+// of the phases.
 func (p plan) accesses() []rt.Access {
 	var all []rt.Access
 	add := func(name string, touch rt.Touch, x part) {

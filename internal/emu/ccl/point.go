@@ -7,60 +7,73 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// pointCall is the name in the headers of all point-to-point messages: HcclSend pairs with
-// HcclRecv, and both with the items of a batch.
+// pointCall is the call name in the headers of all point-to-point messages, because HcclSend
+// matches HcclRecv and both match the items of HcclBatchSendRecv.
 const pointCall = "HcclSend/HcclRecv"
 
-func (l *Library) send(t *rt.Thread, a []uint64) error {
-	return l.point(t, "HcclSend", "sendBuf", "destRank", a, func(x transfer) phase { return phase{sends: []transfer{x}, pairs: true} })
+// peerCall holds the arguments of HcclSend or HcclRecv.
+type peerCall struct {
+	call, buffer, rank string // names of the function, of its buffer and of its peer argument
+	buf                uintptr
+	count              uint64
+	dtype              int32
+	peer               uint32
+	comm, stream       rt.Handle
 }
 
-func (l *Library) receive(t *rt.Thread, a []uint64) error {
-	return l.point(t, "HcclRecv", "recvBuf", "srcRank", a, func(x transfer) phase { return phase{receives: []transfer{x}, pairs: true} })
+func (l *Library) HcclSend(t *rt.Thread, sendBuf uintptr, count uint64, dataType int32, destRank uint32, comm, stream rt.Handle) error {
+	m := peerCall{"HcclSend", "sendBuf", "destRank", sendBuf, count, dataType, destRank, comm, stream}
+	return l.point(t, m, func(x transfer) phase { return phase{sends: []transfer{x}, pairs: true} })
 }
 
-func (l *Library) point(t *rt.Thread, call, buffer, rank string, a []uint64, make func(transfer) phase) error {
-	buf, count, dtype, peer := a[0], a[1], int32(a[2]), uint32(a[3])
-	if count == 0 {
+func (l *Library) HcclRecv(t *rt.Thread, recvBuf uintptr, count uint64, dataType int32, srcRank uint32, comm, stream rt.Handle) error {
+	m := peerCall{"HcclRecv", "recvBuf", "srcRank", recvBuf, count, dataType, srcRank, comm, stream}
+	return l.point(t, m, func(x transfer) phase { return phase{receives: []transfer{x}, pairs: true} })
+}
+
+func (l *Library) point(t *rt.Thread, m peerCall, make func(transfer) phase) error {
+	if m.count == 0 {
 		return nil
 	}
-	if err := notNull(call, []string{"comm", buffer}, a[4], buf); err != nil {
+	if err := notNull(m.call, argument{"comm", m.comm}, argument{m.buffer, uint64(m.buf)}); err != nil {
 		return err
 	}
-	c, e, err := l.checked(call, a[4], count, dtype, 0)
+	c, e, err := l.checked(m.call, m.comm, m.count, m.dtype, 0)
 	if err == nil {
-		err = c.checkRank(call, rank, peer)
+		err = c.checkRank(m.call, m.rank, m.peer)
 	}
 	if err != nil {
 		return err
 	}
-	if int(peer) == c.rank {
-		return refuse(notSupported, "EI0003: %s: rank %d cannot be its own peer; use HcclBatchSendRecv", call, c.rank)
+	if int(m.peer) == c.rank {
+		return refuse(notSupported, "EI0003: %s: rank %d cannot be its own peer; use HcclBatchSendRecv", m.call, c.rank)
 	}
-	p := make(transfer{int(peer), e.at(buf, 0, count)})
-	if l.grouped(t, c, a[5], p) {
+	p := make(transfer{int(m.peer), e.at(uint64(m.buf), 0, m.count)})
+	if l.grouped(t, c, m.stream, p) {
 		return nil
 	}
-	return c.launch(t, a[5], plan{pointCall, header{}, []phase{p}})
+	return c.launch(t, m.stream, plan{pointCall, header{}, []phase{p}})
 }
 
-func (l *Library) batchSendRecv(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclBatchSendRecv(t *rt.Thread, sendRecvInfo *item, itemNum uint32, comm, stream rt.Handle) error {
 	const call = "HcclBatchSendRecv"
-	if err := notNull(call, []string{"comm", "sendRecvInfo"}, a[2], a[0]); err != nil {
-		return err
-	}
-	if uint32(a[1]) == 0 {
+	switch {
+	case comm == 0:
+		return null(call, "comm")
+	case sendRecvInfo == nil:
+		return null(call, "sendRecvInfo")
+	case itemNum == 0:
 		return nil
 	}
-	c, err := l.usable(call, a[2])
+	c, err := l.usable(call, comm)
 	if err != nil {
 		return err
 	}
-	p, err := c.batch(rt.Read[item](a[0], uint64(uint32(a[1]))))
+	p, err := c.batch(unsafe.Slice(sendRecvInfo, itemNum))
 	if err != nil {
 		return err
 	}
-	return c.launch(t, a[3], plan{pointCall, header{}, []phase{p}})
+	return c.launch(t, stream, plan{pointCall, header{}, []phase{p}})
 }
 
 // item is one HcclSendRecvItem.
@@ -73,14 +86,14 @@ type item struct {
 	remote uint32
 }
 
-// The layout of HcclSendRecvItem: each constant overflows if a field moved.
+// The size of HcclSendRecvItem is 32 bytes: otherwise one of the constants overflows.
 const (
 	_ = uint(unsafe.Sizeof(item{}) - 32)
 	_ = uint(32 - unsafe.Sizeof(item{}))
 )
 
-// batch pairs the items with the rank itself to copies; the others go to their peers in
-// order of appearance.
+// batch turns items into a phase. Sends and receives of the rank to itself are paired to
+// copies; the other messages go to their peers in order of appearance.
 func (c *comm) batch(items []item) (phase, error) {
 	const call = "HcclBatchSendRecv"
 	p := phase{pairs: true}

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/internal/emu/ccl"
-	"github.com/goascend/cann/internal/puppet"
+	"github.com/goascend/cann/internal/testing/puppet"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// servant is a rank in a process of its own.
+// servant is a rank in its own process.
 type servant struct {
 	*rank
 	memory uint64
@@ -35,7 +35,7 @@ type servant struct {
 
 const (
 	envApart   = "CCL_TEST_APART"   // gives a servant a host of its own, so that it talks over TCP
-	envPatient = "CCL_TEST_PATIENT" // for servants that no fault meets: a busy machine is none
+	envPatient = "CCL_TEST_PATIENT" // longer timeouts for servants without a fault
 )
 
 func newServant() puppet.Do {
@@ -93,7 +93,7 @@ func (s *servant) do(words []string) (int32, string) {
 		}
 		s.free(p)
 		return code, text
-	case "repeat": // queues collectives; with true it kills itself in the midst of them
+	case "repeat": // queues collectives; with true the process kills itself meanwhile
 		var times int
 		var killed bool
 		_, _ = fmt.Sscan(strings.Join(words[1:], " "), &times, &n, &killed)
@@ -133,7 +133,7 @@ func (s *servant) repeat(times int, n uint64, killed bool) (int32, string) {
 
 func ones(n int) []byte { return words(n, func(int) int32 { return 1 }) }
 
-// leaks waits a moment for what ends by itself and describes what is left.
+// leaks waits up to ten seconds for resources to be released and describes those that remain.
 func (s *servant) leaks() string {
 	return s.before.Settle(10*time.Second, func() (left []string) {
 		if comms, roots := s.n.l.Live(); comms+roots > 0 {
@@ -146,7 +146,7 @@ func (s *servant) leaks() string {
 	})
 }
 
-// meet lets puppets join a communicator of their number.
+// meet makes a communicator of all puppets.
 func meet(t *testing.T, all []*puppet.Puppet) {
 	info := all[0].Must("root")
 	for i, p := range all {
@@ -164,18 +164,17 @@ func reduce(t *testing.T, all []*puppet.Puppet, count int) {
 	}
 }
 
-// fault is something that happens to the last of three ranks, and what the others are told.
+// fault is an event that hits the last of three ranks, and the errors that the others must get.
 type fault struct {
 	name    string
-	happens func(t *testing.T, all []*puppet.Puppet) // tells the survivors something that fails
+	happens func(t *testing.T, all []*puppet.Puppet) // starts a call on the survivors that fails
 	codes   []int
-	texts   []string // one of them
+	texts   []string // the error must contain one of them
 }
 
 const large = 4 << 20 // elements
 
-// Codes of collectives that fail: at the stream, or at the call when another rank's failure
-// came first.
+// Codes of failed collectives: of the stream, or of the call if another rank failed before it.
 const (
 	lostPeer  = 507057
 	outOfTime = 507048
@@ -248,9 +247,9 @@ var faults = []fault{
 	}, []int{4}, []string{"EI0014", "EI0015"}},
 }
 
-// TestFaults: whatever happens to one of three ranks, each survivor gets an error that says so
-// within the deadline, leaks nothing, and can work in a new communicator. Ranks are processes,
-// of one host and of several.
+// TestFaults checks that after a fault of one of three ranks each survivor gets an error that
+// describes it within the deadline, leaks nothing, and can use a new communicator. The ranks are
+// processes, on one host and on several.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and timeouts of seconds")
@@ -283,12 +282,13 @@ func TestFaults(t *testing.T) {
 func requireNothingLeft(t *testing.T, all []*puppet.Puppet) {
 	for _, p := range all {
 		p.Tell("destroy")
-		_, _ = p.Hear() // there is none when joining failed
+		_, _ = p.Hear() // there is no communicator if joining failed
 		require.Empty(t, p.Must("check"))
 	}
 }
 
-// A stranger at the root's port is not heard, holds nobody up, and is not kept for long.
+// TestStranger checks that an unauthenticated client at the root's port is ignored, does not delay
+// the ranks, and is disconnected soon.
 func TestStranger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and the time that a stranger has to introduce itself")
@@ -315,7 +315,8 @@ func TestStranger(t *testing.T) {
 	requireNothingLeft(t, all)
 }
 
-// Processes of one host share memory, those of several do not; results are the same.
+// TestSharing checks that processes of one host share memory, that those of different hosts do
+// not, and that the results are the same.
 func TestSharing(t *testing.T) {
 	for shared, environment := range map[string][]string{"true": nil, "false": {envApart + "=1"}} {
 		all := puppet.Start(t, 2, append(environment, envPatient+"=1")...)

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -14,34 +13,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/handshake"
 )
 
-// region is memory that two processes of one host share: a pair of rings, one per direction,
-// for each communicator that both have. It is a file without a name, so that nothing is left
-// of it when processes are killed. Pages cost memory only once they were used.
+// region is memory that two processes of one host share. It has a pair of rings, one per
+// direction, for each communicator of both. It is an unnamed file, so nothing is left behind
+// when the processes are killed. A page costs memory only after its first use.
 type region struct {
 	bytes []byte
-	side  int // 0 in the process that made it
-	pid   int // of the other process
+	side  int // 0 in the process that created it, else 1
+	pid   int // process id of the other process
 
-	memory *rt.Memory // of this rank's device, which the other process has a window to
-	window []byte     // to the memory of the other rank's device, nil when there is none
+	memory *rt.Memory // memory of this rank's device; the other process has mapped it
+	window []byte     // mapping of the other rank's device memory, nil without one
 }
 
 const (
-	pairs      = 255 // communicators at the same time
+	pairs      = 255 // maximum number of communicators at the same time
 	ringBytes  = 256 << 10
 	ringHead   = 4096
 	pairBytes  = 2 * (ringHead + ringBytes)
-	tableBytes = 4096 // of pairs, and the lock behind them
+	tableBytes = 4096 // the table of pairs and the lock that follows it
 	regionSize = tableBytes + pairs*pairBytes
-	nonceAt    = regionSize // a nonce per side lies behind the rings
+	nonceAt    = regionSize // the nonces, one per side, follow the rings
+	nonceSize  = 32
 )
 
-// pairState is an entry of the table: which communicator has the pair of rings.
+// pairState is an entry of the table: it says which communicator uses the pair of rings.
 type pairState struct {
 	id   uint64 // 0 while free
-	left uint32 // sides that are done with it
+	left uint32 // number of sides that have released it
 	_    uint32
 }
 
@@ -52,8 +53,8 @@ func (r *region) pair(i int) *pairState {
 	return (*pairState)(unsafe.Pointer(&r.bytes[uintptr(i)*unsafe.Sizeof(pairState{})]))
 }
 
-// locked runs f while the other side does not change the table. A process that is killed
-// meanwhile must not hold this one up for ever.
+// locked runs f while it holds the lock of the table. It gives up after about ten seconds, in
+// case the other process was killed while it held the lock.
 func (r *region) locked(f func() error) error {
 	lock := (*atomic.Uint32)(unsafe.Pointer(r.pair(pairs)))
 	for range 10 * time.Second / slice {
@@ -66,7 +67,7 @@ func (r *region) locked(f func() error) error {
 	return refuse(internal, "EI0006: process %d holds the memory it shares; was it killed?", r.pid)
 }
 
-// claim finds the rings of a channel, which the side that comes first takes.
+// claim returns the index of the rings of a channel. The first side to call it allocates them.
 func (r *region) claim(channel uint64) (pair int, err error) {
 	id := channel + 1 // the world's channel is 0
 	free := -1
@@ -92,9 +93,9 @@ func (r *region) claim(channel uint64) (pair int, err error) {
 	return pair, err
 }
 
-// release gives rings up; the second side to do so empties them.
+// release gives up a pair of rings. The second side to do so clears them for reuse.
 func (r *region) release(pair int) {
-	_ = r.locked(func() error { // a dead process's rings need not be tidy
+	_ = r.locked(func() error { // if the other process died, its rings are not reused
 		p := r.pair(pair)
 		if p.left++; p.left < 2 {
 			return nil
@@ -107,7 +108,7 @@ func (r *region) release(pair int) {
 	})
 }
 
-// ring is the one of a pair in which a side sends.
+// ring returns the ring of a pair in which the given side sends.
 func (r *region) ring(pair, side int) *ring {
 	at := tableBytes + pair*pairBytes + side*(ringHead+ringBytes)
 	return &ring{bytes: r.bytes[at : at+ringHead+ringBytes]}
@@ -120,18 +121,18 @@ func (r *region) unmap() {
 	release(r.bytes)
 }
 
-// sharing is what one side says of its memory while two ranks agree to share it.
+// sharing describes one side's memory while two ranks agree whether to share memory.
 type sharing struct {
 	Pid     int
-	File    uintptr // descriptor in that process
-	Address uint64  // where the other side finds this one's nonce
+	File    uintptr // descriptor of the region in that process
+	Address uint64  // address of this side's nonce
 	Agreed  bool
 
-	Device     uintptr // descriptor of its device's memory
+	Device     uintptr // descriptor of the memory of its device
 	DeviceSize int64   // 0 when others cannot map it
 }
 
-// share says where the other side finds a nonce and the memory of this rank's device.
+// share returns a description of this side: its nonce and the memory of its device.
 func share(nonce []byte, memory *rt.Memory) sharing {
 	s := sharing{Pid: os.Getpid(), Address: addressOf(nonce)}
 	if memory == nil { // the device was reset
@@ -143,13 +144,13 @@ func share(nonce []byte, memory *rt.Memory) sharing {
 	return s
 }
 
-// open is one of the files that the other side names.
+// open opens a file of the other process by its descriptor there.
 func (s sharing) open(descriptor uintptr, mode int) (int, error) {
 	return unix.Open(fmt.Sprintf("/proc/%d/fd/%d", s.Pid, descriptor), mode|unix.O_CLOEXEC, 0)
 }
 
-// window maps the other side's device memory, only to be read. Without one, memory is read
-// by its address.
+// window maps the other side's device memory for reading. It returns nil if that is not
+// possible; the memory is then read by address.
 func (s sharing) window() []byte {
 	if s.DeviceSize <= 0 {
 		return nil
@@ -170,7 +171,7 @@ func (s sharing) window() []byte {
 	return b
 }
 
-// hostIdentity is equal for processes that can see each other.
+// hostIdentity returns a text that is equal for processes of the same boot and PID namespace.
 func hostIdentity() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -185,9 +186,9 @@ func hostIdentity() string {
 
 var errApart = errors.New("the processes may not read each other's memory")
 
-// offer makes a region and shares it with the rank at the other end. A nil region without an
-// error means that they talk over the connection only.
-func offer(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
+// offer creates a region and shares it with the rank at the other end. A nil region without an
+// error means that the two ranks use the connection only.
+func offer(conn *handshake.Conn, memory *rt.Memory) (*region, error) {
 	fd, err := unix.MemfdCreate("cann-emu-link", unix.MFD_CLOEXEC)
 	if err != nil {
 		return agree(conn, nil, err)
@@ -202,8 +203,8 @@ func offer(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 	mine := share(nonce, memory)
 	mine.File, mine.Agreed = uintptr(fd), true
 	var theirs sharing
-	if err = writeJSON(conn, mine); err == nil {
-		err = readJSON(conn, &theirs)
+	if err = send(conn, mine); err == nil {
+		err = receive(conn, &theirs)
 	}
 	if err != nil {
 		r.unmap()
@@ -221,10 +222,11 @@ func offer(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 	return r, err
 }
 
-// join takes part in a region that the other end offers.
-func join(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
+// join maps a region that the other end offers. A nil region without an error means that the
+// two ranks use the connection only.
+func join(conn *handshake.Conn, memory *rt.Memory) (*region, error) {
 	var theirs sharing
-	if err := readJSON(conn, &theirs); err != nil || !theirs.Agreed {
+	if err := receive(conn, &theirs); err != nil || !theirs.Agreed {
 		return nil, err
 	}
 	r, err := openRegion(theirs)
@@ -236,14 +238,14 @@ func join(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 		r.memory = memory
 		copy(r.nonce(1), nonce)
 	}
-	if e := writeJSON(conn, mine); e != nil || err != nil {
+	if e := send(conn, mine); e != nil || err != nil {
 		if r != nil {
 			r.unmap()
 		}
 		return nil, e
 	}
 	var verdict sharing
-	if err := readJSON(conn, &verdict); err != nil || !verdict.Agreed {
+	if err := receive(conn, &verdict); err != nil || !verdict.Agreed {
 		r.unmap()
 		return nil, err
 	}
@@ -251,8 +253,8 @@ func join(conn io.ReadWriter, memory *rt.Memory) (*region, error) {
 }
 
 // agree tells the other side whether the region will be used.
-func agree(conn io.Writer, r *region, failure error) (*region, error) {
-	err := writeJSON(conn, sharing{Agreed: failure == nil})
+func agree(conn *handshake.Conn, r *region, failure error) (*region, error) {
+	err := send(conn, sharing{Agreed: failure == nil})
 	if (err != nil || failure != nil) && r != nil {
 		r.unmap()
 		r = nil
@@ -297,8 +299,8 @@ func mapRegion(fd int, fresh bool) (*region, error) {
 	return &region{bytes: b}, err
 }
 
-// probe reads the other side's nonce from its own memory: it can be read, and the process id
-// means the same here and there.
+// probe reads the other side's nonce from that process's memory. This proves that the memory
+// can be read and that both processes use the same PID namespace.
 func (r *region) probe(address uint64, side int) error {
 	got := unnamed()
 	defer release(got)
@@ -312,11 +314,11 @@ func (r *region) probe(address uint64, side int) error {
 	return nil
 }
 
-// unnamed are random bytes outside Go's heap, where other processes can be pointed to.
+// unnamed returns random bytes outside Go's heap, at an address that other processes can read.
 func unnamed() []byte {
 	b, err := scratch(nonceSize)
 	if err != nil {
-		b = make([]byte, nonceSize) // it cannot be read by others then, so they do not agree
+		b = make([]byte, nonceSize) // the peer's probe fails then, so memory is not shared
 	}
 	_, _ = rand.Read(b) // never fails
 	return b
@@ -338,12 +340,12 @@ func (r *region) read(to []byte, address uint64) error {
 	return nil
 }
 
-// slice is how long a wait sleeps before it looks whether it is still wanted.
+// slice is how long a wait sleeps before it checks for cancellation.
 const slice = 2 * time.Millisecond
 
 const futexWait, futexWake = 0, 1
 
-// sleep waits until *word is no longer old, at most a slice.
+// sleep blocks while *word equals old, until wake is called on it, for at most a slice.
 func sleep(word *atomic.Uint32, old uint32) {
 	limit := unix.NsecToTimespec(int64(slice))
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), uintptr(unsafe.Pointer(&limit)), 0, 0)

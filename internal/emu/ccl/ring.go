@@ -7,21 +7,21 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// ring carries records from one process to another: a header each, and small messages' bytes.
-// One side writes and one reads.
+// ring carries records from one process to another. A record is a header, followed by the
+// bytes of a small message. One side only writes and the other only reads.
 type ring struct{ bytes []byte }
 
-// ringState is at the start of a ring, a cache line for each writer.
+// ringState is the start of a ring. The fields are grouped into cache lines by their writer.
 type ringState struct {
-	written atomic.Uint64 // bytes, by the sender
+	written atomic.Uint64 // number of bytes that the sender has written
 	_       [56]byte
-	read    atomic.Uint64 // bytes that the receiver is done with
+	read    atomic.Uint64 // number of bytes that the receiver has released
 	_       [56]byte
-	arrived atomic.Uint32 // records written
+	arrived atomic.Uint32 // number of records written
 	idle    atomic.Uint32 // the receiver sleeps on arrived
 	revoked atomic.Uint32 // the sender has withdrawn its memory
 	_       [52]byte
-	done    atomic.Uint32 // records that the receiver is done with
+	done    atomic.Uint32 // number of records that the receiver has released
 	held    atomic.Uint32 // the sender sleeps on done
 }
 
@@ -31,26 +31,27 @@ func (r *ring) data() []byte      { return r.bytes[ringHead:] }
 
 // record precedes a message in a ring.
 type record struct {
-	Length  uint32 // of the record, with what follows the header
+	Length  uint32 // bytes of the record, including those that follow the header
 	Kind    uint32
 	Header  header
 	Size    uint64 // bytes of the message
-	Address uint64 // of the bytes in the sender's memory, or in that of its device, when they do not follow
+	Address uint64 // address in the sender's process, or offset in its device memory, unless inline
 }
 
 // Kinds of records.
 const (
-	recordSkip   = iota + 1 // nothing more before the end of the ring
+	recordSkip   = iota + 1 // the rest of the ring is unused
 	recordInline            // the bytes follow
 	recordRemote            // the bytes are in the sender's memory
-	recordWindow            // the bytes are in the memory of the sender's device, which the receiver has mapped
+	recordWindow            // the bytes are in the sender's mapped device memory
 )
 
-// recordSize is the room of a header; records are a multiple of it.
+// recordSize is the space of a header in bytes. The length of a record is a multiple of it.
 const recordSize = 128
 
-// The longest messages that go through the ring, so that the sender need not wait until they
-// are read: of memory that the receiver has mapped, and of other memory.
+// Messages up to these sizes in bytes are copied through the ring, so that the sender need not
+// wait for the reader. inlineWindow is for memory that the receiver has mapped, inlineRemote
+// for other memory.
 const (
 	inlineWindow = 4 << 10
 	inlineRemote = 32 << 10
@@ -60,8 +61,8 @@ func (r *ring) record(at uint64) *record {
 	return (*record)(unsafe.Pointer(&r.data()[at%ringBytes]))
 }
 
-// put writes a message; it reports false when there is no room for even a header. Small
-// messages stop going through the ring when it is half full, and then wait for their reader.
+// put writes a message. ok is false if there is no room for even a header. Once the ring is
+// half full, small messages are no longer copied into it, and their sender waits for the reader.
 func (r *ring) put(m message, memory *rt.Memory) (inline, ok bool) {
 	kind, address, longest := uint32(recordRemote), addressOf(m.bytes), inlineRemote
 	if m.memory == memory {
@@ -102,7 +103,7 @@ func (r *ring) put(m message, memory *rt.Memory) (inline, ok bool) {
 	return inline, true
 }
 
-// release tells the sender that the reader is done with everything before a place.
+// release tells the sender that everything before position at has been read.
 func (r *ring) release(at uint64) {
 	s := r.state()
 	s.read.Store(at)

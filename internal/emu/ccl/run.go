@@ -8,8 +8,8 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// work is a plan that streams carry out, perhaps several times: a graph repeats it, and so do
-// programs that make the same call again.
+// work is a plan as a stream task. It may run several times: when a graph is replayed, or when
+// a program repeats the same call.
 type work struct {
 	c        *comm
 	plan     plan
@@ -29,7 +29,7 @@ func (c *comm) work(p plan, s *rt.Stream) *work {
 }
 
 // launch queues a plan on a stream.
-func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
+func (c *comm) launch(t *rt.Thread, stream rt.Handle, p plan) error {
 	s, err := c.stream(t, p.call, stream)
 	if err != nil {
 		return err
@@ -37,11 +37,11 @@ func (c *comm) launch(t *rt.Thread, stream uint64, p plan) error {
 	return c.submit(t, s, c.work(p, s))
 }
 
-// stream is the one of a handle, if this rank can queue a call on it.
-func (c *comm) stream(t *rt.Thread, call string, handle uint64) (*rt.Stream, error) {
+// stream looks up a stream handle. It fails if this rank cannot queue a call on the stream.
+func (c *comm) stream(t *rt.Thread, call string, handle rt.Handle) (*rt.Stream, error) {
 	s, code := c.library.rt.Stream(t, handle)
 	if code != 0 {
-		return nil, refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, code)
+		return nil, refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, int32(code))
 	}
 	if s.Device() != c.device {
 		return nil, refuse(badParameter, "EI0003: %s: the stream is of device %d, the communicator of device %d", call, s.Device(), c.device)
@@ -63,7 +63,7 @@ func (c *comm) submit(t *rt.Thread, s *rt.Stream, w *work) error {
 	return nil
 }
 
-// repetition is what makes a call of a uniform collective the same as an earlier one.
+// repetition is the key by which a call of a uniform collective equals an earlier one.
 type repetition struct {
 	call              string
 	send, recv, count uint64
@@ -72,10 +72,10 @@ type repetition struct {
 	memory            *rt.Memory
 }
 
-// maxRepetitions bounds the memory for calls that may come again.
+// maxRepetitions bounds how many calls a communicator remembers for repetition.
 const maxRepetitions = 256
 
-// repeated is the work of a call that came before, or else of a new plan.
+// repeated returns the work of an equal earlier call, or makes it from a new plan.
 func (c *comm) repeated(r repetition, s *rt.Stream, p func() plan) *work {
 	if s.Capturing() {
 		return c.work(p(), s)
@@ -100,8 +100,8 @@ func (w *work) drop() {
 	}
 }
 
-// run does the phases one after the other. A failure ends the communicator on all ranks:
-// they cannot know what of the data has arrived.
+// run executes the phases in order. A failure ends the communicator on all ranks, because
+// they cannot know which data has arrived.
 func (w *work) run(cancel <-chan struct{}) error {
 	c := w.c
 	if w.captured {
@@ -147,8 +147,8 @@ func (w *work) run(cancel <-chan struct{}) error {
 	return nil
 }
 
-// exchange is the phase under way. A communicator has one, whose memory the next phase uses
-// again: most are over in microseconds.
+// exchange is the running phase. A communicator has one and reuses its memory for every
+// phase, because most phases last only microseconds.
 type exchange struct {
 	c      *comm
 	limit  limit
@@ -160,23 +160,23 @@ type exchange struct {
 	sends   [][]byte
 	own     []byte
 	dst     []byte   // target of a reduction
-	fold    fold     // the last one: the next is mostly alike
-	in      [][]byte // where each receive goes
+	fold    fold     // kept from the last phase, which usually has the same reduction
+	in      [][]byte // destination of each receive
 	arrived []incoming
 	stage   []stage
 }
 
-// begin gets the exchange ready for a phase; nothing of the last one is under way.
+// begin prepares the exchange for a phase. The previous phase must have finished.
 func (x *exchange) begin(c *comm, p *phase, m *rt.Memory) {
 	x.c, x.phase, x.memory = c, p, m
 	x.sends, x.in, x.arrived, x.stage = x.sends[:0], x.in[:0], x.arrived[:0], x.stage[:0]
 	x.own, x.dst = nil, nil
 	if cap(x.done) < len(p.sends) {
-		x.done = make(chan struct{}, len(p.sends)) // so that peers never wait to say so
+		x.done = make(chan struct{}, len(p.sends)) // so that peers never block on it
 	}
 }
 
-// stage is a copy that has to wait until the sends are done, which read its target.
+// stage is a copy that is deferred until the sends are done, because they read its target.
 type stage struct{ to, from []byte }
 
 func (x *exchange) bytes(p part) ([]byte, error) {
@@ -260,7 +260,7 @@ func (x *exchange) await() error {
 	}
 }
 
-// withdraw ends the sends of a failed phase: afterwards no peer reads this rank's memory.
+// withdraw recalls the sends of a failed phase. Afterwards no peer reads this rank's memory.
 func (x *exchange) withdraw() {
 	for _, peer := range x.c.links {
 		if peer != nil {
@@ -272,8 +272,8 @@ func (x *exchange) withdraw() {
 	}
 }
 
-// resolve finds the memory of the phase, and stages what would overwrite bytes that a peer
-// has yet to read.
+// resolve finds the memory of the phase. It stages a target that a peer still has to read,
+// so that it is not overwritten too early.
 func (x *exchange) resolve() error {
 	p := x.phase
 	for _, s := range p.sends {
@@ -312,8 +312,8 @@ func (x *exchange) resolve() error {
 	return nil
 }
 
-// target is the memory of a part that is written, or memory instead of it while peers have
-// yet to read it, or while it is one of sources but does not start there.
+// target returns the memory to which a part is written. It returns a staged scratch buffer
+// instead if the part overlaps a send, or overlaps one of sources without starting with it.
 func (x *exchange) target(p part, sources ...[]byte) ([]byte, error) {
 	to, err := x.bytes(p)
 	if err != nil {
@@ -340,8 +340,8 @@ func overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
-// receive takes one message per receive and checks that the peers do the same. What is not
-// combined goes where it belongs at once, which makes room for more.
+// receive takes one message per receive and checks that the peers run the same collective.
+// Messages that are not reduced are copied to their target at once, which makes room for more.
 func (x *exchange) receive() error {
 	for i, r := range x.phase.receives {
 		m, err := x.c.links[r.peer].receive(&x.limit)
@@ -370,7 +370,7 @@ func (x *exchange) receive() error {
 	return nil
 }
 
-// finish lets the senders of what has arrived go.
+// finish tells the senders of the received messages that they have been read.
 func (x *exchange) finish() (err error) {
 	for i := range x.arrived {
 		m := &x.arrived[i]
@@ -382,11 +382,11 @@ func (x *exchange) finish() (err error) {
 	return err
 }
 
-// piece is the number of bytes that are moved or combined at once: they stay in the cache.
+// piece is the number of bytes that are moved or combined at once, so that they stay in cache.
 const piece = 64 << 10
 
-// combine folds the ranks' elements in rank order. Half-precision sums of more than two
-// ranks are kept in float32 between.
+// combine reduces the ranks' elements in rank order. Intermediate results of half-precision
+// reductions over more than two ranks are kept in float32.
 func (x *exchange) combine() error {
 	f := &x.fold
 	if of := (reduction{x.limit.header.Type, x.limit.header.Op}); f.ranks == 0 || f.of != of {

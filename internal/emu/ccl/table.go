@@ -11,16 +11,16 @@ import (
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// rankTable is what this emulator takes from a cluster information file.
+// rankTable holds the fields of a cluster information file that this emulator uses.
 type rankTable struct {
-	digest [sha256.Size]byte // of the file: what its ranks know and nobody else
-	root   string            // host where rank 0 listens, "" for loopback
+	digest [sha256.Size]byte // SHA-256 of the file, the secret that its ranks share
+	root   string            // host at which rank 0 listens, "" for the default
 	ranks  []tableRank
 }
 
 type tableRank struct{ device int }
 
-// tableFile is the file of versions 1.0 and 1.2, in which numbers are texts too.
+// tableFile is the JSON file of versions 1.0 and 1.2, in which numbers are strings.
 type tableFile struct {
 	Version string        `json:"version"`
 	Status  string        `json:"status"`
@@ -38,7 +38,7 @@ type tableServer struct {
 	} `json:"device"`
 }
 
-// longestPath is the longest path with its NUL.
+// longestPath is the maximum size in bytes of a path, including the NUL.
 const longestPath = 4096
 
 func readTable(function, path string) (*rankTable, error) {
@@ -98,7 +98,7 @@ func parseTable(text []byte) (*rankTable, error) {
 	return t, nil
 }
 
-// add enters the devices of a server, whose ranks are behind each other.
+// add adds the devices of a server to places. Their ranks must be consecutive.
 func (s tableServer) add(version string, places map[int]tableRank) error {
 	first, last := -1, -1
 	for i, d := range s.Devices {
@@ -128,7 +128,7 @@ func (s tableServer) add(version string, places map[int]tableRank) error {
 	return nil
 }
 
-// host is the address of the server with rank 0.
+// host returns the address of the server with rank 0.
 func (f *tableFile) host() string {
 	for _, s := range f.Servers {
 		for _, d := range s.Devices {
@@ -145,36 +145,28 @@ func (f *tableFile) host() string {
 	return ""
 }
 
-func (l *Library) initTable(t *rt.Thread, a []uint64) uint64 {
-	return answer(t, l.joinTable(t, "HcclCommInitClusterInfo", a[0], uint32(a[1]), "", a[2]))
+func (l *Library) HcclCommInitClusterInfo(t *rt.Thread, clusterInfo string, rank uint32, comm rt.Out[rt.Handle]) error {
+	return l.joinTable(t, "HcclCommInitClusterInfo", clusterInfo, rank, "", comm)
 }
 
-func (l *Library) initTableConfig(t *rt.Thread, a []uint64) uint64 {
-	const call = "HcclCommInitClusterInfoConfig"
-	c, err := readConfig(call, a[2])
-	if err == nil {
-		err = l.joinTable(t, call, a[0], uint32(a[1]), c.name, a[3])
-	}
-	return answer(t, err)
+func (l *Library) HcclCommInitClusterInfoConfig(t *rt.Thread, clusterInfo string, rank uint32, config config, comm rt.Out[rt.Handle]) error {
+	return l.joinTable(t, "HcclCommInitClusterInfoConfig", clusterInfo, rank, config.name, comm)
 }
 
 // worldName is the name of communicators made from a table.
 const worldName = "hccl_world_group"
 
-// joinTable makes the communicator of a table. As with HCCL the ranks do not meet before
-// their first collective.
-func (l *Library) joinTable(t *rt.Thread, call string, path uint64, rank uint32, name string, out uint64) error {
+// joinTable makes the communicator of a rank table. As with HCCL, the ranks do not connect
+// before their first collective.
+func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, name string, out rt.Out[rt.Handle]) error {
 	if l.invalid != nil {
 		return l.invalid
-	}
-	if err := notNull(call, []string{"clusterInfo", "comm"}, path, out); err != nil {
-		return err
 	}
 	device, code := l.rt.CurrentDevice(t)
 	if code != 0 {
 		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
 	}
-	table, err := readTable(call, rt.CString(path))
+	table, err := readTable(call, path)
 	if err != nil {
 		return err
 	}
@@ -192,11 +184,11 @@ func (l *Library) joinTable(t *rt.Thread, call string, path uint64, rank uint32,
 		return refuse(unavailable, "%s: %v", call, err)
 	}
 	c.meet = func() error { return l.meetByTable(c, table) }
-	rt.Write(out, c.publish())
+	out.Set(c.publish())
 	return nil
 }
 
-// meetByTable brings the ranks together at rank 0, whose port follows from the table.
+// meetByTable links the ranks through a root at rank 0, whose port follows from the table.
 func (l *Library) meetByTable(c *comm, table *rankTable) error {
 	host := table.root
 	if host == "" {

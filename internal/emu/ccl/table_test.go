@@ -12,21 +12,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/internal/half"
+	"github.com/goascend/cann/aclnn/half"
 )
 
-// number is an element type as the reference computes with it.
+// number is an element type with its reference arithmetic.
 type number struct {
 	name string
 	code uint64 // HcclDataType
 	size int
-	// combine is a op b of two elements, as bits.
+	// combine returns a op b for two elements given as bits.
 	combine func(op int, a, b uint64) uint64
-	// random makes an element of random bits whose products over the ranks stay finite.
+	// random turns random bits into an element, such that products over the ranks stay finite.
 	random func(bits uint64) uint64
 }
 
-// combined is a op b in the order of HcclReduceOp.
+// combined returns a op b; op is an HcclReduceOp.
 func combined[T int64 | uint64 | float32 | float64](op int, a, b T) T {
 	switch op {
 	case 0:
@@ -54,7 +54,7 @@ func unsigned(name string, code uint64, size int) number {
 		func(bits uint64) uint64 { return bits }}
 }
 
-// near are values of either sign around one.
+// near returns a value with an absolute value near one and either sign.
 func near(bits uint64) float64 {
 	return math.Copysign(0.5+float64(bits>>40)/(1<<24), float64(int64(bits<<32)))
 }
@@ -68,8 +68,8 @@ func floating(name string, code uint64, size int, wide func(uint64) float64, nar
 func singleBits(x float64) uint64 { return uint64(math.Float32bits(float32(x))) }
 func single(b uint64) float64     { return float64(math.Float32frombits(uint32(b))) }
 
-// numbers are all types of HCCL; the last can only be moved. The sum and the product of two
-// float32 values are exact in float64, so rounding that is what float32 arithmetic gives.
+// numbers holds all types of HCCL; the last ones can only be moved. Two float32 values are added
+// or multiplied in float64 and then rounded, which gives the same result as float32 arithmetic.
 var numbers = []number{
 	signed("int8", 0, 1), signed("int16", 1, 2), signed("int32", 2, 4), signed("int64", 5, 8),
 	unsigned("uint8", 7, 1), unsigned("uint16", 8, 2), unsigned("uint32", 9, 4), unsigned("uint64", 6, 8),
@@ -90,7 +90,7 @@ func (x number) reduces(op int) bool {
 	return x.combine != nil && !(op == 1 && (x.name == "int16" || x.name == "bfloat16"))
 }
 
-// noise is element i of rank r, a hash of both.
+// noise returns the random bits of element i of rank r, a hash of both.
 func noise(r, i int) uint64 {
 	z := uint64(r+1)*0x9e3779b97f4a7c15 + uint64(i)*0xbf58476d1ce4e5b9
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -111,11 +111,11 @@ func (x number) at(b []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// period is after how many elements the data of a rank repeats: a prime, so that what lands in
-// another place is not what belongs there.
+// period is the number of elements after which the data of a rank repeats. It is a prime, so that
+// misplaced elements differ from the expected ones.
 const period = 65521
 
-// repeat fills b with its first period of elements.
+// repeat fills b with repetitions of its first period elements.
 func (x number) repeat(b []byte) []byte {
 	for n := period * x.size; n < len(b); n *= 2 {
 		copy(b[n:], b[:n])
@@ -123,7 +123,7 @@ func (x number) repeat(b []byte) []byte {
 	return b
 }
 
-// data is what rank r starts with: n elements.
+// data returns the n initial elements of rank r.
 func (x number) data(r, n int) []byte {
 	b := make([]byte, n*x.size)
 	for i := range min(n, period) {
@@ -136,7 +136,7 @@ func (x number) data(r, n int) []byte {
 	return x.repeat(b)
 }
 
-// accumulator is the type in which more than two ranks are combined.
+// accumulator returns the type in which the elements of more than two ranks are reduced.
 func (x number) accumulator() number {
 	if x.name == "float16" || x.name == "bfloat16" {
 		return numbers[8]
@@ -144,7 +144,7 @@ func (x number) accumulator() number {
 	return x
 }
 
-// reduced is the naive reference: the elements of all ranks, combined in their order.
+// reduced is the naive reference: it reduces the elements of all ranks in rank order.
 func (x number) reduced(all [][]byte, op int) []byte {
 	out := make([]byte, len(all[0]))
 	wide := x.accumulator()
@@ -183,13 +183,13 @@ func (x number) round(v uint64) uint64 {
 	return uint64(half.BFloat16FromFloat32(float32(single(v))))
 }
 
-// world is what all ranks start with, a block per rank each, and the combinations by
-// operation.
+// world holds the initial data of all ranks, one block per rank each, and its reductions by
+// operator.
 type world struct {
 	number
 	ranks, count int
 	blocks       [][]byte
-	sums         [4][]byte // nil where the chip does not combine
+	sums         [4][]byte // nil if the chip does not support the operator
 }
 
 func newWorld(x number, ranks, count int, ops ...int) *world {
@@ -205,11 +205,11 @@ func newWorld(x number, ranks, count int, ops ...int) *world {
 	return w
 }
 
-// of is n elements of b from element lo on.
+// of returns n elements of b from element lo on.
 func (w *world) of(b []byte, lo, n int) []byte { return b[lo*w.size : (lo+n)*w.size] }
 
-// check is one collective of the table on one rank: all ranks' data, and what this one must
-// have afterwards; nil leaves the buffer undefined.
+// check is one collective of the table on one rank, with its buffers and the expected contents of
+// the receive buffer. A nil want leaves the contents undefined.
 type check struct {
 	name       string
 	send, recv []byte // recv nil: in place
@@ -217,7 +217,7 @@ type check struct {
 	call       func(s, d uint64) int32
 }
 
-// reductions combine the ranks' buffers of count elements.
+// reductions lists the collectives that reduce the ranks' buffers of count elements.
 func (r *rank) reductions(w *world, op int) []check {
 	root, c, o := w.ranks-1, uint64(w.count), uint64(op)
 	mine, sums := w.of(w.blocks[r.id], 0, w.count), w.of(w.sums[op], 0, w.count)
@@ -238,7 +238,8 @@ func (r *rank) reductions(w *world, op int) []check {
 	}
 }
 
-// blockReductions combine the ranks' buffers of a block of count elements per rank.
+// blockReductions lists the collectives that reduce buffers of one block of count elements per
+// rank.
 func (r *rank) blockReductions(w *world, op int) []check {
 	n, count, c, o := w.ranks, w.count, uint64(w.count), uint64(op)
 	whole, part := w.blocks[r.id], w.of(w.sums[op], r.id*count, count)
@@ -256,7 +257,7 @@ func (r *rank) blockReductions(w *world, op int) []check {
 	}
 }
 
-// moves are the collectives of all ranks that move buffers of count elements.
+// moves lists the collectives that move buffers of count elements.
 func (r *rank) moves(w *world) []check {
 	n, count, root, c := w.ranks, w.count, w.ranks-1, uint64(w.count)
 	mine := w.of(w.blocks[r.id], 0, count)
@@ -272,7 +273,7 @@ func (r *rank) moves(w *world) []check {
 	}
 }
 
-// blockMoves are those that move blocks of count elements per rank.
+// blockMoves lists the collectives that move blocks of count elements per rank.
 func (r *rank) blockMoves(w *world) []check {
 	n, count, root, c := w.ranks, w.count, w.ranks-1, uint64(w.count)
 	mine, whole := w.of(w.blocks[r.id], 0, count), w.blocks[r.id]
@@ -298,8 +299,8 @@ func (r *rank) blockMoves(w *world) []check {
 	}
 }
 
-// uneven are blocks of which no two have the same size when count allows it; the first is
-// empty, and elements lie between them.
+// uneven returns blocks with gaps between them. The first is empty, and all sizes differ if count
+// allows it.
 func uneven(n, count int) (counts, offsets []uint64) {
 	for i := range n {
 		counts = append(counts, uint64(count*i/n))
@@ -308,7 +309,8 @@ func uneven(n, count int) (counts, offsets []uint64) {
 	return counts, offsets
 }
 
-// unevenMoves are the collectives with a count per rank, into buffers whose gaps must stay.
+// unevenMoves lists the collectives with a count per rank. The gaps of their receive buffers must
+// not change.
 func (r *rank) unevenMoves(w *world) []check {
 	n, count := w.ranks, w.count
 	counts, offsets := uneven(n, count)
@@ -375,11 +377,11 @@ func (r *rank) verify(x check, label string) {
 	}
 }
 
-// zeros is room for what a check receives, which nobody writes.
+// zeros is the read-only initial contents of receive buffers.
 var zeros [16 << 20]byte
 
-// TestTable: every collective, type, operation, in place or not, for several numbers of
-// ranks, counts and ways to be connected, gives bit for bit what a naive loop does.
+// TestTable compares every collective with a naive loop, bit for bit, for every type and operator,
+// in place or not, and for several numbers of ranks, counts and kinds of connection.
 func TestTable(t *testing.T) {
 	for connection, make := range worlds {
 		for _, n := range []int{1, 2, 3, 4, 8} {
@@ -391,7 +393,7 @@ func TestTable(t *testing.T) {
 				for i, x := range numbers {
 					for j, count := range []int{0, 1, 1021, 64 << 10 / x.size} {
 						if count > 1021 && testing.Short() || connection == "hosts" && n > 3 && i%4 != j {
-							continue // many small messages over TCP say little more
+							continue // many small messages over TCP add little coverage
 						}
 						w := newWorld(x, n, count, 0, 1, 2, 3)
 						each(all, func(r *rank) { r.verifyAll(w) })
@@ -438,8 +440,8 @@ func (r *rank) verifyPair(w *world) {
 
 var full = flag.Bool("full", false, "TestLargeTable: every type and operation with each number of ranks and connection, for minutes")
 
-// TestLargeTable: the same for buffers of 16 MiB. Each type and operation goes through all
-// collectives with one number of ranks and one connection, and each of these meets several.
+// TestLargeTable is TestTable for buffers of 16 MiB. Each type and operator runs all collectives
+// with one number of ranks and one kind of connection, and each of these occurs several times.
 func TestLargeTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("16 MiB per rank")

@@ -1,15 +1,19 @@
 package ccl
 
-import "github.com/goascend/cann/internal/emu/rt"
+import (
+	"slices"
 
-// blocks are count elements at displacement, per rank.
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// blocks describes one block of a buffer per rank: its count and its displacement, in elements.
 type blocks struct{ counts, displacements []uint64 }
 
 func (b blocks) of(e element, addr uint64, r int) part {
 	return e.at(addr, b.displacements[r], b.counts[r])
 }
 
-// packed are blocks behind each other.
+// packed returns blocks of the given counts that follow one another without gaps.
 func packed(counts []uint64) blocks {
 	b := blocks{counts, make([]uint64, len(counts))}
 	for i := 1; i < len(counts); i++ {
@@ -18,7 +22,7 @@ func packed(counts []uint64) blocks {
 	return b
 }
 
-// even are blocks of the same size behind each other.
+// even returns n blocks of count elements that follow one another without gaps.
 func even(count uint64, n int) blocks {
 	b := make([]uint64, n)
 	for i := range b {
@@ -34,9 +38,11 @@ func (b blocks) total() (n uint64) {
 	return n
 }
 
-// blocks reads host arrays of one count, each within the limit, and one displacement per rank.
-func (c *comm) blocks(call string, counts, displacements uint64) (blocks, error) {
-	b := blocks{rt.Read[uint64](counts, uint64(c.size)), rt.Read[uint64](displacements, uint64(c.size))}
+// blocks reads host arrays of one count and one displacement per rank. It fails if a count
+// exceeds the limit.
+func (c *comm) blocks(call string, counts, displacements rt.In[uint64]) (blocks, error) {
+	n := uint64(c.size)
+	b := blocks{slices.Clone(counts.Slice(n)), slices.Clone(displacements.Slice(n))}
 	return b, checkCounts(call, b.counts)
 }
 
@@ -49,27 +55,27 @@ func checkCounts(call string, counts []uint64) error {
 	return nil
 }
 
-// divided is a collective between a whole buffer, which has a block per rank, and each rank's
-// own buffer.
+// divided holds the arguments of a collective between a whole buffer, with a block per rank,
+// and each rank's own buffer.
 type divided struct {
 	call                 string
-	whole, own           uint64
+	whole, own           uintptr
 	wholeName, ownName   string
-	counts, displ        uint64
+	counts, displ        rt.In[uint64]
 	countsName, ownCount string
-	count                uint64 // of own
+	count                uint64 // elements of own
 	dtype, op            int32
-	comm                 uint64
+	comm                 rt.Handle
 }
 
-// start checks the arguments in CANN's order; a nil communicator without an error means that
-// there is nothing to do.
+// start checks the arguments in the order of CANN's checks. A nil communicator without an
+// error means that there is nothing to do.
 func (l *Library) start(d divided) (*comm, element, blocks, error) {
 	fail := func(err error) (*comm, element, blocks, error) { return nil, element{}, blocks{}, err }
-	if err := notNull(d.call, []string{d.countsName + "Counts", d.countsName + "Displs", "comm"}, d.counts, d.displ, d.comm); err != nil {
-		return fail(err)
-	}
-	if d.count > 0 && d.own == 0 {
+	switch {
+	case d.comm == 0:
+		return fail(null(d.call, "comm"))
+	case d.count > 0 && d.own == 0:
 		return fail(null(d.call, d.ownName))
 	}
 	c, err := l.usable(d.call, d.comm)
@@ -89,85 +95,79 @@ func (l *Library) start(d divided) (*comm, element, blocks, error) {
 	return c, e, b, err
 }
 
-func (l *Library) reduceScatterV(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclReduceScatterV(t *rt.Thread, sendBuf uintptr, sendCounts, sendDispls rt.In[uint64], recvBuf uintptr, recvCount uint64, dataType, op int32, comm, stream rt.Handle) error {
 	d := divided{
-		call: "HcclReduceScatterV", whole: a[0], wholeName: "sendBuf", own: a[3], ownName: "recvBuf",
-		counts: a[1], displ: a[2], countsName: "send", count: a[4], ownCount: "recvCount", dtype: int32(a[5]), op: int32(a[6]), comm: a[7],
+		call: "HcclReduceScatterV", whole: sendBuf, wholeName: "sendBuf", own: recvBuf, ownName: "recvBuf",
+		counts: sendCounts, displ: sendDispls, countsName: "send", count: recvCount, ownCount: "recvCount", dtype: dataType, op: op, comm: comm,
 	}
 	c, e, b, err := l.start(d)
 	if c == nil || err != nil {
 		return err
 	}
-	p := c.combine(func(r int) part { return b.of(e, d.whole, r) }, e.at(d.own, 0, d.count))
-	return c.launch(t, a[8], plan{d.call, header{Type: d.dtype, Op: d.op, Count: b.total()}, []phase{p}})
+	p := c.combine(func(r int) part { return b.of(e, uint64(sendBuf), r) }, e.at(uint64(recvBuf), 0, recvCount))
+	return c.launch(t, stream, plan{d.call, header{Type: dataType, Op: op, Count: b.total()}, []phase{p}})
 }
 
-func (l *Library) allGatherV(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclAllGatherV(t *rt.Thread, sendBuf uintptr, sendCount uint64, recvBuf uintptr, recvCounts, recvDispls rt.In[uint64], dataType int32, comm, stream rt.Handle) error {
 	d := divided{
-		call: "HcclAllGatherV", whole: a[2], wholeName: "recvBuf", own: a[0], ownName: "sendBuf",
-		counts: a[3], displ: a[4], countsName: "recv", count: a[1], ownCount: "sendCount", dtype: int32(a[5]), comm: a[6],
+		call: "HcclAllGatherV", whole: recvBuf, wholeName: "recvBuf", own: sendBuf, ownName: "sendBuf",
+		counts: recvCounts, displ: recvDispls, countsName: "recv", count: sendCount, ownCount: "sendCount", dtype: dataType, comm: comm,
 	}
 	c, e, b, err := l.start(d)
 	if c == nil || err != nil {
 		return err
 	}
-	return c.launch(t, a[7], plan{d.call, header{Type: d.dtype, Count: b.total()}, c.gather(e, d.own, d.whole, b)})
+	return c.launch(t, stream, plan{d.call, header{Type: dataType, Count: b.total()}, c.gather(e, uint64(sendBuf), uint64(recvBuf), b)})
 }
 
-func (l *Library) allToAll(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclAlltoAll(t *rt.Thread, sendBuf uintptr, sendCount uint64, sendType int32, recvBuf uintptr, recvCount uint64, recvType int32, comm, stream rt.Handle) error {
 	const call = "HcclAlltoAll"
-	send, count, dtype, recv, recvCount, recvType := a[0], a[1], int32(a[2]), a[3], a[4], int32(a[5])
-	if count == 0 && recvCount == 0 {
+	if sendCount == 0 && recvCount == 0 {
 		return nil
 	}
-	if err := notNull(call, []string{"sendBuf", "recvBuf"}, send, recv); err != nil {
+	if err := notNull(call, argument{"sendBuf", uint64(sendBuf)}, argument{"recvBuf", uint64(recvBuf)}); err != nil {
 		return err
 	}
-	if count != recvCount {
-		return refuse(badParameter, "EI0003: %s: sendCount %d and recvCount %d differ", call, count, recvCount)
+	if sendCount != recvCount {
+		return refuse(badParameter, "EI0003: %s: sendCount %d and recvCount %d differ", call, sendCount, recvCount)
 	}
-	if err := sameType(call, dtype, recvType); err != nil {
+	if err := sameType(call, sendType, recvType); err != nil {
 		return err
 	}
-	c, _, err := l.checked(call, a[6], count, dtype, 0)
+	c, _, err := l.checked(call, comm, sendCount, sendType, 0)
 	if err != nil {
 		return err
 	}
-	b := even(count, c.size)
-	return c.trade(t, a[7], call, header{Type: dtype, Count: count}, recvType, send, recv, b, b)
+	b := even(sendCount, c.size)
+	return c.trade(t, stream, trade{call, header{Type: sendType, Count: sendCount}, recvType, uint64(sendBuf), uint64(recvBuf), b, b})
 }
 
-func (l *Library) allToAllV(t *rt.Thread, a []uint64) error {
+func (l *Library) HcclAlltoAllV(t *rt.Thread, sendBuf uintptr, sendCounts, sdispls rt.In[uint64], sendType int32, recvBuf uintptr, recvCounts, rdispls rt.In[uint64], recvType int32, comm, stream rt.Handle) error {
 	const call = "HcclAlltoAllV"
-	if err := notNull(call, []string{"sendCounts", "sdispls", "recvCounts", "rdispls"}, a[1], a[2], a[5], a[6]); err != nil {
-		return err
-	}
-	c, err := l.usable(call, a[8])
+	c, err := l.usable(call, comm)
 	if err != nil {
 		return err
 	}
-	out, err := c.blocks(call, a[1], a[2])
+	out, err := c.blocks(call, sendCounts, sdispls)
 	if err != nil {
 		return err
 	}
-	in, err := c.blocks(call, a[5], a[6])
+	in, err := c.blocks(call, recvCounts, rdispls)
 	if err != nil {
 		return err
 	}
-	return c.trade(t, a[9], call, header{Type: int32(a[3])}, int32(a[7]), a[0], a[4], out, in)
+	return c.trade(t, stream, trade{call, header{Type: sendType}, recvType, uint64(sendBuf), uint64(recvBuf), out, in})
 }
 
-// allToAllVC is allToAllV for blocks behind each other whose sizes all ranks know.
-func (l *Library) allToAllVC(t *rt.Thread, a []uint64) error {
+// HcclAlltoAllVC is HcclAlltoAllV for blocks without gaps. sendCountMatrix holds the counts of
+// all ranks: element [i][j] is the number of elements that rank i sends to rank j.
+func (l *Library) HcclAlltoAllVC(t *rt.Thread, sendBuf uintptr, sendCountMatrix rt.In[uint64], sendType int32, recvBuf uintptr, recvType int32, comm, stream rt.Handle) error {
 	const call = "HcclAlltoAllVC"
-	if err := notNull(call, []string{"sendCountMatrix"}, a[1]); err != nil {
-		return err
-	}
-	c, err := l.usable(call, a[5])
+	c, err := l.usable(call, comm)
 	if err != nil {
 		return err
 	}
-	matrix := rt.Read[uint64](a[1], uint64(c.size*c.size))
+	matrix := slices.Clone(sendCountMatrix.Slice(uint64(c.size * c.size)))
 	if err := checkCounts(call, matrix); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (l *Library) allToAllVC(t *rt.Thread, a []uint64) error {
 		in[r] = matrix[r*c.size+c.rank]
 	}
 	out := matrix[c.rank*c.size:][:c.size]
-	return c.trade(t, a[6], call, header{Type: int32(a[2])}, int32(a[4]), a[0], a[3], packed(out), packed(in))
+	return c.trade(t, stream, trade{call, header{Type: sendType}, recvType, uint64(sendBuf), uint64(recvBuf), packed(out), packed(in)})
 }
 
 func sameType(call string, send, recv int32) error {
@@ -186,26 +186,35 @@ func sameType(call string, send, recv int32) error {
 	return nil
 }
 
-// trade launches an exchange of blocks. Elements of the header's type leave, of recvType
-// arrive.
-func (c *comm) trade(t *rt.Thread, stream uint64, call string, h header, recvType int32, send, recv uint64, out, in blocks) error {
+// trade is an exchange of blocks. Elements of the header's type are sent and elements of
+// recvType are received.
+type trade struct {
+	call       string
+	header     header
+	recvType   int32
+	send, recv uint64
+	out, in    blocks
+}
+
+// trade launches an exchange of blocks.
+func (c *comm) trade(t *rt.Thread, stream rt.Handle, x trade) error {
 	switch {
-	case send == 0 && out.total() > 0:
-		return null(call, "sendBuf")
-	case recv == 0 && in.total() > 0:
-		return null(call, "recvBuf")
-	case send == recv && send != 0:
-		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", call)
-	case out.counts[c.rank] != in.counts[c.rank]:
-		return refuse(badParameter, "EI0003: %s: rank %d sends itself %d elements and expects %d", call, c.rank, out.counts[c.rank], in.counts[c.rank])
+	case x.send == 0 && x.out.total() > 0:
+		return null(x.call, "sendBuf")
+	case x.recv == 0 && x.in.total() > 0:
+		return null(x.call, "recvBuf")
+	case x.send == x.recv && x.send != 0:
+		return refuse(badParameter, "EI0003: %s: sendBuf and recvBuf are the same", x.call)
+	case x.out.counts[c.rank] != x.in.counts[c.rank]:
+		return refuse(badParameter, "EI0003: %s: rank %d sends itself %d elements and expects %d", x.call, c.rank, x.out.counts[c.rank], x.in.counts[c.rank])
 	}
-	if err := sameType(call, h.Type, recvType); err != nil {
+	if err := sameType(x.call, x.header.Type, x.recvType); err != nil {
 		return err
 	}
-	e, err := checkElements(call, h.Type, 0)
+	e, err := checkElements(x.call, x.header.Type, 0)
 	if err != nil {
 		return err
 	}
-	p := c.exchange(func(r int) part { return out.of(e, send, r) }, func(r int) part { return in.of(e, recv, r) })
-	return c.launch(t, stream, plan{call, h, []phase{p}})
+	p := c.exchange(func(r int) part { return x.out.of(e, x.send, r) }, func(r int) part { return x.in.of(e, x.recv, r) })
+	return c.launch(t, stream, plan{x.call, x.header, []phase{p}})
 }

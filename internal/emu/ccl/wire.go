@@ -13,32 +13,32 @@ import (
 // Kinds of frames.
 const (
 	frameMessage = iota + 1
-	frameAbort   // the body is the reason
+	frameAbort   // the sender's communicator failed; the body is the reason
 	frameClose   // the sender left the channel
 )
 
-// frame precedes what travels over a wire; its size is fixed.
+// frame is the fixed-size header of everything that is sent over a wire.
 type frame struct {
 	Kind    uint64
-	Size    uint64 // bytes behind the frame
+	Size    uint64 // number of bytes that follow the frame
 	Channel uint64
 	Header  header
 }
 
 var frameSize = binary.Size(frame{})
 
-// largest is the longest body a peer may announce.
+// largest is the maximum size in bytes of a body that a peer may announce.
 const largest = 1 << 40
 
-// packet is a frame with its body, on its way out.
+// packet is an outgoing frame with its body.
 type packet struct {
 	frame frame
 	body  []byte
 	done  chan<- struct{}
 }
 
-// wire is an authenticated connection to a rank in another process. It carries the
-// messages of the world communicator and of all sub-communicators, each in a channel.
+// wire is an authenticated connection to a rank in another process. It carries the messages
+// of a communicator and of all its sub-communicators, each in its own channel.
 type wire struct {
 	conn   net.Conn
 	peer   string  // for error texts
@@ -46,13 +46,13 @@ type wire struct {
 
 	mu       sync.Mutex
 	out      []packet
-	ready    *sync.Cond // out or closing changed
+	ready    *sync.Cond // signals that out or closing changed
 	closing  bool
 	channels map[uint64]*channel
-	open     int   // channels that this side has not closed
-	lost     error // why nothing can arrive any more
+	open     int   // number of channels that this side has not closed
+	lost     error // why the connection ended, nil while it works
 
-	work sync.WaitGroup // reader and writer
+	work sync.WaitGroup // the reader and writer goroutines
 }
 
 func newWire(conn net.Conn, peer string, shared *region) *wire {
@@ -72,7 +72,7 @@ type channel struct {
 	in   *queue
 }
 
-// connect gives a communicator its link.
+// connect returns the link of a communicator to a peer over this wire.
 func (w *wire) connect(c *comm, id uint64, peer int) (link, error) {
 	w.mu.Lock()
 	ch := w.channel(id)
@@ -93,7 +93,8 @@ func (w *wire) connect(c *comm, id uint64, peer int) (link, error) {
 	return n, nil
 }
 
-// channel is the one with an id, made when either side first names it; w.mu is held.
+// channel returns the channel with an id and makes it if it does not exist yet, since either
+// side may be the first to use it. The caller holds w.mu.
 func (w *wire) channel(id uint64) *channel {
 	ch := w.channels[id]
 	if ch == nil {
@@ -108,7 +109,7 @@ func (w *wire) put(p packet) {
 	defer w.mu.Unlock()
 	if w.lost != nil || w.closing {
 		if p.done != nil {
-			p.done <- struct{}{} // the receiving side tells what happened
+			p.done <- struct{}{} // the receiving side reports the failure
 		}
 		return
 	}
@@ -126,7 +127,7 @@ func (w *wire) write() {
 		if len(w.out) == 0 {
 			w.mu.Unlock()
 			if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
-				_ = half.CloseWrite() // nothing follows; a broken connection is no news
+				_ = half.CloseWrite() // no packet follows; an error is known already
 			}
 			return
 		}
@@ -146,14 +147,14 @@ func (w *wire) write() {
 
 func (w *wire) writeOne(p packet) error {
 	head := new(bytes.Buffer)
-	_ = binary.Write(head, binary.LittleEndian, &p.frame) // a buffer never fails
+	_ = binary.Write(head, binary.LittleEndian, &p.frame) // writing to a buffer never fails
 	buffers := net.Buffers{head.Bytes(), p.body}
 	_, err := buffers.WriteTo(w.conn)
 	return err
 }
 
-// read takes messages off the connection, whole, so that a channel nobody reads from does
-// not hold up the others.
+// read reads whole messages from the connection, so that a channel without a reader does not
+// block the others.
 func (w *wire) read() {
 	head := make([]byte, frameSize)
 	for {
@@ -203,7 +204,8 @@ func (w *wire) deliver(f *frame, body []byte) {
 	release(body)
 }
 
-// lose ends the wire: the peer is gone. Communicators it still has channels of fail.
+// lose ends the wire because the connection failed or the peer closed it. It fails the
+// communicators of the channels that are still open.
 func (w *wire) lose(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +256,7 @@ func (ch *channel) receive(l *limit) (incoming, error) {
 	}
 }
 
-func (ch *channel) fetch([]byte, uint64) error { return nil } // never asked for
+func (ch *channel) fetch([]byte, uint64) error { return nil } // never called
 
 func (ch *channel) finish(m *incoming) error {
 	release(m.body)
@@ -263,10 +265,10 @@ func (ch *channel) finish(m *incoming) error {
 
 func (ch *channel) settle(*limit) error { return nil }
 
-// patience is how long a peer that no longer reads can hold up the end of a communicator.
+// patience is how long closing a communicator waits for a peer that no longer reads.
 const patience = time.Second
 
-// recall bounds a write that hangs; what was queued before is dropped by abort.
+// recall sets a deadline for a write that hangs. abort has dropped the queued messages.
 func (ch *channel) recall() { _ = ch.w.conn.SetWriteDeadline(time.Now().Add(patience)) }
 
 func (ch *channel) abort(reason string) {
@@ -286,7 +288,7 @@ func (ch *channel) abort(reason string) {
 	w.put(packet{frame: frame{Kind: frameAbort, Size: uint64(len(body)), Channel: ch.id}, body: body})
 }
 
-// close leaves the channel; with the last one the wire ends.
+// close closes the channel. Closing the last channel of a wire ends the wire.
 func (ch *channel) close() {
 	w := ch.w
 	w.put(packet{frame: frame{Kind: frameClose, Channel: ch.id}})
@@ -301,7 +303,7 @@ func (ch *channel) close() {
 	delete(w.channels, ch.id)
 	w.mu.Unlock()
 	if last {
-		// The peer reads what is under way and closes its side, or is cut off.
+		// The peer reads the rest and closes its side, or is cut off at the deadline.
 		_ = w.conn.SetDeadline(time.Now().Add(patience))
 		w.work.Wait()
 		_ = w.conn.Close()
@@ -311,7 +313,7 @@ func (ch *channel) close() {
 	}
 }
 
-// drain releases the bodies nobody received.
+// drain releases the bodies of messages that were never received.
 func (ch *channel) drain() {
 	for {
 		m, ok, _ := ch.in.take()

@@ -14,7 +14,7 @@ func TestUnsupportedFromC(t *testing.T) {
 	assert.Contains(t, text, "aclmdlQuerySize: the emulator does not implement this function")
 }
 
-// Error texts belong to OS threads; their blocks come and go with them.
+// Error texts belong to OS threads; their memory is allocated and freed with the thread.
 func TestThreadsKeepTheirTexts(t *testing.T) {
 	for range 20 {
 		assert.Equal(t, 32, exporttest.Threads(32))

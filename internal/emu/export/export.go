@@ -20,8 +20,8 @@ import (
 // The block that export.h reserves per OS thread must hold an rt.Thread.
 const _ = uint(C.EMU_THREAD_SIZE - rt.ThreadSize)
 
-// Lookup returns the address of an exported CANN function, or 0. It stands in for dlsym.
-// With CANN_EMU_API=8.1.RC1 it does not find what CANN got after that version.
+// Lookup returns the address of an exported CANN function, or 0. It replaces dlsym. With
+// CANN_EMU_API=8.1.RC1 it does not find functions that CANN added after that version.
 func Lookup(name string) uintptr {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
@@ -34,8 +34,8 @@ func Lookup(name string) uintptr {
 
 var oldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
 
-// The functions below are called by export.c. t is the calling OS thread's block, null when
-// there was no memory for it: then there is nowhere to put a text.
+// export.c calls the functions below. t is the block of the calling OS thread, or null when there
+// was no memory for one; then the call cannot store an error text.
 
 //export emuCall
 func emuCall(t unsafe.Pointer, id C.int, words *C.uint64_t, n C.int) C.uint64_t {

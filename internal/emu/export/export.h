@@ -1,4 +1,4 @@
-// What the generated symbols use: packing into words, and the ways into Go.
+// Macros and functions for the generated symbols: packing arguments into words and calling Go.
 #ifndef CANN_EMU_EXPORT_H
 #define CANN_EMU_EXPORT_H
 
@@ -9,11 +9,11 @@
 
 #include "zz_cann.h"
 
-// Bytes of the per-thread block; export.go asserts that an rt.Thread fits.
+// Size of the per-thread block in bytes; export.go asserts that an rt.Thread fits.
 #define EMU_THREAD_SIZE 20480
 
-// A word is 64 bits: integers are extended by their sign, floating-point values travel as
-// bits, records passed by value as the address of the callee's copy.
+// A word has 64 bits. Integers are extended according to their sign, floating-point values are
+// passed as bits, and records passed by value as the address of the callee's copy.
 #define WORDS(...) ((uint64_t[]){__VA_ARGS__})
 #define SIGNED(x) ((uint64_t)(int64_t)(x))
 #define UNSIGNED(x) ((uint64_t)(x))
@@ -53,11 +53,11 @@ struct emu_symbol {
 extern const struct emu_symbol emu_symbols[];
 extern const int emu_symbol_count;
 
-// An exported CANN function, or null: dlsym for programs that link the emulator in.
+// Returns an exported CANN function, or null. Replaces dlsym in programs that link the emulator.
 const struct emu_symbol *emu_lookup(const char *name);
 
-// The calling thread's rt.Thread, zeroed at first use and freed when the thread ends; null
-// when memory is exhausted.
+// Returns the calling thread's rt.Thread, which is zeroed at first use and freed when the thread
+// ends. Returns null when memory is exhausted.
 void *emu_thread(void);
 
 uint64_t emu_call(int function, uint64_t *words, int n);

@@ -26,7 +26,7 @@ func TestEverySymbolOfTheTableIsExported(t *testing.T) {
 	}
 }
 
-// TestWords builds a C program against the generated symbols: see testdata/words.c.
+// TestWords compiles a C program against the generated symbols, see testdata/words.c.
 func TestWords(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "words")
 	out, err := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror",

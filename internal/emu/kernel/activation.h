@@ -1,5 +1,5 @@
-/* Activation functions and their slopes, on vectors of floats and on doubles. The two forms
- * of one function stand together. */
+/* Activation functions and their derivatives, on vectors of floats and on doubles. The two forms
+ * of a function are next to each other. */
 #ifndef ACTIVATION_H
 #define ACTIVATION_H
 
@@ -70,7 +70,7 @@ static inline double mish_slope(double x)
 static inline vf32 vlog_add_exp(vf32 x, vf32 y)
 {
 	vf32 hi = vselect(x > y, x, y), lo = vselect(x > y, y, x);
-	/* Equal infinities have no difference. */
+	/* The difference of equal infinities would be NaN. */
 	vf32 sum = hi + vlog1p(vexp(vselect(hi == lo, vset(0), lo - hi)));
 	return vselect(x != x, x, sum);
 }

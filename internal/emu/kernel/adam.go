@@ -2,22 +2,22 @@ package kernel
 
 import "math"
 
-// AdamW describes one update: decay of the weight, moments, bias correction, step.
+// AdamW describes one AdamW update: weight decay, moments, bias correction and step.
 type AdamW struct {
 	LR, Beta1, Beta2, WeightDecay, Eps float64
-	Power1, Power2                     float64 // Beta1 and Beta2 to the number of this update; 0 corrects nothing
-	L2                                 float64 // times the weight is added to the gradient
-	Scale                              float64 // of the gradient, negative to maximise; 0 for 1
+	Power1, Power2                     float64 // Beta1ⁿ and Beta2ⁿ of step n; 0 corrects no bias
+	L2                                 float64 // weight decay that is added to the gradient
+	Scale                              float64 // gradient factor, negative to maximise; 0 means 1
 }
 
-// Updates sets the powers for the number of this update, from 1 on.
+// Updates returns o with the powers of Beta1 and Beta2 for step number n, which starts at 1.
 func (o AdamW) Updates(n float64) AdamW {
 	o.Power1, o.Power2 = math.Pow(o.Beta1, n), math.Pow(o.Beta2, n)
 	return o
 }
 
-// Update updates weight w and moments m and v from gradient g. With peak, the largest v so
-// far takes the place of v (AMSGrad); peak may have no data.
+// Update updates weight w and moments m and v from gradient g. If peak has data, it holds the
+// largest v so far, which is used instead of v (AMSGrad).
 func (o AdamW) Update(w, m, v, peak, g View) error {
 	c := newChain(w, g)
 	grad := c.temp(w.Shape)
@@ -52,11 +52,11 @@ func (o AdamW) Update(w, m, v, peak, g View) error {
 // SGD describes one update by gradient descent with momentum.
 type SGD struct {
 	LR, Momentum, Dampening, WeightDecay float64
-	Nesterov, Maximize, First            bool // First: the buffer starts as the gradient
+	Nesterov, Maximize, First            bool // First: the buffer is initialised with the gradient
 }
 
-// Update updates weight w from gradient g, which it divides by scale, and the buffer of
-// the momentum, which may have no data.
+// Update updates weight w and the momentum buffer from gradient g divided by scale. The buffer
+// may have no data.
 func (o SGD) Update(w, g, buffer View, scale float64) error {
 	c := newChain(w)
 	grad, sign := c.temp(w.Shape), 1.0

@@ -27,7 +27,7 @@ const (
 	BiasRootDistance BiasKind = C.BIAS_ROOT_DISTANCE
 )
 
-// Unlimited is a First or Last that hides nothing; the negative for First.
+// Unlimited is the value of Last that hides nothing; -Unlimited is that of First.
 const Unlimited = int64(1) << 60
 
 // AttentionStatCopies is the last dimension of Max and Sum: equal copies of each value.
@@ -41,17 +41,16 @@ const AttentionFold = C.ATTENTION_FOLD
 // key heads divide query heads, and query head n reads key head n / (heads / key heads).
 // Max and Sum are float32 [heads, tokens, AttentionStatCopies].
 //
-// Row i sees the columns i+First to i+Last and those below Prefix, of these the ones whose
-// byte in Mask is 0. A row that sees nothing gives the mean of all values, with Max the
-// lowest float32 and Sum the number of columns; with ZeroMaskedRows it gives 0 and Sum is
-// the highest float32.
+// Row i sees the columns i+First to i+Last and those below Prefix, unless their byte in Mask is
+// not 0. The output of a row that sees nothing is the mean of all values, with Max the lowest
+// float32 and Sum the number of columns; with ZeroMaskedRows the output is 0 and Sum is the
+// highest float32.
 //
-// A bias that depends on row - column alone may be folded: Bias then holds the AttentionFold
-// rows of which the first stands for row BiasFold, at least as many columns as the scores,
-// and Last is at most 0.
+// A bias that depends only on row - column may be folded. Bias then has AttentionFold rows, the
+// first of which is row BiasFold, and at least as many columns as the scores; Last is at most 0.
 type Attention struct {
 	Query, Key, Value, Out View
-	QueryRope, KeyRope     View // more columns of the heads of Query and Key; none when Shape is nil
+	QueryRope, KeyRope     View // extra columns of Query and Key; unused if Shape is nil
 	Max, Sum               View
 	Scale                  float32
 	Bias                   View // matrix [heads, rows, columns] of the query's dtype, or slopes [heads, 1, 1]
@@ -105,16 +104,16 @@ func FlashAttention(items []Attention) error {
 	return nil
 }
 
-// chunks is how many parts of the key axis get their own sum of the query gradient: a
-// function of the shapes alone, so that the order of additions never changes.
+// chunks returns the number of parts of the key axis that have their own sum of the query
+// gradient. It depends only on the shapes, so that the order of additions never changes.
 func chunks(a *C.struct_attention, keyHeads C.int64_t) C.int64_t {
 	const spread = 8
 	tiles := (a.kv_len + C.ATTENTION_KEYS - 1) / C.ATTENTION_KEYS
 	return max(1, min(tiles, (spread+keyHeads-1)/max(keyHeads, 1)))
 }
 
-// FlashAttentionGradWorkspace is the number of bytes of scratch memory that
-// FlashAttentionGrad needs. Only the shapes of the items matter.
+// FlashAttentionGradWorkspace returns the size in bytes of the workspace that FlashAttentionGrad
+// needs. It depends only on the shapes of the items.
 func FlashAttentionGradWorkspace(items []Attention) (int64, error) {
 	b, err := newAttentionBatch(items)
 	if err != nil {
@@ -203,7 +202,7 @@ func newScratch(n C.int64_t) *C.float {
 type attentionBatch struct {
 	items    []C.struct_attention
 	keyHeads C.int64_t // of all items
-	cells    int64     // scores times dimensions, a measure of the work
+	cells    int64     // number of scores times head dim, a measure of the work
 }
 
 func newAttentionBatch(items []Attention) (*attentionBatch, error) {
@@ -232,8 +231,8 @@ func (b *attentionBatch) free() {
 	}
 }
 
-// grain is the number of tasks worth a thread when all tasks do `products` products of the
-// score matrix with a matrix.
+// grain returns the number of tasks for which a thread pays off, if all tasks together compute
+// `products` products of the size of the score matrix with a matrix.
 func (b *attentionBatch) grain(products int64, tasks int) int64 {
 	const worthAThread = 1 << 20
 	return max(1, worthAThread*int64(tasks)/max(b.cells*products, 1))
@@ -341,7 +340,7 @@ func (a *Attention) c() C.struct_attention {
 	return out
 }
 
-// plane is the C form of a [head, row, column] view; of no view, none.
+// plane returns the C form of a [head, row, column] view, empty for a view without shape.
 func (v View) plane() C.struct_plane {
 	if v.Shape == nil {
 		return C.struct_plane{}

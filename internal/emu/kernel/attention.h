@@ -24,16 +24,16 @@ struct attention {
 	int32_t dtype; /* of query, key, value, out and of the matrix bias */
 	int32_t bias_kind;
 	float scale;
-	int32_t zero_masked_rows; /* a row that sees nothing gives 0, else the mean of the values */
+	int32_t zero_masked_rows; /* rows that see nothing give 0, not the mean of the values */
 	struct plane query, query_rope, key, key_rope, value, out;
 	struct plane max, sum; /* fp32; col is the stride between the eight copies */
 	struct plane bias;     /* [heads, q_len, kv_len], or one fp32 slope per head */
 	int64_t bias_cols;     /* columns of a bias row */
-	int64_t bias_fold;     /* so many first rows reuse the diagonals of the ATTENTION_FOLD rows there are */
+	int64_t bias_fold;     /* so many leading rows share ATTENTION_FOLD bias rows by diagonals */
 	int64_t distance;      /* added to column - row for the distance bias */
 	/* Row i sees the columns i+first … i+last and those below prefix, unless the mask hides them. */
 	int64_t first, last, prefix;
-	struct plane mask;   /* bytes; not zero hides the cell */
+	struct plane mask;   /* bytes; a nonzero byte hides the cell */
 	const uint8_t *keep; /* dropout bits, 1 keeps, in the order [heads, q_len, kv_len] */
 	int64_t keep_bit;    /* index of this item's first bit */
 	float keep_scale;    /* 1 / probability of being kept */
@@ -49,20 +49,20 @@ struct attention_grad {
 enum {
 	ATTENTION_KEYS = 96,        /* columns of a score tile */
 	ATTENTION_ROWS = 96,        /* query rows of a block, forward */
-	ATTENTION_GRAD_ROWS = 48,   /* and backward: fewer waste less along a slanted edge */
+	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
 	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
 	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
 	ATTENTION_FOLD = 1024,      /* rows of a folded bias */
 };
 
-/* Floats of a row of n in tiles: padded, and an odd number of cache lines apart so that a
- * column of a tile does not fall into one cache set. */
+/* The row stride in floats of a tile with n columns: padded to an odd number of cache lines, so
+ * that a column of a tile does not map to a single cache set. */
 static inline int64_t attention_stride(int64_t n)
 {
 	return (n + ATTENTION_ALIGN - 1) / ATTENTION_ALIGN * ATTENTION_ALIGN + 16;
 }
 
-/* Floats of scratch memory that one call of the forward or backward kernel needs. */
+/* The number of floats of scratch memory that one call of the forward or backward kernel needs. */
 static inline int64_t attention_forward_floats(int64_t head_dim, int64_t value_dim)
 {
 	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
@@ -75,13 +75,13 @@ static inline int64_t attention_backward_floats(int64_t head_dim, int64_t value_
 	return ATTENTION_GRAD_ROWS * (d + v + 2 * s + 1) + ATTENTION_KEYS * (3 * d + 2 * v) + s + v;
 }
 
-/* Floats of one chunk's sum of the query gradient. */
+/* The number of floats in one chunk's sum of the query gradient. */
 static inline int64_t attention_query_floats(const struct attention *a)
 {
 	return a->heads * a->q_len * attention_stride(a->head_dim);
 }
 
-/* The kernels of the variant in use, as Go calls them. */
+/* The entry points for Go of the kernels of the selected variant. */
 void attention_forward_call(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
 void attention_backward_call(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 void attention_query_grad_call(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);

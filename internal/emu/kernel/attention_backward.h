@@ -1,10 +1,10 @@
-/* Flash attention, backward: probabilities are computed again from the saved maximum and sum. */
+/* Flash attention, backward: probabilities are recomputed from the saved maximum and sum. */
 #ifndef ATTENTION_BACKWARD_H
 #define ATTENTION_BACKWARD_H
 
 #include "attention_score.h"
 
-/* One tile of keys, its gradients, and the block of query rows at work. */
+/* One tile of keys with its gradients, and the current block of query rows. */
 struct backward {
 	const struct attention *a;
 	const struct attention_grad *g;
@@ -37,8 +37,8 @@ static struct backward backward_block(const struct attention *a, const struct at
 	return b;
 }
 
-/* Whether a row of the block saw nothing and still averaged the values: its gradient comes
- * from every cell, so the tile must not be trimmed. */
+/* Reports whether a row of the block saw nothing and returned the mean of the values. All cells
+ * contribute to its gradient, so the tile must not be trimmed. */
 static int backward_blind(const struct attention *a, int64_t head, int64_t row, int64_t rows)
 {
 	for (int64_t i = row; i < row + rows; i++)
@@ -64,7 +64,8 @@ static void backward_load(struct backward *b, const struct tile *t)
 	}
 }
 
-/* Turns one row of scores and of dy·Vᵀ into dropped probabilities and gradients of scores. */
+/* Turns one row of scores and of dy·Vᵀ into probabilities with dropout and gradients of the
+ * scores. */
 static void backward_softmax(struct backward *b, const struct tile *t, int64_t i)
 {
 	const struct attention *a = b->a;
@@ -140,8 +141,8 @@ static void backward_store(struct backward *b, int64_t kv_head, int64_t col, int
 	}
 }
 
-/* Computes the gradients of key and value for the tiles chunk, chunk+chunks, … of one key
- * head, and the chunk's part of the query gradient of its group, which it owns alone. */
+/* Computes the gradients of key and value for the tiles chunk, chunk+chunks, … of one key head,
+ * and the chunk's own sum of the query gradient of the head's group. */
 static void attention_backward(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
 {
 	struct backward b = backward_block(a, g, chunk, scratch);
@@ -152,7 +153,7 @@ static void attention_backward(const struct attention *a, const struct attention
 		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
 		tile_load(b.key, b.d, &key, kv_head, col, cols);
 		tile_transpose(b.key_panels, b.key, b.d, cols, a->head_dim);
-		/* value_sum lends its memory to the value rows until they are transposed. */
+		/* The memory of value_sum holds the value rows until they are transposed. */
 		tile_load(b.value_sum, b.v, &value, kv_head, col, cols);
 		tile_transpose(b.value_panels, b.value_sum, b.v, cols, a->value_dim);
 		memset(b.key_sum, 0, cols * b.d * sizeof *b.key_sum);

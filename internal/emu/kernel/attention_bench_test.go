@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// BenchmarkFlashAttention counts only the visible half of a causal score matrix, two
-// products forward and five backward.
+// BenchmarkFlashAttention reports the rate of flash attention. It counts only the visible half of
+// a causal score matrix, with two products forward and five backward.
 func BenchmarkFlashAttention(b *testing.B) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 		for _, rule := range []attentionCase{full, causal} {

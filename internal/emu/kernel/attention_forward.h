@@ -4,7 +4,7 @@
 
 #include "attention_score.h"
 
-/* A block of query rows of one head and its memory; arrays of rows start at row. */
+/* A block of query rows of one head with its buffers; arrays of rows start at row. */
 struct forward {
 	const struct attention *a;
 	int64_t head, row, rows;
@@ -102,7 +102,7 @@ static void forward_tile(struct forward *f, const struct tile *t)
 	});
 }
 
-/* Visits the tiles of the key axis; with sparse set, only where something is visible. */
+/* Processes the tiles of the key axis; with sparse set, only tiles with visible cells. */
 static void forward_sweep(struct forward *f, int sparse)
 {
 	const struct attention *a = f->a;
@@ -155,14 +155,14 @@ static void forward_finish(struct forward *f)
 	}
 }
 
-/* Computes rows [row, row+rows) of one query head: out, max and sum. The result does not
- * depend on how the rows are cut into blocks. */
+/* Computes out, max and sum for the rows [row, row+rows) of one query head. The result does not
+ * depend on how the rows are divided into blocks. */
 static void attention_forward(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
 {
 	struct forward f = forward_block(a, head, row, rows, scratch);
 	struct columns query = query_columns(a, &a->query, &a->query_rope);
 	tile_load(f.query, f.d, &query, head, row, rows);
-	/* A row that sees nothing averages all values, so no tile may have been left out for it. */
+	/* A row that sees nothing averages all values, so it needs every tile. */
 	forward_sweep(&f, 1);
 	if (!a->zero_masked_rows && forward_blind(&f))
 		forward_sweep(&f, 0);

@@ -6,8 +6,8 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Inference is one sequence of attention whose statistics nobody keeps: Max and Sum of the
-// Attention are not set.
+// Inference is the attention of one sequence without a backward pass: Max and Sum of the
+// Attention are not written.
 type Inference struct {
 	Attention
 	// Pages, if not nil, names the blocks of the cache that hold the sequence, in order: Key,
@@ -20,7 +20,7 @@ type Inference struct {
 	LogSumExp View
 }
 
-// Infer computes Out, and LogSumExp where wanted, of every sequence.
+// Infer computes Out, and LogSumExp if it has data, of every sequence.
 func Infer(items []Inference) error {
 	c := newChain()
 	plain := make([]Attention, len(items))
@@ -72,10 +72,10 @@ func (c *chain) joined(cache View, pages []int64, tokens int64) (View, error) {
 	return v, nil
 }
 
-// Merge joins two results of attention over different keys, as ring attention does: each
-// with its largest score and the sum of exponentials, in all copies. out, max and sum may be
-// the first result's own memory. Results are [..., dim]; the statistics broadcast to them in
-// their first copy.
+// Merge merges the attention results of two disjoint sets of keys, as ring attention does. a
+// and b each hold an output, its row maxima and its sums of exponentials; all copies of the
+// merged statistics are written. Outputs are [..., dim], and the first copy of the statistics
+// broadcasts to them. out, max and sum may be the memory of a.
 func Merge(out, max, sum View, a, b [3]View) error {
 	c := newChain(out)
 	c.compute = dtype.Float32

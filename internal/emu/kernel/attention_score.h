@@ -1,5 +1,5 @@
-/* From products to scores: scale, bias, and what is hidden. Nothing of the size of the score
- * matrix exists; the rule and the mask are asked tile by tile. */
+/* From products to scores: scale, bias and hidden cells. The score matrix never exists as a
+ * whole; the visibility rule and the mask are evaluated tile by tile. */
 #ifndef ATTENTION_SCORE_H
 #define ATTENTION_SCORE_H
 
@@ -20,8 +20,8 @@ static inline struct columns value_columns(const struct attention *a, const stru
 	return (struct columns){.first = p, .count = a->value_dim, .dtype = a->dtype};
 }
 
-/* Rows computed together: a slanted edge of the visible cells costs less than with the
- * whole tile, and the scores stay in the first-level cache. */
+/* The number of rows computed together. Small strips waste less along a diagonal edge of the
+ * visible cells than a whole tile, and the scores stay in the first-level cache. */
 enum { STRIP = 24 };
 
 /* The score of a hidden cell. Finite, so that a row without visible cells gives no NaN. */
@@ -29,7 +29,7 @@ static const float hidden = -FLT_MAX;
 
 static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) { return x < lo ? lo : x > hi ? hi : x; }
 
-/* Whether the mask hides every cell of the tile. */
+/* Reports whether the mask hides every cell of the tile. */
 static int tile_hidden(const struct attention *a, const struct tile *t)
 {
 	if (!a->mask.data)
@@ -48,8 +48,8 @@ static int tile_hidden(const struct attention *a, const struct tile *t)
 	return 1;
 }
 
-/* Shrinks the tile to the rows, and at its right side to the columns, that the rule lets see
- * something; the cells left out are hidden. Returns 0 when every cell is. */
+/* Shrinks the tile to the rows with visible cells, and cuts hidden columns off its right side.
+ * All removed cells are hidden. Returns 0 if every cell is. */
 static int tile_trim(const struct attention *a, struct tile *t)
 {
 	int64_t end_row = t->row + t->rows, end_col = t->col + t->cols;
@@ -82,7 +82,7 @@ static void row_bias(const struct attention *a, const struct tile *t, int64_t ro
 		bias_row -= a->bias_fold;
 	}
 	const char *bias = plane_at(&a->bias, size, t->head, bias_row) + size * col * a->bias.col;
-	/* A folded row ends where its diagonal meets the causal rule: beyond, cells are hidden. */
+	/* A folded bias row ends at the causal diagonal, beyond which cells are hidden. */
 	row_load(scratch, bias, a->bias.col, a->dtype, clamp64(a->bias_cols - col, 0, t->cols), t->cols);
 	if (a->bias_kind == BIAS_BEFORE_SCALE)
 		for (int64_t j = 0; j < t->cols; j++)
@@ -111,8 +111,8 @@ static void row_hide(const struct attention *a, const struct tile *t, int64_t ro
 			s[j] = m[j * a->mask.col] ? hidden : s[j];
 }
 
-/* Turns the products s of one row into scores. Columns from cols to the panel's end become
- * -infinity, which no row counts. */
+/* Turns the products s of one row into scores. The padding columns up to the end of the panel
+ * become -infinity, so that they do not contribute. */
 static void row_score(const struct attention *a, const struct tile *t, int64_t row, float *s, float *scratch)
 {
 	if (a->bias_kind == BIAS_NONE)

@@ -25,7 +25,7 @@ type attentionCase struct {
 	first, last, prefix int64
 	mask                float64 // share of hidden cells
 	bias                kernel.BiasKind
-	keep                float32 // dropout; 0 is none
+	keep                float32 // probability of being kept; 0 means no dropout
 	zero                bool
 }
 
@@ -45,7 +45,7 @@ func random(r *rand.Rand, n int64) []float64 {
 	return out
 }
 
-// item makes the tensors of c: inputs random, outputs unwritten.
+// item makes the tensors of c, with random inputs and uninitialised outputs.
 func (c attentionCase) item(t testing.TB, r *rand.Rand) kernel.Attention {
 	view := func(heads, rows, cols int64) kernel.View {
 		return kerneltest.New(t, c.dtype, c.layout, []int64{heads, rows, cols}, random(r, heads*rows*cols))
@@ -66,7 +66,7 @@ func (c attentionCase) item(t testing.TB, r *rand.Rand) kernel.Attention {
 	case kernel.BiasDistance, kernel.BiasRootDistance:
 		slopes := random(r, c.heads)
 		for i := range slopes {
-			slopes[i] /= 16 // scores of some units, so that fp32 resolves their differences
+			slopes[i] /= 16 // small scores, so that fp32 resolves their differences
 		}
 		a.Bias = kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, 1, 1}, slopes)
 	}
@@ -92,7 +92,7 @@ func (c attentionCase) item(t testing.TB, r *rand.Rand) kernel.Attention {
 	return a
 }
 
-// oracle is a as a definition.
+// oracle converts a to the reference implementation.
 func oracle(a *kernel.Attention, dout kernel.View) *kerneltest.Attention {
 	o := &kerneltest.Attention{
 		Heads: a.Query.Shape[0], KeyHeads: a.Key.Shape[0], Rows: a.Query.Shape[1], Cols: a.Key.Shape[1],
@@ -132,7 +132,7 @@ func oracle(a *kernel.Attention, dout kernel.View) *kerneltest.Attention {
 	return o
 }
 
-// near asserts that got has the values of want up to a share of their root mean square.
+// near asserts that got equals want up to tolerance times their root mean square.
 func near(t testing.TB, what string, want, got []float64, tolerance float64) {
 	t.Helper()
 	require.Len(t, got, len(want), what)
@@ -140,7 +140,7 @@ func near(t testing.TB, what string, want, got []float64, tolerance float64) {
 	for _, w := range want {
 		squares += w * w
 	}
-	// The floor is for gradients that cancel out, where rounding is all that is left.
+	// The minimum is for gradients that cancel out, of which only rounding errors remain.
 	unit := max(math.Sqrt(squares/float64(max(len(want), 1))), 0.2)
 	for i := range want {
 		// Written so that NaN fails.
@@ -160,7 +160,7 @@ func tolerance(d dtype.Type) float64 {
 	return 2e-5
 }
 
-// first of the eight copies, after checking that all are equal.
+// statistic returns the first of the eight copies, after checking that all are equal.
 func statistic(t testing.TB, v kernel.View) []float64 {
 	t.Helper()
 	var out []float64
@@ -273,14 +273,15 @@ func TestFlashAttentionLargeHead(t *testing.T) {
 	}
 }
 
-// Without keys there is nothing to average: everything is zero, also the statistics.
+// TestFlashAttentionWithoutKeys checks that without keys the output and the statistics are zero.
 func TestFlashAttentionWithoutKeys(t *testing.T) {
 	c := full
 	c.dtype, c.heads, c.keyHeads, c.rows, c.dim, c.valueDim = dtype.Float32, 2, 1, 5, 8, 8
 	checkAttention(t, c)
 }
 
-// Every bit is the same for every number of threads, with one batch item or many.
+// TestFlashAttentionThreads checks that the bits of the result do not depend on the number of
+// threads, with one batch item or many.
 func TestFlashAttentionThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var items []kernel.Attention
@@ -316,7 +317,7 @@ func TestFlashAttentionThreads(t *testing.T) {
 	}
 }
 
-// What does not fit together is refused before anything is computed.
+// TestFlashAttentionRefusals checks that inconsistent arguments are refused.
 func TestFlashAttentionRefusals(t *testing.T) {
 	good := func(t *testing.T) kernel.Attention {
 		c := full

@@ -1,4 +1,4 @@
-/* Tiles of attention: fp32 copies of rows of a tensor, and products of tiles in cache. */
+/* Tiles of attention: fp32 copies of rows of a tensor, and products of tiles that stay in cache. */
 #ifndef ATTENTION_TILE_H
 #define ATTENTION_TILE_H
 
@@ -12,7 +12,8 @@
 #include <float.h>
 #include <string.h>
 
-/* Columns of a product computed at once: two vectors. Rows: what the registers hold. */
+/* A product is computed in blocks of two vectors of columns and as many rows as the registers
+ * hold. */
 enum {
 	PANEL = 2 * VECTOR_FLOATS,
 	PRODUCT_ROWS = VECTOR_BYTES == 64 ? 12 : 6,
@@ -34,7 +35,7 @@ static inline float element_load(const char *p, int dtype)
 	}
 }
 
-/* Copies n elements that lie stride apart to fp32 and sets the floats up to padded to zero. */
+/* Copies n elements that are stride apart to fp32 and sets the floats up to padded to zero. */
 static void row_load(float *dst, const char *src, int64_t stride, int dtype, int64_t n, int64_t padded)
 {
 	int64_t j = 0;
@@ -76,7 +77,7 @@ static inline vf32 round_away(vf32 x, int dtype)
 	return x;
 }
 
-/* Stores n floats to elements that lie stride apart; src is padded to whole vectors. */
+/* Stores n floats to elements that are stride apart; src is padded to whole vectors. */
 static void row_store(char *dst, const float *src, int64_t stride, int dtype, int64_t n)
 {
 	if (dtype == DTYPE_FLOAT32) {
@@ -105,7 +106,7 @@ static void row_store(char *dst, const float *src, int64_t stride, int dtype, in
 	}
 }
 
-/* The columns of a head lie in one plane, or its last ones in a second (rotary positions). */
+/* The columns of a head: all in one plane, or the last ones in a second plane (rotary columns). */
 struct columns {
 	const struct plane *first, *rest;
 	int64_t count, rest_count; /* count is the sum */
@@ -171,7 +172,7 @@ static inline vf32 vmax(vf32 a, vf32 b) { return vselect(a > b, a, b); }
 #define LANES {0, 1, 2, 3}
 #endif
 
-/* The lanes turned by n places. */
+/* Rotates the lanes by n. */
 static inline vf32 vturn(vf32 x, int n) { return __builtin_shuffle(x, ((vi32)LANES + n) & (VECTOR_FLOATS - 1)); }
 
 static inline float vmax_lanes(vf32 x)
@@ -190,7 +191,7 @@ static inline float vsum_lanes(vf32 x)
 	return x[0];
 }
 
-/* exp(x) for x <= 0, faster than vexp: what would be subnormal is 0. NaN gives NaN. */
+/* exp(x) for x <= 0, faster than vexp. Subnormal results are flushed to 0. NaN gives NaN. */
 static inline vf32 vexp_down(vf32 x)
 {
 	const float least = -87;
@@ -202,8 +203,8 @@ static inline vf32 vexp_down(vf32 x)
 	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
 }
 
-/* A product of tiles, c[r][n] (+)= sum over t of a(r, t) * b(t, n): a is read one element at
- * a time through two strides, so that it may be transposed, b and c in panels of columns. */
+/* A product of tiles, c[r][n] (+)= sum over t of a(r, t) * b(t, n). a is read one element at a
+ * time through two strides, so it may be transposed; b and c are read in panels of columns. */
 struct product {
 	float *c;
 	int64_t c_row;

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/goascend/cann/internal/dtype"
 
-// channels is a vector with a number per channel as it broadcasts against [N, C, …] of the
-// given rank; without data it stays so.
+// channels reshapes a vector with one element per channel so that it broadcasts against
+// [N, C, …] of the given rank. A view without data is returned as is.
 func channels(v View, rank int) View {
 	if v.Data == nil {
 		return v
@@ -16,7 +16,7 @@ func channels(v View, rank int) View {
 	return View{Data: v.Data, DType: v.DType, Shape: shape, Strides: strides}
 }
 
-// exceptChannels lists the dimensions of [N, C, …] but for the second.
+// exceptChannels lists the dimensions of [N, C, …] except the second.
 func exceptChannels(rank int) []int { return append([]int{0}, axesFrom(2, rank)...) }
 
 // inverseDeviation is out = 1/√(variance + eps).
@@ -25,8 +25,8 @@ func (c *chain) inverseDeviation(out, variance View, eps float64) {
 	c.set(out, Rsqrt, nil, Of(out))
 }
 
-// BatchMoments writes the mean and the variance of each channel of x [N, C, …]. The
-// correction is subtracted from the number of elements that the squares are divided by.
+// BatchMoments writes the mean and the variance of each channel of x [N, C, …]. The variance
+// divides by the number of elements minus correction.
 func BatchMoments(mean, variance, x View, correction float64) error {
 	if err := Reduce(ReduceMean, mean, x, exceptChannels(len(x.Shape)), 0); err != nil {
 		return err
@@ -41,13 +41,13 @@ func InverseDeviation(out, variance View, eps float64) error {
 	return c.end()
 }
 
-// Blend is out = (1-weight)·out + weight·value: how running statistics change.
+// Blend is out = (1-weight)·out + weight·value, the update of running statistics.
 func Blend(out, value View, weight float64) error {
 	return Map(Lerp, value.DType, out, []Input{Of(out), Of(value), Const(Real(weight))})
 }
 
-// BatchNorm is y = (x − mean)·rstd·weight + bias for x [N, C, …], with a number per channel
-// in the others. weight and bias may have no data.
+// BatchNorm is y = (x − mean)·rstd·weight + bias for x [N, C, …]. The other operands have one
+// element per channel. weight and bias may have no data.
 func BatchNorm(y, x, mean, rstd, weight, bias View) error {
 	c := newChain(x)
 	rank := len(x.Shape)
@@ -94,9 +94,9 @@ func BatchCentred(sum, product, dy, x, mean, scale View) error {
 	return BatchSums(sum, product, dy, x, channels(mean, rank), scale)
 }
 
-// BatchNormGrad is dx = (dy − sum/n − (x − mean)·rstd²·product/n)·rstd·weight, sum and
-// product being Σ dy and Σ dy·(x − mean) per channel over all n elements of it. weight may
-// have no data.
+// BatchNormGrad is dx = (dy − sum/n − (x − mean)·rstd²·product/n)·rstd·weight, where sum and
+// product are Σ dy and Σ dy·(x − mean) over the n elements of each channel. weight may have no
+// data.
 func BatchNormGrad(dx, dy, x, mean, rstd, weight, sum, product View, n float64) error {
 	c := newChain(x, dy)
 	rank := len(x.Shape)
@@ -115,9 +115,9 @@ func BatchNormGrad(dx, dy, x, mean, rstd, weight, sum, product View, n float64) 
 	return c.end()
 }
 
-// BatchGather joins the statistics of parts [parts, C] that have counts [parts] elements
-// per channel each: the mean, and the variance with the correction subtracted from the
-// number of elements.
+// BatchGather combines the means and rstds [parts, C] of parts with counts [parts] elements per
+// channel into a mean and a variance of all elements. The variance divides by the number of
+// elements minus correction.
 func BatchGather(mean, variance, means, rstds, counts View, eps, correction float64) error {
 	c := newChain(means)
 	total, weight := c.temp([]int64{}), c.temp(means.Shape)
@@ -143,18 +143,18 @@ func BatchGather(mean, variance, means, rstds, counts View, eps, correction floa
 	return c.end()
 }
 
-// Temporary is a contiguous float32 view of the given shape for a caller that computes in
-// steps; it is released with the function.
+// Temporary allocates a contiguous float32 view of the given shape for intermediate results.
+// The caller frees it with the returned function.
 func Temporary(shape ...int64) (View, func()) { return temporary(dtype.Float32, shape) }
 
-// TemporaryInt8 is Temporary of int8.
+// TemporaryInt8 is like Temporary for int8.
 func TemporaryInt8(shape ...int64) (View, func()) { return temporary(dtype.Int8, shape) }
 
-// TemporaryInt64 is Temporary of int64.
+// TemporaryInt64 is like Temporary for int64.
 func TemporaryInt64(shape ...int64) (View, func()) { return temporary(dtype.Int64, shape) }
 
-// BatchTotals computes mean and variance of n elements per channel from sums of the elements
-// and of their squares, a row for each part.
+// BatchTotals computes the mean and the variance of n elements per channel from the sums of the
+// elements and of their squares. sums and squares have one row per part.
 func BatchTotals(mean, variance, sums, squares View, n float64) error {
 	c := newChain(sums, squares)
 	m, v := c.temp(mean.Shape), c.temp(mean.Shape)

@@ -10,7 +10,7 @@ type chain struct {
 	release []func()
 }
 
-// newChain computes in the precision that the operands need.
+// newChain starts a chain in float64 if an operand is float64, else in float32.
 func newChain(operands ...View) *chain {
 	c := &chain{compute: dtype.Float32}
 	for _, v := range operands {
@@ -21,7 +21,7 @@ func newChain(operands ...View) *chain {
 	return c
 }
 
-// temp is a temporary of the chain's precision.
+// temp allocates a temporary in the chain's precision, which end frees.
 func (c *chain) temp(shape []int64) View {
 	v, release := temporary(c.compute, shape)
 	c.release = append(c.release, release)
@@ -38,7 +38,7 @@ func (c *chain) set(out View, op Op, params []Number, in ...Input) {
 // mul is out = a · b.
 func (c *chain) mul(out, a, b View) { c.set(out, Mul, nil, Of(a), Of(b)) }
 
-// whole is a contiguous copy of v in the chain's precision, with another shape.
+// whole returns a contiguous copy of v with the given shape, in the chain's precision.
 func (c *chain) whole(v View, shape ...int64) View {
 	t := c.temp(v.Shape)
 	c.set(t, Identity, nil, Of(v))
@@ -77,8 +77,8 @@ func axesFrom(lo, hi int) []int {
 	return axes
 }
 
-// kept is v, the result of reducing dimensions of a tensor of the given rank, with a size
-// of one in their place: a form that broadcasts against the tensor.
+// kept inserts dimensions of size 1 at axes into v, the result of reducing a tensor of the
+// given rank over axes, so that v broadcasts against the tensor.
 func kept(v View, rank int, axes []int) View {
 	k := View{Data: v.Data, DType: v.DType, Shape: make([]int64, rank), Strides: make([]int64, rank)}
 	reduced := make([]bool, rank)
@@ -96,7 +96,7 @@ func kept(v View, rank int, axes []int) View {
 	return k
 }
 
-// others is shape without the given dimensions.
+// others returns shape without the dimensions axes.
 func others(shape []int64, axes []int) []int64 {
 	reduced := make(map[int]bool)
 	for _, a := range axes {

@@ -10,17 +10,16 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Combination describes sums of rows: row r of the result is the sum of rows r of the
-// addends and, over j, of Scale[r, j] · (X[Index[r, j]] + Bias[Group[r, j]]). The sums are
-// fp32.
+// Combination describes sums of rows. Row r of the result is the sum of row r of each addend and
+// of Scale[r, j] · (X[Index[r, j]] + Bias[Group[r, j]]) over j. Sums are computed in fp32.
 type Combination struct {
 	X       View      // [rows of X, width], float32, float16 or bfloat16
 	Choices int64     // terms per row
-	Index   []int64   // [rows, Choices]; a negative one leaves its term out
+	Index   []int64   // [rows, Choices]; a negative index leaves its term out
 	Scale   []float32 // [rows, Choices]; nil for ones
 	Bias    View      // [groups, width]; may have no data
 	Group   []int64   // [rows, Choices], with Bias
-	Addends []View    // at most two, like the result; one may have no data
+	Addends []View    // at most two, shaped like the result; either may have no data
 }
 
 // rows is the number of rows of the result.
@@ -66,7 +65,7 @@ func (c *Combination) ScaleGrad(out, grad View) error {
 	return Copy(out, sums)
 }
 
-// combinePlan is a combination in C form and the temporaries it holds.
+// combinePlan is a combination in C form, with the temporaries it uses.
 type combinePlan struct {
 	c       C.struct_combine
 	rows    int64
@@ -123,7 +122,8 @@ func (p *combinePlan) integers(x []int64) View {
 	return v
 }
 
-// input is v as packed rows of a type the kernel reads; no data stays no data.
+// input returns v as packed rows of a type that the kernel reads. A view without data stays
+// empty.
 func (p *combinePlan) input(v View) (C.struct_operand, error) {
 	if v.Data == nil {
 		return C.struct_operand{}, nil
@@ -138,7 +138,7 @@ func (p *combinePlan) input(v View) (C.struct_operand, error) {
 	return operand(whole.Data, whole.DType, []int64{v.Shape[len(v.Shape)-1]}), Copy(whole, v)
 }
 
-// row is the result as packed rows: its own memory, or rows that finish copies.
+// row returns packed rows for the result: its own memory, or a temporary that finish copies.
 func (p *combinePlan) row(out View) C.struct_operand {
 	p.out = out
 	step, ok := out.rowStep()
@@ -148,8 +148,8 @@ func (p *combinePlan) row(out View) C.struct_operand {
 	return operand(p.out.Data, p.out.DType, []int64{step})
 }
 
-// rowStep is the distance of neighbouring rows of the last dimension; it fails unless rows
-// lie packed and equally far apart.
+// rowStep returns the distance between consecutive rows of the last dimension. ok is false
+// unless the elements of a row are packed and all rows are equally far apart.
 func (v View) rowStep() (step int64, ok bool) {
 	n := len(v.Shape) - 1
 	shape, strides := merged(View{Shape: v.Shape[:n], Strides: v.Strides[:n]})
@@ -173,7 +173,7 @@ func (p *combinePlan) end() {
 	}
 }
 
-// Rows sets row i of out to row places[i] of x, of any type.
+// Rows sets row i of out to row places[i] of x, for any element type.
 func Rows(out, x View, places []int64) error {
 	at, release := temporary(dtype.Int64, []int64{int64(len(places)), 1})
 	defer release()

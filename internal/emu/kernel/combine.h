@@ -1,5 +1,5 @@
-/* Weighted sums of rows chosen by index, and the products of their gradients: the kernels
- * of mixture-of-experts routing. */
+/* Weighted sums of rows chosen by index, and the gradients of their weights: the kernels of
+ * mixture-of-experts routing. */
 #ifndef COMBINE_H
 #define COMBINE_H
 
@@ -7,13 +7,13 @@
 
 enum { COMBINE_ADDENDS = 2 };
 
-/* Row r of out is the sum of the addends' rows r and, over j < choices, of
+/* Row r of out is the sum of row r of each addend and, over j < choices, of
  * scale[r, j] * (x[index[r, j]] + bias[group[r, j]]). A negative index leaves its term out.
- * Rows lie packed, stride[0] apart. */
+ * The elements of a row are packed; rows are stride[0] apart. */
 struct combine {
 	int64_t choices, width;
 	struct operand x, bias, out; /* bias.data may be NULL */
-	struct operand addend[COMBINE_ADDENDS]; /* as may these */
+	struct operand addend[COMBINE_ADDENDS]; /* data may be NULL */
 	const int64_t *index, *group;
 	const float *scale; /* NULL for ones */
 	struct operand grad; /* of out, for combine_scale_grad */

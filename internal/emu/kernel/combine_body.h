@@ -1,11 +1,11 @@
-/* See combine.h. A row is done in pieces that stay in the L1 cache. */
+/* See combine.h. A row is computed in pieces that stay in the L1 cache. */
 #ifndef COMBINE_BODY_H
 #define COMBINE_BODY_H
 
 #include "combine.h"
 #include "element.h"
 
-/* The n elements of row r of o from column i on, as floats. */
+/* Returns the n elements of row r of o from column i on as floats. */
 static inline const float *combine_piece(float *buffer, const struct operand *o, int64_t r, int64_t i, int64_t n)
 {
 	const char *p = o->data + (r * o->stride[0] + i) * dtype_size(o->dtype);

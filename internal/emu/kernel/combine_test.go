@@ -10,8 +10,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// Combinations and their gradients agree with the definition in every variant, type and
-// layout, with terms left out, and do not depend on the number of threads.
+// TestCombination compares combinations and their gradients with the definition, in every variant,
+// type and layout and with terms left out. The number of threads must not matter.
 func TestCombination(t *testing.T) {
 	const tokens, choices, width, rows, groups = 6, 3, 1031, 15, 4
 	index, group := make([]int64, tokens*choices), make([]int64, tokens*choices)
@@ -81,8 +81,8 @@ func nearly(t testing.TB, d dtype.Type, want, got []float64) {
 	require.InDeltaSlice(t, want, got, tolerance)
 }
 
-// Without terms there is nothing to write, and nothing is left behind: under the address
-// sanitizer this looks for leaks.
+// TestCombinationOfNothing checks that an empty combination writes nothing. Under the address
+// sanitizer it also detects leaks.
 func TestCombinationOfNothing(t *testing.T) {
 	x := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{4, 2}, iota64(8))
 	none := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{0, 2}, nil)

@@ -11,10 +11,10 @@ type Convolution struct {
 	Groups int64
 }
 
-// columnsLimit bounds the elements of columns that are unfolded at a time.
+// columnsLimit bounds the number of column elements that are unfolded at a time.
 const columnsLimit = 1 << 22
 
-// block is a run of positions of one image whose columns are unfolded together.
+// block is a range of positions of one image whose columns are unfolded together.
 type block struct {
 	image       int64
 	first, rows int64   // along the first spatial dimension
@@ -39,7 +39,7 @@ func (v Convolution) blocks(images, channels int64, positions []int64, f func(b 
 	return nil
 }
 
-// unfolding reads the columns of blocks of an image, as [groups, channels/groups · size, positions].
+// unfolding returns the columns of blocks as [groups, channels/groups · size, positions].
 type unfolding struct {
 	v       Convolution
 	frame   View
@@ -68,7 +68,7 @@ func (u *unfolding) close() {
 	}
 }
 
-// block is the columns of a block; the next call overwrites them.
+// block returns the columns of a block. The next call overwrites them.
 func (u *unfolding) block(b block) (View, error) {
 	part := u.all.Select(0, b.image)
 	part = part.Part(1+len(u.v.Size), b.first, b.rows, 1)
@@ -79,7 +79,7 @@ func (u *unfolding) block(b block) (View, error) {
 	return whole.reshaped(u.v.Groups, part.Len()/u.v.Groups/b.count, b.count), nil
 }
 
-// matrices is a contiguous copy of v, or v itself if it is contiguous, as [groups, rows, columns].
+// matrices returns v as contiguous [groups, rows, columns], copied unless v is contiguous.
 func (c *chain) matrices(v View, groups int64) View {
 	whole := v
 	if !v.Contiguous() {
@@ -94,8 +94,8 @@ func (c *chain) matrices(v View, groups int64) View {
 	return whole.reshaped(groups, rows, v.Len()/groups/rows)
 }
 
-// maps is a contiguous [N, groups, filters/groups, positions] form of maps; its changes
-// reach v only if v is contiguous.
+// maps returns v as contiguous [N, groups, filters/groups, positions]. It is a copy, so that
+// writing it does not change v, unless v is contiguous.
 func (c *chain) maps(v View, groups int64) View {
 	shape := []int64{v.Shape[0], groups, v.Shape[1] / groups, View{Shape: v.Shape[2:]}.Len()}
 	if v.Contiguous() {
@@ -137,7 +137,7 @@ func (v Convolution) Forward(maps, image, weight, bias View) error {
 	return errorsOf(c, err)
 }
 
-// errorsOf ends a chain and gives its error, else err.
+// errorsOf ends a chain and returns its error, or else err.
 func errorsOf(c *chain, err error) error {
 	if first := c.end(); first != nil {
 		return first

@@ -1,10 +1,9 @@
 package kernel
 
-// CausalConv convolves the tokens of one sequence, [tokens,channels], with taps, [width,
-// channels], the last of which meets the newest token: out = Σ taps[width−1−i]·x[t−i] + bias,
-// passed through x·sigmoid(x) if swish. past holds the width−1 inputs before the first, or
-// has no data; so may bias. A past that is not there is zero. If keep has data, it becomes
-// the past of what follows; it may be past.
+// CausalConv convolves the tokens x [tokens, channels] of one sequence with taps
+// [width, channels]: out[t] = Σ taps[width−1−i]·x[t−i] + bias, passed through x·sigmoid(x) if
+// swish. past holds the width−1 inputs before the first token; without data they are zero. bias
+// may have no data. If keep has data, it gets the past for the following tokens; it may be past.
 func CausalConv(out, x, taps, bias, past, keep View, swish bool) error {
 	c := newChain()
 	width, tokens := taps.Shape[0], x.Shape[0]
@@ -26,7 +25,7 @@ func CausalConv(out, x, taps, bias, past, keep View, swish bool) error {
 	return c.end()
 }
 
-// withPast is the inputs of a sequence after the width−1 that precede them.
+// withPast returns the width−1 preceding inputs followed by the inputs of a sequence.
 func (c *chain) withPast(x, past View, width int64) View {
 	all := c.zeros(width-1+x.Shape[0], x.Shape[1])
 	if past.Data != nil && width > 1 {
@@ -37,10 +36,10 @@ func (c *chain) withPast(x, past View, width int64) View {
 }
 
 // CausalConvGrad is the gradient of CausalConv for one sequence. u is the convolution before
-// the activation, needed if swish. The sums over tokens are added to dtaps and dbias, float32;
-// dbias may have no data. past is as for CausalConv; dfinal, [width,channels], is the gradient
-// of the last width inputs and dpast, alike, gets that of those before the first; both may
-// have no data.
+// the activation and is needed if swish. Sums over tokens are added to dtaps and dbias, both
+// float32. past is as for CausalConv. dfinal [width, channels] is the gradient of the last width
+// inputs, and dpast of the same shape gets that of the inputs before the first. dbias, dfinal
+// and dpast may have no data.
 func CausalConvGrad(dx, dtaps, dbias, dpast, dy, u, x, taps, past, dfinal View, swish bool) error {
 	c := newChain()
 	width, tokens := taps.Shape[0], x.Shape[0]

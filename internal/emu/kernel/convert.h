@@ -38,7 +38,7 @@ static inline vf32 vload_f16(const uint16_t *p)
 {
 	vu32 h = vwiden16(p);
 	vu32 magnitude = (h & 0x7fff) << 13;
-	/* The multiplication rebiases the exponent and normalises subnormals alike. */
+	/* The multiplication corrects the exponent bias and also normalises subnormals. */
 	vu32 finite = (vu32)((vf32)magnitude * 0x1p112f);
 	vu32 special = magnitude | 0x7f800000;
 	special |= (vu32)((magnitude & 0x007fffff) != 0) & 0x00400000;
@@ -50,7 +50,7 @@ static inline void vstore_f16(uint16_t *p, vf32 x)
 	vu32 u = (vu32)x & 0x7fffffff;
 	vf32 a = (vf32)u;
 	vu32 normal = (u - (112u << 23) + 0xfff + ((u >> 13) & 1)) >> 13;
-	/* The last place of 0.5f is the smallest fp16 subnormal, so the addition rounds to it. */
+	/* The unit in the last place of 0.5f is the smallest fp16 subnormal: adding rounds to it. */
 	vu32 subnormal = (vu32)(a + 0.5f) - 0x3f000000;
 	vu32 h = vpick(a < 0x1p-14f, subnormal, normal);
 	h = vpick(a >= 65520.0f, (vu32){0} + 0x7c00, h);

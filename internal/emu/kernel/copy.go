@@ -60,8 +60,8 @@ func move(dst, src View) {
 	})
 }
 
-// transposed returns the dimension along which from is packed if moving to to is a
-// transposition worth tiling, else -1.
+// transposed returns the dimension along which from is packed if the move is a transposition
+// that is worth tiling, else -1.
 func transposed(shape, to, from []int64) int {
 	last := len(shape) - 1
 	if to[last] != 1 || from[last] == 1 || shape[last] < 8 {

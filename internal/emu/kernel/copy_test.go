@@ -36,7 +36,7 @@ func TestCopyLayouts(t *testing.T) {
 	}
 }
 
-// permuted is v with its dimensions in another order.
+// permuted returns v with its dimensions in another order.
 func permuted(v kernel.View, order ...int) kernel.View {
 	out := kernel.View{Data: v.Data, DType: v.DType}
 	for _, i := range order {
@@ -56,7 +56,8 @@ func TestCopyPermuted(t *testing.T) {
 	}
 }
 
-// Copying over oneself gives what copying through a second buffer gives.
+// TestCopyOverlap checks that an overlapping copy gives the same result as a copy through a second
+// buffer.
 func TestCopyOverlap(t *testing.T) {
 	for _, shift := range []int64{-3, -1, 1, 3} {
 		for _, d := range []dtype.Type{dtype.Float32, dtype.Int8} {

@@ -1,7 +1,7 @@
 package kernel
 
-// Cross sets out to the vector product of a and b along a dimension of three; both broadcast
-// to out. Integers wrap as their products do.
+// Cross sets out to the cross product of a and b along axis, which has size 3. a and b broadcast
+// to out. Integers wrap around.
 func Cross(out, a, b View, axis int) error {
 	a, err := a.Broadcast(out.Shape)
 	if err != nil {

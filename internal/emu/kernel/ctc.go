@@ -2,15 +2,15 @@ package kernel
 
 import "math"
 
-// CTC is the connectionist temporal classification of one sequence: LogProbs holds the
-// log-probability of each of Classes at each of Times, Stride elements apart in time.
+// CTC is the connectionist temporal classification loss of one sequence. LogProbs holds the
+// log-probabilities of Classes classes at Times time steps, which are Stride elements apart.
 type CTC struct {
 	LogProbs                      []float64
 	Times, Classes, Stride, Blank int
 	Target                        []int64
 }
 
-// label is what stands at place s of the target with blanks around its labels.
+// label returns element s of the target extended by blanks before, between and after its labels.
 func (c CTC) label(s int) int {
 	if s%2 == 0 {
 		return c.Blank
@@ -18,7 +18,7 @@ func (c CTC) label(s int) int {
 	return int(c.Target[s/2])
 }
 
-// skips reports whether a path may come to place s past the blank before it.
+// skips reports whether a path may reach element s from s-2, skipping the blank between them.
 func (c CTC) skips(s int) bool { return s >= 2 && s%2 == 1 && c.label(s) != c.label(s-2) }
 
 func logAdd(a, b float64) float64 {
@@ -31,8 +31,8 @@ func logAdd(a, b float64) float64 {
 	return a + math.Log1p(math.Exp(b-a))
 }
 
-// Forward writes to alpha, of rows of width elements, the log-probabilities of the paths up
-// to each time and place, and returns the negative log-likelihood of the target.
+// Forward writes to alpha, whose rows have width elements, the log-probability of all paths up
+// to each time step and extended label. It returns the negative log-likelihood of the target.
 func (c CTC) Forward(alpha []float64, width int) float64 {
 	places := 2*len(c.Target) + 1
 	for t := range c.Times {
@@ -65,8 +65,8 @@ func (c CTC) Forward(alpha []float64, width int) float64 {
 	return -sum
 }
 
-// Backward adds to grad, laid out as LogProbs, the gradient of the negative log-likelihood
-// loss in log-probabilities that a softmax made, times scale.
+// Backward adds scale times the gradient of the negative log-likelihood loss to grad, which is
+// laid out like LogProbs. The gradient assumes that a log-softmax computed LogProbs.
 func (c CTC) Backward(grad, alpha []float64, width int, loss, scale float64) {
 	places := 2*len(c.Target) + 1
 	beta, next := make([]float64, places), make([]float64, places)

@@ -2,24 +2,24 @@ package kernel
 
 import "math"
 
-// DeformableAttention reads value maps of several sizes at places, each with a weight:
-// aclnnMultiScaleDeformableAttnFunction. Places are in [0, 1] of a level's width and height;
-// outside of it there are zeros.
+// DeformableAttention samples value maps of several sizes (levels) at given locations and sums
+// the samples with weights: aclnnMultiScaleDeformableAttnFunction. A location is in [0, 1] of a
+// level's width and height; the map is zero outside.
 type DeformableAttention struct {
-	Heights, Widths, Starts []int64 // of each level; starts among the keys
+	Heights, Widths, Starts []int64 // of each level; Starts are the indices of its first key
 	Batch, Keys, Heads      int64
 	Channels, Queries       int64
 	Points                  int64 // of each level
 }
 
-// deformTap is one of the four elements around a place: its key, its share, and the slopes
-// of the share in x and y.
+// deformTap is one of the four elements around a location: its key, its interpolation weight,
+// and the derivatives of the weight with respect to x and y.
 type deformTap struct {
 	key         int64
 	share, x, y float64
 }
 
-// taps appends what the place (x, y) of a level reads.
+// taps appends the elements that bilinear interpolation at (x, y) of a level reads.
 func (d DeformableAttention) taps(taps []deformTap, level int, x, y float64) []deformTap {
 	w, h := float64(d.Widths[level]), float64(d.Heights[level])
 	x, y = x*w-0.5, y*h-0.5
@@ -43,8 +43,8 @@ func (d DeformableAttention) taps(taps []deformTap, level int, x, y float64) []d
 	return taps
 }
 
-// each calls f for every place of a batch's head: its number among all places, what it
-// reads, and the query.
+// each calls f for every sampling location of one head of a batch item, with the index of the
+// location, its query and its taps.
 func (d DeformableAttention) each(batch, head int64, place []float64, f func(at, query int64, taps []deformTap)) {
 	var taps []deformTap
 	levels := int64(len(d.Starts))
@@ -59,13 +59,14 @@ func (d DeformableAttention) each(batch, head int64, place []float64, f func(at,
 	}
 }
 
-// channels are those of a head at a row of [batch, rows, heads, channels].
+// channels returns the channels of one head in a row of [batch, rows, heads, channels].
 func (d DeformableAttention) channels(v []float64, rows, batch, row, head int64) []float64 {
 	return v[((batch*rows+row)*d.Heads+head)*d.Channels:][:d.Channels]
 }
 
-// Forward sets out [batch, queries, heads·channels] from value [batch, keys, heads,
-// channels], place [batch, queries, heads, levels, points, 2] and weight without the last.
+// Forward computes out [batch, queries, heads·channels] from value [batch, keys, heads,
+// channels], place [batch, queries, heads, levels, points, 2] and weight [batch, queries, heads,
+// levels, points].
 func (d DeformableAttention) Forward(out, value, place, weight View) error {
 	v, err := Doubles(value)
 	if err != nil {
@@ -96,7 +97,7 @@ func (d DeformableAttention) Forward(out, value, place, weight View) error {
 	return SetFloats(out, sums)
 }
 
-// Backward sets the gradients of value, places and weights.
+// Backward computes the gradients of value, place and weight.
 func (d DeformableAttention) Backward(dvalue, dplace, dweight, dout, value, place, weight View) error {
 	var read [4][]float64
 	for i, x := range []View{dout, value, place, weight} {

@@ -2,11 +2,11 @@ package kernel
 
 import "slices"
 
-// The chunked gated delta rule, a chunk of one head at a time. Matrices are [tokens, ·],
-// gamma (the running sum of the decay's logarithm in the chunk) and beta [tokens]; inputs
-// and outputs have any floating-point type, and everything between is float32.
+// The chunked gated delta rule, one chunk of one head at a time. Matrices are [tokens, ·]; beta
+// and gamma (the running sum of the log decay within the chunk) are [tokens]. Inputs and
+// outputs have any floating-point type, and intermediate results are float32.
 
-// column sees a vector as a matrix that broadcasts along rows, across as one along columns.
+// column returns a vector as a matrix of one column, across as a matrix of one row.
 func (v View) column() View { return kept(v, 2, []int{1}) }
 func (v View) across() View { return kept(v, 2, []int{0}) }
 
@@ -22,24 +22,24 @@ func (c *chain) gemm(out, a, b View, alpha float64, add bool) {
 	c.err = Gemm(p)
 }
 
-// like is a temporary with the shape of v.
+// like allocates a temporary with the shape of v.
 func (c *chain) like(v View) View { return c.temp(slices.Clone(v.Shape)) }
 
-// scaled is the rows of x times the elements of a vector.
+// scaled returns the rows of x multiplied by the elements of a vector.
 func (c *chain) scaled(x, by View) View {
 	out := c.like(x)
 	c.mul(out, x, by.column())
 	return out
 }
 
-// exp is eᵛ.
+// exp returns eᵛ.
 func (c *chain) exp(v View) View {
 	out := c.like(v)
 	c.set(out, Exp, nil, Of(v))
 	return out
 }
 
-// lower clears a matrix above a diagonal.
+// lower sets the elements of a matrix above a diagonal to zero.
 func (c *chain) lower(x View, diagonal int64) {
 	for i := int64(0); i < x.Shape[0] && c.err == nil; i++ {
 		if from := max(i+diagonal+1, 0); from < x.Shape[1] {
@@ -48,18 +48,18 @@ func (c *chain) lower(x View, diagonal int64) {
 	}
 }
 
-// decays is exp(γᵢ − γⱼ) on and below the diagonal, else 0.
+// decays returns exp(γᵢ − γⱼ) on and below the diagonal, and 0 above it.
 func (c *chain) decays(gamma View) View {
 	n := gamma.Shape[0]
 	d := c.temp([]int64{n, n})
 	c.sub(d, gamma.column(), gamma.across())
-	c.set(d, Min, nil, Of(d), Const(Real(0))) // above the diagonal it might overflow
+	c.set(d, Min, nil, Of(d), Const(Real(0))) // exp might overflow above the diagonal
 	c.set(d, Exp, nil, Of(d))
 	c.lower(d, 0)
 	return d
 }
 
-// remain is exp(γ_last − γ).
+// remain returns exp(γ_last − γ).
 func (c *chain) remain(gamma View) View {
 	out := c.like(gamma)
 	last := gamma.Narrow(0, gamma.Shape[0]-1, 1)
@@ -68,12 +68,12 @@ func (c *chain) remain(gamma View) View {
 	return out
 }
 
-// through is exp(γ_last) as a matrix of one element.
+// through returns exp(γ_last) as a matrix of one element.
 func (c *chain) through(gamma View) View {
 	return c.exp(gamma.Narrow(0, gamma.Shape[0]-1, 1)).column()
 }
 
-// scores is tril(q·kᵀ ⊙ decays).
+// scores returns tril(q·kᵀ ⊙ decays).
 func (c *chain) scores(q, k, gamma View) View {
 	n := q.Shape[0]
 	s := c.temp([]int64{n, n})
@@ -82,7 +82,7 @@ func (c *chain) scores(q, k, gamma View) View {
 	return s
 }
 
-// dots adds up the rows of x ⊙ y into out, in place with a sign.
+// dots adds sign times the row sums of x ⊙ y to out.
 func (c *chain) dots(out, x, y View, sign float64) {
 	product, sum := c.like(x), c.temp(x.Shape[:1])
 	c.mul(product, x, y)
@@ -98,7 +98,7 @@ func (c *chain) total(out, x View) {
 	c.set(last, Add, []Number{Real(1)}, Of(last), Of(sum))
 }
 
-// zeros is a temporary of zeros.
+// zeros returns a temporary filled with zeros.
 func (c *chain) zeros(shape ...int64) View {
 	v := c.temp(shape)
 	if c.err == nil {
@@ -107,11 +107,11 @@ func (c *chain) zeros(shape ...int64) View {
 	return v
 }
 
-// copy is out = in, converted.
+// copy sets out to in, converted to the type of out.
 func (c *chain) copy(out, in View) { c.set(out, Identity, nil, Of(in)) }
 
-// DeltaWU makes the right-hand sides of a chunk and solves them with the inverse a, [n,n]:
-// w = a·(beta·eᵞ·k), u = a·(beta·v).
+// DeltaWU computes w = a·(beta·eᵞ·k) and u = a·(beta·v) of a chunk, where a [n,n] is the inverse
+// of the chunk's system.
 func DeltaWU(w, u, a, k, v, beta, gamma View) error {
 	c := newChain()
 	weight := c.exp(gamma)
@@ -121,9 +121,9 @@ func DeltaWU(w, u, a, k, v, beta, gamma View) error {
 	return c.end()
 }
 
-// DeltaStates runs the state of one head through the chunks of a sequence: h, [chunks,K,V],
-// gets the state before each, corrected what each writes, u − w·h. initial and final may
-// have no data. Chunks have length tokens, the last one maybe fewer.
+// DeltaStates computes the state of one head before each chunk of a sequence, h [chunks,K,V],
+// and the values that each chunk writes, corrected = u − w·h. Chunks have length tokens; the
+// last may have fewer. initial and final may have no data.
 func DeltaStates(h, corrected, final, initial, k, w, u, gamma View, length int64) error {
 	c := newChain()
 	state := c.zeros(h.Shape[1:]...)
@@ -147,12 +147,12 @@ func DeltaStates(h, corrected, final, initial, k, w, u, gamma View, length int64
 	return c.end()
 }
 
-// chunkOf cuts the i-th chunk out of [tokens, …].
+// chunkOf returns a function that slices the i-th chunk of [tokens, …].
 func chunkOf(tokens, length, i int64) func(View) View {
 	return func(v View) View { return v.Narrow(0, i*length, min(length, tokens-i*length)) }
 }
 
-// DeltaOut is a chunk's output, scale·(eᵞ·q·h + scores·corrected).
+// DeltaOut computes a chunk's output, scale·(eᵞ·q·h + scores·corrected).
 func DeltaOut(out, q, k, corrected, h, gamma View, scale float64) error {
 	c := newChain()
 	o := c.like(out)
@@ -162,16 +162,17 @@ func DeltaOut(out, q, k, corrected, h, gamma View, scale float64) error {
 	return c.end()
 }
 
-// DeltaLocalGrad is the gradient of what a chunk writes through its own output.
+// DeltaLocalGrad computes the gradient of the values that a chunk writes (corrected), as far as
+// it flows through the output of the same chunk.
 func DeltaLocalGrad(dv, q, k, dOut, gamma View, scale float64) error {
 	c := newChain()
 	c.gemm(dv, c.scores(q, k, gamma).transposed(), dOut, scale, false)
 	return c.end()
 }
 
-// DeltaStatesGrad runs the gradient of the state back through the chunks of a sequence from
-// zero: dh, [chunks,K,V], gets that of the state after each chunk, dv the whole gradient of
-// what it writes, given the local one.
+// DeltaStatesGrad propagates the gradient of the state backward through the chunks of a
+// sequence, starting from zero. dh [chunks,K,V] gets the gradient of the state after each chunk,
+// and dv the full gradient of the values it writes, given local from DeltaLocalGrad.
 func DeltaStatesGrad(dh, dv, local, q, k, w, dOut, gamma View, scale float64, length int64) error {
 	c := newChain()
 	state := c.zeros(dh.Shape[1:]...)
@@ -190,19 +191,19 @@ func DeltaStatesGrad(dh, dv, local, q, k, w, dOut, gamma View, scale float64, le
 	return c.end()
 }
 
-// DeltaHead is what the gradients of a chunk need of one value head.
+// DeltaHead holds the tensors of one value head that the gradients of a chunk use.
 type DeltaHead struct {
 	Gamma, Beta   View // [tokens]
-	V             View // [tokens,V]: what the chunk writes, or the values
-	H, DH         View // [K,V], state before the chunk and gradient of that after it
+	V             View // [tokens,V]: the corrected values, or the values
+	H, DH         View // [K,V], the state before the chunk and the gradient of the state after it
 	DOut, DV      View // [tokens,V]
 	A, DA         View // [tokens,tokens]
 	DW, DU        View // [tokens,K], [tokens,V]
 	DGamma, DBeta View // [tokens], results
 }
 
-// DeltaInputGrad computes the gradients of queries and keys of a chunk, which several value
-// heads share, and of each head's w and gamma, through output and state.
+// DeltaInputGrad computes the gradients, through output and state, of a chunk's queries and
+// keys, which several value heads share, and of each head's w and gamma.
 func DeltaInputGrad(dq, dk, q, k View, heads []DeltaHead, scale float64) error {
 	c := newChain()
 	sumQ, sumK := c.zeros(q.Shape...), c.zeros(k.Shape...)
@@ -236,7 +237,7 @@ func DeltaInputGrad(dq, dk, q, k View, heads []DeltaHead, scale float64) error {
 	return c.end()
 }
 
-// one is a matrix of one element, 1.
+// one returns a matrix of the single element 1.
 func (c *chain) one() View {
 	v := c.temp([]int64{1, 1})
 	if c.err == nil {
@@ -245,7 +246,7 @@ func (c *chain) one() View {
 	return v
 }
 
-// DeltaSystemGrad is the gradient of the strictly lower part of a chunk's system, with its
+// DeltaSystemGrad computes the gradient of the strictly lower part of a chunk's system times its
 // decays: −tril(aᵀ·tril(dw·(beta·eᵞ·k)ᵀ + du·(beta·v)ᵀ)·aᵀ) ⊙ decays.
 func DeltaSystemGrad(da, k, v, beta, a, dw, du, gamma View) error {
 	c := newChain()
@@ -262,8 +263,8 @@ func DeltaSystemGrad(da, k, v, beta, a, dw, du, gamma View) error {
 	return c.end()
 }
 
-// DeltaWUGrad computes the gradients of a chunk's keys, which several value heads share, and
-// of each head's values (in dv), beta and gamma, through w and u.
+// DeltaWUGrad computes the gradients, through w and u, of a chunk's keys, which several value
+// heads share, and of each head's values (in dv), beta and gamma.
 func DeltaWUGrad(dk View, dv []View, k View, heads []DeltaHead) error {
 	c := newChain()
 	sumK := c.zeros(k.Shape...)
@@ -297,9 +298,9 @@ func DeltaWUGrad(dk View, dv []View, k View, heads []DeltaHead) error {
 	return c.end()
 }
 
-// DeltaStep is one token of the recurrence, with the state [V,K] in place: it is decayed by
-// eᵍ, corrected towards v at k with strength beta, and read at q. g (which may have no data)
-// and beta are vectors of one element.
+// DeltaStep computes one token of the recurrence and updates the state [V,K] in place. The state
+// decays by eᵍ, its value at key k moves towards v by the factor beta, and query q reads the
+// output from it. g and beta are vectors of one element; g may have no data.
 func DeltaStep(out, state, q, k, v, g, beta View, scale float64) error {
 	c := newChain()
 	now := c.like(state)

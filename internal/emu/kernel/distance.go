@@ -22,7 +22,7 @@ func Distances(out, a, b View, p float64) error {
 	return c.end()
 }
 
-// points are two sets with their leading dimensions broadcast.
+// points holds two sets of points with their leading dimensions broadcast.
 type points struct{ a, b View }
 
 func spreadPoints(out, a, b View) (w points, err error) {
@@ -37,7 +37,7 @@ func spreadPoints(out, a, b View) (w points, err error) {
 	return w, err
 }
 
-// DistancesGrad is the gradient of Distances in a, given that of the distances.
+// DistancesGrad computes the gradient of a from dy, the gradient of the result of Distances.
 func DistancesGrad(da, dy, a, b, distances View, p float64) error {
 	c := newChain(a)
 	n := len(dy.Shape)
@@ -67,7 +67,7 @@ func DistancesGrad(da, dy, a, b, distances View, p float64) error {
 		}
 		c.mul(slope, slope, sign)
 		c.mul(slope, slope, kept(dy.Select(n-2, i), n, []int{n - 1}))
-		// Points that coincide have no slope.
+		// The gradient of points that coincide is 0.
 		c.set(weight, Greater, nil, Of(distance), Const(Real(0)))
 		c.set(slope, Where, nil, Of(kept(weight, n, []int{n - 1})), Of(slope), Const(Real(0)))
 		c.set(slope, Where, nil, Of(sign), Of(slope), Const(Real(0)))
@@ -77,7 +77,8 @@ func DistancesGrad(da, dy, a, b, distances View, p float64) error {
 	return c.end()
 }
 
-// PairDistances writes the distances of each row of x [N, M] to those after it.
+// PairDistances writes the distance of each row of x [N, M] to every later row. out has
+// N·(N−1)/2 elements.
 func PairDistances(out, x View, p float64) error {
 	c := newChain(x)
 	n := x.Shape[0]
@@ -93,7 +94,7 @@ func PairDistances(out, x View, p float64) error {
 	return c.end()
 }
 
-// Renorm scales the parts of x along an axis whose p-norm exceeds most to that norm.
+// Renorm scales every slice of x along axis whose p-norm exceeds most so that its norm is most.
 func Renorm(out, x View, axis int, p, most float64) error {
 	c := newChain(x)
 	var axes []int
@@ -112,9 +113,9 @@ func Renorm(out, x View, axis int, p, most float64) error {
 	return c.end()
 }
 
-// ChamferGrad sets da [batch, n, 2] and db [batch, m, 2] to the gradients of two sets of
-// points, given those of the squared distances of every point from the nearest of the other
-// set, which ab and ba name.
+// ChamferGrad computes the gradients da [batch, n, 2] and db [batch, m, 2] of two sets of points
+// from dab and dba, the gradients of the squared distance of every point to the nearest point of
+// the other set. ab and ba are the indices of the nearest points.
 func ChamferGrad(da, db, a, b, ab, ba, dab, dba View) error {
 	points, grads := [2][]float64{}, [2][]float64{}
 	nearest, slopes := [2][]int64{}, [2][]float64{}

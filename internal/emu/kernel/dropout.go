@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/goascend/cann/internal/dtype"
 
-// KeepBits sets the first n bits of a contiguous view of bytes, least significant first, to
-// 0 with probability drop, else to 1. Bits behind them in the view become 0.
+// KeepBits sets the first n bits of a contiguous view of bytes, least significant bit first, to
+// 0 with probability drop and else to 1. The remaining bits of the view become 0.
 func (p Philox) KeepBits(out View, n int64, drop float64) {
 	to := out.bytes()
 	clear(to)
@@ -16,8 +16,8 @@ func (p Philox) KeepBits(out View, n int64, drop float64) {
 	})
 }
 
-// Dropout sets out to x times scale where the bit of an element, in row-major order, is set,
-// and to 0 elsewhere. keep is a contiguous view of bytes.
+// Dropout sets out to x times scale where the element's bit in keep is set, and to 0 elsewhere.
+// keep is a contiguous view of bytes with one bit per element in row-major order.
 func Dropout(out, x, keep View, scale float64) error {
 	mask, release := temporary(dtype.Uint8, x.Shape)
 	defer release()

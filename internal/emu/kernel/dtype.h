@@ -21,7 +21,7 @@ enum {
 	DTYPE_INT4 = 29,
 };
 
-/* Bytes of one element; INT4, which shares a byte, has none. */
+/* The size of one element in bytes; 0 for INT4, of which two elements share a byte. */
 static inline int dtype_size(int dtype)
 {
 	switch (dtype) {

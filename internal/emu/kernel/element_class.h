@@ -61,8 +61,8 @@ static void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int6
 	}
 }
 
-/* The n elements of o from c on as T: where they lie if they are packed and of that type,
- * else converted into buffer. */
+/* Returns the n elements of o from c on as T: in place if they are packed and of type T, else
+ * converted into buffer. */
 static inline const T *JOIN(fetch, S)(T *buffer, const struct operand *o, const struct space *s, const struct cursor *c, int64_t n)
 {
 	int32_t size = dtype_size(o->dtype);

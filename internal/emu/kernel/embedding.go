@@ -7,9 +7,9 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Lookup sets out to the parts of in that index names along axis: the shape of out is that
-// of in with axis replaced by the shape of index. With axis 0 it is an embedding. Rules for
-// types and values are those of Gather.
+// Lookup copies the slices of in along axis that index selects. The shape of out is that of in
+// with axis replaced by the shape of index; with axis 0 it is an embedding lookup. Types and
+// index values follow the rules of Gather.
 func Lookup(out, in View, axis int, index View) error {
 	before, after := in.Shape[:axis], in.Shape[axis+1:]
 	if want := slices.Concat(before, index.Shape, after); !slices.Equal(out.Shape, want) {
@@ -20,7 +20,7 @@ func Lookup(out, in View, axis int, index View) error {
 		out.Shape = slices.Concat(before, index.Shape, after)
 		out.Strides = slices.Concat(out.Strides[:axis], []int64{1}, out.Strides[axis:])
 	}
-	// The first dimension of index is gathered along, in repeats itself along the others.
+	// Gather along the first dimension of index; in is broadcast along the others.
 	extra := index.Shape[1:]
 	in.Shape = slices.Concat(in.Shape[:axis+1], extra, after)
 	in.Strides = slices.Concat(in.Strides[:axis+1], make([]int64, len(extra)), in.Strides[axis+1:])
@@ -32,9 +32,9 @@ func Lookup(out, in View, axis int, index View) error {
 	return Gather(out, in, axis, index)
 }
 
-// EmbeddingGrad sets row k of out to the sum of the rows of grad whose index is k, in the
-// order of the rows and in fp32. grad has index's shape and a row. The row padding stays 0
-// (-1 for none); with byFrequency a row is divided by the number of rows it sums.
+// EmbeddingGrad sets row k of out to the sum of the rows of grad whose index is k, added in row
+// order in fp32. grad has the shape of index followed by the row size. Row padding of out stays
+// 0 (-1 means no such row); with byFrequency each sum is divided by its number of rows.
 func EmbeddingGrad(out, grad, index View, padding int64, byFrequency bool) error {
 	if err := Zero(out); err != nil || grad.Len() == 0 {
 		return err

@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// BagMode is how the rows of a bag become one.
+// BagMode says how the rows of a bag are reduced to one row.
 type BagMode int
 
 // The sum, the mean, or the largest element of each column.
@@ -12,17 +12,17 @@ const (
 	BagMax
 )
 
-// Bags are groups of rows of a table: bag b has the rows that Index names from First[b] up to
-// the next bag's, or the end.
+// Bags describes groups of rows of a table. Bag b consists of the rows Index[First[b]:First[b+1]];
+// the last bag ends at the end of Index.
 type Bags struct {
 	Mode    BagMode
 	Index   []int64
 	First   []int64
-	Scale   []float64 // of every row, for sums; nil for ones
-	Padding int64     // an index whose rows are left out; negative for none
+	Scale   []float64 // factor of each index, for sums; nil for ones
+	Padding int64     // rows with this index are left out; negative for none
 }
 
-// bag is the range of Index of a bag.
+// bag returns the range of Index that belongs to bag i.
 func (b Bags) bag(i int) (lo, hi int64) {
 	lo, hi = b.First[i], int64(len(b.Index))
 	if i+1 < len(b.First) {
@@ -46,7 +46,7 @@ func (b Bags) check(rows int64) error {
 	return nil
 }
 
-// Members is the bag of every index, and how many of its rows each bag counts.
+// Members returns the bag of every index, and the number of rows that count in each bag.
 func (b Bags) Members() (bags, sizes []int64) {
 	bags, sizes = make([]int64, len(b.Index)), make([]int64, len(b.First))
 	for i := range b.First {
@@ -61,8 +61,8 @@ func (b Bags) Members() (bags, sizes []int64) {
 	return bags, sizes
 }
 
-// Into sets the rows of out, one for each bag; a bag without rows gives zeros. It returns
-// the index of the row that every largest element came from.
+// Into sets row b of out to the reduction of bag b; a bag without rows gives zeros. For BagMax it
+// returns the index of the row that each element came from.
 func (b Bags) Into(out, table View) (largest []int64, err error) {
 	if err := b.check(table.Shape[0]); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/goascend/cann/internal/dtype"
 
-// Fold sets out to the first view op the second op the third and so on, element by element.
-// The views broadcast to out; 16-bit types are rounded once.
+// Fold sets out to views[0] op views[1] op views[2] …, element by element and from left to
+// right. The views broadcast to out; 16-bit types are rounded only once.
 func Fold(op Op, out View, views []View) error {
 	sum, release := temporary(accumulators[classes[out.DType]], out.Shape)
 	defer release()
@@ -18,8 +18,8 @@ func Fold(op Op, out View, views []View) error {
 	return Copy(out, sum)
 }
 
-// OneHot sets the elements of out whose coordinate along axis is the element of at, which
-// broadcasts to out, to on, the others to off.
+// OneHot sets an element of out to on where its coordinate along axis equals the element of at,
+// and to off elsewhere. at broadcasts to out.
 func OneHot(out, at View, axis int, on, off View) error {
 	n := out.Shape[axis]
 	places, release := temporary(dtype.Int64, []int64{n})

@@ -10,15 +10,15 @@ import (
 // Gating chooses the experts of tokens: the k largest of every row of scores.
 type Gating struct {
 	Scores View // [..., experts]
-	// TopKFirst takes the softmax of the scores chosen, else the choice is among the softmax
-	// of all scores.
+	// TopKFirst selects the k largest scores first and takes their softmax. Otherwise the
+	// softmax of all scores is taken first and the k largest results are selected.
 	TopKFirst bool
-	Finished  View // [...], bool; a row where it is true gets experts that do not exist
+	Finished  View // [...], bool; a row where it is true gets the invalid expert number `experts`
 }
 
-// Choose sets weights [..., k] to the softmax of the chosen scores and experts [..., k] to
-// their places, the best first. With data, rowIndex [..., k] gets the number of each choice
-// counted by columns, and softmax [..., experts] the softmax of all scores.
+// Choose sets weights [..., k] to the weights of the chosen experts and experts [..., k] to their
+// numbers, best first. If rowIndex [..., k] has data, it gets the column-major number of each
+// choice; if softmax [..., experts] has data, it gets the softmax of all scores.
 func (g *Gating) Choose(weights, experts, rowIndex, softmax View) error {
 	axis := len(experts.Shape) - 1
 	k := experts.Shape[axis]
@@ -75,22 +75,22 @@ func (g *Gating) Choose(weights, experts, rowIndex, softmax View) error {
 	return Copy(rowIndex, places)
 }
 
-// GroupGating chooses the experts of tokens among groups of them: first the best groups,
-// then the best experts of those.
+// GroupGating chooses the experts of tokens in two steps: first the best groups of experts, then
+// the best experts within those groups.
 type GroupGating struct {
 	Scores View // [rows, experts]
-	Bias   View // [experts], added for the choice only; may have no data
-	// Sigmoid takes the sigmoid of the scores, else it is their softmax.
+	Bias   View // [experts], added to the scores for the choice only; may have no data
+	// Sigmoid applies a sigmoid to the scores instead of a softmax.
 	Sigmoid          bool
-	Groups, Kept     int64 // experts divide evenly between the groups, of which some are kept
-	BestTwo          bool  // a group is as good as its two best together, else as its best
+	Groups, Kept     int64 // number of equal groups, and how many of them are kept
+	BestTwo          bool  // rank a group by the sum of its two best scores, else by its best one
 	Scale, Epsilon   float64
-	Normalise        bool // the chosen weights are divided by their sum and Epsilon
+	Normalise        bool // divide the chosen weights by their sum plus Epsilon
 	Weights, Experts View // [rows, k]
-	All              View // [rows, experts], of the scores; may have no data
+	All              View // [rows, experts], gets the normalised scores; may have no data
 }
 
-// Choose sets the weights, the experts and all.
+// Choose computes Weights, Experts and All.
 func (g GroupGating) Choose() error {
 	rows, n, k := g.Scores.Shape[0], g.Scores.Shape[1], g.Weights.Shape[1]
 	all, release := temporary(dtype.Float32, g.Scores.Shape)
@@ -168,7 +168,7 @@ func (g GroupGating) row(scores, bias, weights []float32, experts []int64) {
 	}
 }
 
-// descending is the stable order of values from the largest to the smallest.
+// descending returns the indices of values from the largest to the smallest, in stable order.
 func descending(values []float32) []int64 {
 	order := make([]int64, len(values))
 	for i := range order {

@@ -29,23 +29,23 @@ import (
 // along K in ascending order, whatever the strides, the storage and the number of threads.
 type Product struct {
 	Out, A, B View
-	Add       *View // nil means without
+	Add       *View // nil for no addend
 	Alpha     float64
 	Beta      float64
 
-	// Sum adds up the products of a batch of one dimension: A and B are [batch, …], Out and
-	// Add a single matrix.
+	// Sum adds up the products over a batch of one dimension: A and B are [batch, …], Out and
+	// Add are single matrices.
 	Sum bool
 
-	// NZ is the number of columns of a tile when B lies in FRACTAL_NZ storage, else 0. B's
-	// strides then address nothing: they say which of the last two axes the storage has as
-	// columns (the one with stride 1) and how the batch repeats.
+	// NZ is the number of columns of a tile when B is in FRACTAL_NZ storage, else 0. B's strides
+	// then do not address elements: they only say which of the last two axes are the columns of
+	// the storage (the one with stride 1) and how the batch repeats.
 	NZ int64
 }
 
 var gemmScratch = scratch{size: C.GEMM_SCRATCH}
 
-// Gemm computes a Product. Empty results are left alone; an empty sum is 0.
+// Gemm computes a Product. It writes nothing if Out is empty; a sum over K = 0 is 0.
 func Gemm(p Product) error {
 	g, err := p.c()
 	if err != nil {
@@ -53,7 +53,7 @@ func Gemm(p Product) error {
 	}
 	tiles := tile(&g)
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
-	// A quarter of a million operations take longer than starting a thread.
+	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
 	Parallel(tiles, grain, func(lo, hi int64) {
 		s := gemmScratch.get()
@@ -63,7 +63,7 @@ func Gemm(p Product) error {
 	return nil
 }
 
-// c checks p and lays it out for the kernel.
+// c checks p and converts it to the kernel's form.
 func (p Product) c() (C.struct_gemm, error) {
 	g := C.struct_gemm{alpha: C.double(p.Alpha), beta: C.double(p.Beta)}
 	outRank, rank := len(p.Out.Shape)-2, len(p.Out.Shape)-2
@@ -149,7 +149,7 @@ func matrix(v View) C.struct_gemm_matrix {
 	return m
 }
 
-// sumBatch makes a longer inner dimension of the batch.
+// sumBatch merges the batch into the inner dimension K.
 func sumBatch(g *C.struct_gemm) {
 	join := func(x *C.struct_gemm_matrix, axis *C.struct_gemm_axis) {
 		size := C.int64_t(dtype.Type(x.dtype).Size())
@@ -161,8 +161,8 @@ func sumBatch(g *C.struct_gemm) {
 	g.batch_rank = 0
 }
 
-// foldBatch makes rows of the innermost batch dimensions where one B serves them all and
-// the rows go on from matrix to matrix, so that B is packed once.
+// foldBatch merges the innermost batch dimensions into the rows if they share one B and the rows
+// of consecutive matrices are evenly spaced, so that B is packed only once.
 func foldBatch(g *C.struct_gemm) {
 	for g.batch_rank > 0 {
 		i := g.batch_rank - 1

@@ -1,12 +1,12 @@
-/* Matrix products: what Go and the kernels share. */
+/* Matrix products: the types shared by Go and the kernels. */
 #ifndef GEMM_H
 #define GEMM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Index i along an axis lies (i / tile)·jump + (i % tile)·stride elements from its start:
- * a plain axis is one tile without end, FRACTAL_NZ storage has tiles of C0. */
+/* Index i along an axis is (i / tile)·jump + (i % tile)·stride elements from its start. A plain
+ * axis is a single tile; FRACTAL_NZ storage has tiles of C0. */
 struct gemm_axis {
 	int64_t stride, tile, jump;
 };
@@ -23,10 +23,10 @@ struct gemm_matrix {
 
 enum { GEMM_F32, GEMM_F64, GEMM_I32, GEMM_I64 };
 
-/* c = alpha·a·b + beta·d for every index of the batch; without d when d.data is null. */
+/* c = alpha·a·b + beta·d for every index of the batch. The addend is left out if d.data is NULL. */
 struct gemm {
 	int64_t m, n, k;
-	int64_t tile_m, tile_n; /* the grid of tiles that threads share; at most GEMM_TILE_… */
+	int64_t tile_m, tile_n; /* size of the tiles that threads share, at most GEMM_TILE_… */
 	int32_t type;           /* computation type, GEMM_F32 … */
 	int32_t batch_rank;
 	int64_t batch[GEMM_MAX_BATCH];
@@ -35,9 +35,9 @@ struct gemm {
 };
 
 enum {
-	GEMM_TILE_M = 504, /* largest tile; multiples of every register block */
+	GEMM_TILE_M = 504, /* largest tile: a multiple of every register block */
 	GEMM_TILE_N = 1024,
-	GEMM_GRAIN_M = 84, /* what tile sizes are multiples of */
+	GEMM_GRAIN_M = 84, /* tile sizes are multiples of these */
 	GEMM_GRAIN_N = 64,
 	GEMM_SCRATCH = 8 << 20, /* bytes one running kernel needs, aligned to 64 */
 };

@@ -5,7 +5,7 @@
 #include "dtype.h"
 #include "gemm.h"
 
-/* Rows of the register block: two vectors per row, two for b and one for a. */
+/* Rows of the register block, which uses two vectors per row, two for b and one for a. */
 #if VECTOR_BYTES == 64
 #define GEMM_MR 14
 #elif defined(__aarch64__)
@@ -25,7 +25,7 @@ static inline int64_t gemm_offset(const struct gemm_axis *x, int64_t i)
 	return gemm_plain(x) ? i * x->stride : i / x->tile * x->jump + i % x->tile * x->stride;
 }
 
-/* How many of the n elements from i on follow each other by the stride. */
+/* Returns how many of the n elements from i on are in the same tile of the axis. */
 static inline int64_t gemm_run_length(const struct gemm_axis *x, int64_t i, int64_t n)
 {
 	return gemm_plain(x) ? n : gemm_min(n, x->tile - i % x->tile);

@@ -10,8 +10,8 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// UnpackInt4 widens the int4 elements that lie together at src to the int8
-// elements of dst, which must be contiguous and of even number.
+// UnpackInt4 widens the packed int4 elements at src to the int8 elements of dst. dst must be
+// contiguous with an even number of elements.
 func UnpackInt4(dst View, src unsafe.Pointer) error {
 	n := dst.Len()
 	if dst.DType != dtype.Int8 || !dst.Contiguous() || n%2 != 0 {

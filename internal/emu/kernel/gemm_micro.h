@@ -43,7 +43,7 @@ NAME(micro_rows)(const int rows, int64_t k, const T *a, int64_t a_row, int64_t a
 	}
 }
 
-/* Constant strides let the compiler address a packed panel with displacements. */
+/* With constant strides the compiler can address a packed panel with displacements. */
 #define ROWS(r)                                                                                                        \
 	case r:                                                                                                        \
 		if (a_row == 1 && a_k == GEMM_MR)                                                                      \

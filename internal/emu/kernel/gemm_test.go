@@ -29,7 +29,7 @@ func (c gemmCase) String() string {
 	return fmt.Sprintf("%v%dx%dx%d/%v·%v→%v/%v·%v→%v/%g,%g", c.batch, c.m, c.n, c.k, c.a, c.b, c.out, c.la, c.lb, c.lc, c.alpha, c.beta)
 }
 
-// numbers are small integers for integer types, so that sums are exact, else fractions.
+// numbers returns small integers for integer types, so that sums are exact, and else fractions.
 func numbers(r *rand.Rand, d dtype.Type, n int64) []float64 {
 	v := make([]float64, n)
 	for i := range v {
@@ -44,8 +44,8 @@ func numbers(r *rand.Rand, d dtype.Type, n int64) []float64 {
 	return v
 }
 
-// gemmLimit is the largest error of a sum of k products whose absolute values add up to
-// magnitude: rounding of the sum, and of the result to its type.
+// gemmLimit returns the largest error of a sum of k products whose absolute values add up to
+// magnitude, from rounding the sum and rounding the result to its type.
 func gemmLimit(c gemmCase, magnitude, result float64) float64 {
 	unit := map[dtype.Type]float64{dtype.Float32: 0x1p-24, dtype.Float16: 0x1p-11, dtype.BFloat16: 0x1p-8, dtype.Float64: 0x1p-53}
 	if c.out.IsInteger() {
@@ -154,15 +154,16 @@ func TestGemmBatch(t *testing.T) {
 				gemmCase{batch: batch, m: 5, n: 7, k: 9, a: dtype.Float32, b: dtype.BFloat16, out: dtype.Float32, la: l, lc: l, alpha: 1, beta: 1}.check(t, r)
 				gemmCase{batch: batch, m: 20, n: 17, k: 3, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, lb: l, alpha: 1}.check(t, r)
 			}
-			// One B for all: with contiguous operands the batch becomes rows.
+			// All matrices share one B: with contiguous operands the batch is folded into the rows.
 			gemmCase{batch: batch, m: 5, n: 30, k: 9, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, lb: kerneltest.Broadcast, alpha: 1, beta: 2}.check(t, r)
 			gemmCase{batch: batch, m: 5, n: 30, k: 9, a: dtype.Float32, b: dtype.Float32, out: dtype.Float32, la: kerneltest.Broadcast, alpha: 1}.check(t, r)
 		}
 	})
 }
 
-// A product does not depend on layout or on the path its size takes: rows computed alone,
-// from transposed memory or as part of a large product have the same bits.
+// TestGemmIsReproducible checks that a product does not depend on the layout or on the code path
+// for its size: rows computed alone, from transposed memory or as part of a large product have
+// the same bits.
 func TestGemmIsReproducible(t *testing.T) {
 	const m, n, k = 700, 300, 600
 	kerneltest.EachVariant(t, func(t *testing.T) {

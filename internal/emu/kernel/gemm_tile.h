@@ -45,8 +45,8 @@ static void NAME(store)(const struct gemm_matrix *x, char *data, int64_t row, in
 #undef LOAD_CASE
 #undef STORE_CASE
 
-/* Packs elements [w0, w0+w) × [k0, k0+k) of an operand into one panel of the given width,
- * zero beyond w. The ranges are cut where the operand's own tiles end. */
+/* Packs elements [w0, w0+w) × [k0, k0+k) of an operand into one panel of the given width, with
+ * zeros beyond w. The ranges are split where the operand's own tiles end. */
 static void NAME(pack_panel)(T *dst, int64_t width, int dtype, const char *data, const struct gemm_axis *wa, int64_t w0,
 			     int64_t w, const struct gemm_axis *ka, int64_t k0, int64_t k)
 {
@@ -89,7 +89,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 	T *a_pack = (T *)scratch, *b_pack = a_pack + GEMM_MC * GEMM_KC, *sums = b_pack + GEMM_TILE_N * GEMM_KC;
 	const int native_a = g->a.dtype == NATIVE && gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int native_b = g->b.dtype == NATIVE && gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
-	/* Packing pays only when a panel is read often enough. */
+	/* Packing pays off only if a panel is read often enough. */
 	const int read_a = native_a && n1 - n0 <= 4 * NR;
 	const int read_b = native_b && g->b.col.stride == 1 && m1 - m0 <= 2 * GEMM_MR;
 	/* Sums go straight to c, or to scratch memory until they are complete. */

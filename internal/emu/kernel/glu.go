@@ -1,6 +1,6 @@
 package kernel
 
-// Gate is a gated linear unit: one half of x along an axis, through Op, times the other.
+// Gate is a gated linear unit: Op of one half of x along an axis, times the other half.
 type Gate struct {
 	Op, Grad Op // Grad takes the gradient and the argument of Op, or its result with OfResult
 	Params   []Number
@@ -16,7 +16,7 @@ var (
 	TanhGate    = Gate{Op: GeluTanh, Grad: GeluTanhGrad}
 )
 
-// halves are the half of v that goes through Op, and the other.
+// halves returns the half of v to which Op is applied, and the other half.
 func (g Gate) halves(v View, axis int) (through, other View) {
 	n := v.Shape[axis] / 2
 	a, b := v.Part(axis, 0, n, 1), v.Part(axis, n, n, 1)
@@ -26,7 +26,7 @@ func (g Gate) halves(v View, axis int) (through, other View) {
 	return b, a
 }
 
-// Forward writes out, and what went through Op to activated, which may have no data.
+// Forward computes out, and writes the result of Op to activated, which may have no data.
 func (g Gate) Forward(out, activated, x View, axis int) error {
 	c := newChain(x)
 	through, other := g.halves(x, axis)
@@ -37,7 +37,7 @@ func (g Gate) Forward(out, activated, x View, axis int) error {
 	return c.end()
 }
 
-// Backward is the gradient of Forward. dx may be x or overlap dy.
+// Backward computes the gradient of Forward. dx may be x or overlap dy.
 func (g Gate) Backward(dx, dy, x View, axis int) error {
 	c := newChain(x)
 	through, other := g.halves(x, axis)

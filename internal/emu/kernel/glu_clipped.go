@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// ClippedGate is a gated unit of rows whose halves are clamped: a·σ(Alpha·a)·(b + Bias) with
-// a below Limit and b within ±Limit. A limit of +Inf clamps nothing.
+// ClippedGate is a gated linear unit of rows with clamped halves: a·σ(Alpha·a)·(b + Bias) with a
+// at most Limit and b within ±Limit. A Limit of +Inf disables clamping.
 type ClippedGate struct {
 	Alpha, Limit, Bias float64
 	// After clamps a·σ(Alpha·a) instead of a.
@@ -11,7 +11,7 @@ type ClippedGate struct {
 	Interleaved bool // the halves are the even and the odd elements
 }
 
-// halves are those of rows [n, 2·width].
+// halves returns the halves a and b of rows [n, 2·width].
 func (g ClippedGate) halves(v View) (a, b View) {
 	n := v.Shape[1] / 2
 	if g.Interleaved {
@@ -20,7 +20,7 @@ func (g ClippedGate) halves(v View) (a, b View) {
 	return v.Part(1, 0, n, 1), v.Part(1, n, n, 1)
 }
 
-// clamp is out = v within lo and the limit.
+// clamp sets out to v clamped to [lo, Limit].
 func (g ClippedGate) clamp(c *chain, out, v View, lo float64) {
 	if math.IsInf(g.Limit, 1) {
 		c.copy(out, v)
@@ -29,7 +29,7 @@ func (g ClippedGate) clamp(c *chain, out, v View, lo float64) {
 	c.set(out, Clamp, nil, Of(v), Const(Real(lo)), Const(Real(g.Limit)))
 }
 
-// parts are the activated half and the other, with the bias.
+// parts returns the activated half and the other half plus Bias.
 func (g ClippedGate) parts(c *chain, x View) (activated, other View) {
 	a, b := g.halves(x)
 	activated, other = c.temp(a.Shape), c.temp(a.Shape)
@@ -45,7 +45,7 @@ func (g ClippedGate) parts(c *chain, x View) (activated, other View) {
 	return activated, other
 }
 
-// Forward writes out [n, width]; weight [n, 1] multiplies rows and may have no data.
+// Forward computes out [n, width]. weight [n, 1] multiplies the rows and may have no data.
 func (g ClippedGate) Forward(out, x, weight View) error {
 	c := newChain(x)
 	activated, other := g.parts(c, x)
@@ -56,8 +56,8 @@ func (g ClippedGate) Forward(out, x, weight View) error {
 	return c.end()
 }
 
-// Backward is the gradient of Forward in x, for clamps before the activation. A clamped
-// element has none.
+// Backward computes the gradient of x for a clamp before the activation (After is not
+// supported). The gradient of a clamped element is 0.
 func (g ClippedGate) Backward(dx, dy, x, weight View) error {
 	c := newChain(x)
 	a, b := g.halves(x)
@@ -70,7 +70,7 @@ func (g ClippedGate) Backward(dx, dy, x, weight View) error {
 	}
 	c.mul(activated, activated, grad)
 	c.mul(other, other, grad)
-	// In place of a its clamp, which decides nothing where a itself is masked.
+	// Use the clamped a instead of a: they differ only where the gradient is masked to 0.
 	c.set(other, SwishGrad, []Number{Real(g.Alpha)}, Of(other), Of(a))
 	if math.IsInf(g.Limit, 1) {
 		c.copy(da, other)
@@ -87,14 +87,14 @@ func (g ClippedGate) Backward(dx, dy, x, weight View) error {
 	return c.end()
 }
 
-// TanhBoundGate is a gated unit whose halves a tanh bounds: Beta·tanh(a/Beta)·σ(a)·u for
-// u = Linear·tanh(b/Linear), or b itself when Linear is not above 0.
+// TanhBoundGate is a gated linear unit whose halves are bounded by tanh:
+// Beta·tanh(a/Beta)·σ(a)·u with u = Linear·tanh(b/Linear), or u = b if Linear is not positive.
 type TanhBoundGate struct {
 	Beta, Linear float64
 	Left         bool // a is the first half
 }
 
-// parts are tanh(a/Beta), σ(a), tanh(b/Linear) and u.
+// parts returns tanh(a/Beta), σ(a), tanh(b/Linear) and u.
 func (g TanhBoundGate) parts(c *chain, x View, axis int) (bound, open, tanh, u View) {
 	a, b := Gate{Left: g.Left}.halves(x, axis)
 	bound, open, tanh, u = c.temp(a.Shape), c.temp(a.Shape), c.temp(a.Shape), c.temp(a.Shape)
@@ -111,7 +111,7 @@ func (g TanhBoundGate) parts(c *chain, x View, axis int) (bound, open, tanh, u V
 	return bound, open, tanh, u
 }
 
-// Forward writes out.
+// Forward computes out from x.
 func (g TanhBoundGate) Forward(out, x View, axis int) error {
 	c := newChain(x)
 	bound, open, _, u := g.parts(c, x, axis)
@@ -121,7 +121,7 @@ func (g TanhBoundGate) Forward(out, x View, axis int) error {
 	return c.end()
 }
 
-// Backward is the gradient of Forward.
+// Backward computes the gradient of x.
 func (g TanhBoundGate) Backward(dx, dy, x View, axis int) error {
 	c := newChain(x)
 	bound, open, tanh, u := g.parts(c, x, axis)

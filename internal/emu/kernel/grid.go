@@ -5,42 +5,43 @@ import (
 	"math"
 )
 
-// GridMode is how an image is read between its elements.
+// GridMode is the interpolation between the elements of an image.
 type GridMode int
 
-// Ways to read: of the elements around, in proportion; of the nearest; by cubic convolution.
+// Interpolation modes: linear, nearest neighbour, and cubic convolution.
 const (
 	GridLinear GridMode = iota
 	GridNearest
 	GridCubic
 )
 
-// GridPadding is what is read outside of an image.
+// GridPadding says which values are read outside an image.
 type GridPadding int
 
-// Outside there are zeros, the nearest element of the border, or the image reflected.
+// Padding modes: zeros, the nearest border element, or the reflected image.
 const (
 	GridZeros GridPadding = iota
 	GridBorder
 	GridReflection
 )
 
-// GridSampler reads images at places given in [-1, 1]: the ends are the centres of the
-// outer elements with Corners, else their outer edges.
+// GridSampler samples images at coordinates in [-1, 1]. The ends are the centres of the outer
+// elements with Corners, else their outer edges.
 type GridSampler struct {
 	Mode    GridMode
 	Padding GridPadding
 	Corners bool
 }
 
-// gridTap is one element of a dimension that a place reads: its index (negative for none),
-// its share, and the slope of the share.
+// gridTap is one element of a dimension that contributes to a sample: its index (negative if
+// outside), its interpolation weight, and the derivative of the weight.
 type gridTap struct {
 	at           int
 	share, slope float64
 }
 
-// inside keeps a coordinate among n elements, and gives the slope of doing so.
+// inside applies the padding mode to a coordinate of a dimension of n elements. slope is the
+// derivative of the result.
 func (s GridSampler) inside(x float64, n int) (at, slope float64) {
 	slope = 1
 	last := float64(n - 1)
@@ -74,7 +75,7 @@ func (s GridSampler) inside(x float64, n int) (at, slope float64) {
 	return x, slope
 }
 
-// element is the index of a whole coordinate, negative outside.
+// element returns an integral coordinate as an index, or -1 if it is outside.
 func element(x float64, n int) int {
 	if x >= 0 && x < float64(n) {
 		return int(x)
@@ -82,7 +83,7 @@ func element(x float64, n int) int {
 	return -1
 }
 
-// taps are what a place of [-1, 1] reads of n elements. It appends to taps.
+// taps appends the taps of a coordinate in [-1, 1] along a dimension of n elements.
 func (s GridSampler) taps(taps []gridTap, place float64, n int) []gridTap {
 	scale := float64(n) / 2
 	x := (place+1)*scale - 0.5
@@ -107,8 +108,8 @@ func (s GridSampler) taps(taps []gridTap, place float64, n int) []gridTap {
 	return append(taps, gridTap{element(first, n), 1 - r, -slope}, gridTap{element(first+1, n), r, slope})
 }
 
-// cubicShares are the shares of four elements around a place r after the second, by Keys'
-// convolution with a = -0.75, and their slopes.
+// cubicShares returns the weights of four neighbouring elements, and their derivatives, for a
+// point at distance r after the second one, by Keys' cubic convolution with a = -0.75.
 func cubicShares(r float64) [4][2]float64 {
 	const a = -0.75
 	near := func(x float64) (y, slope float64) { return ((a+2)*x-(a+3))*x*x + 1, (3*(a+2)*x - 2*(a+3)) * x }
@@ -123,8 +124,8 @@ func cubicShares(r float64) [4][2]float64 {
 	return w
 }
 
-// gridImages are contiguous copies of what the sampler walks: images [batch, channels,
-// plane] and grids [batch, points, axes], the last axis of the image first.
+// gridImages holds contiguous copies of images [batch, channels, plane] and grids [batch,
+// points, axes]. A grid point starts with the coordinate of the last image axis.
 type gridImages struct {
 	batch, channels, plane, points int
 	sizes                          []int // of the image, first axis first
@@ -146,8 +147,8 @@ func newGridImages(image, grid View) (g gridImages, err error) {
 	return g, err
 }
 
-// reads calls f for every element that a point reads, with its place in the plane, its
-// share, and the slopes of its share along every axis of the grid.
+// reads calls f for every element that contributes to a point, with its position in the plane,
+// its weight, and the derivatives of the weight along every axis of the grid.
 func (g *gridImages) reads(s GridSampler, point []float64, f func(place int, share float64, slopes []float64)) {
 	axes := len(g.sizes)
 	taps := make([][]gridTap, axes)
@@ -192,8 +193,8 @@ func (g *gridImages) reads(s GridSampler, point []float64, f func(place int, sha
 	}
 }
 
-// Forward sets out [batch, channels, points…] to what the points of grid [batch, points…,
-// axes] read of image [batch, channels, size…]; a point names the last axis first.
+// Forward sets out [batch, channels, points…] to samples of image [batch, channels, size…] at
+// the points of grid [batch, points…, axes]. A point starts with the coordinate of the last axis.
 func (s GridSampler) Forward(out, image, grid View) error {
 	if out.Len() == 0 {
 		return nil
@@ -222,8 +223,8 @@ func (s GridSampler) Forward(out, image, grid View) error {
 	return SetFloats(out, y)
 }
 
-// Backward sets dimage and dgrid, each unless without data, to the gradients of image and
-// grid given that of the result.
+// Backward computes the gradients of image and grid from dout, the gradient of the result.
+// dimage and dgrid may have no data.
 func (s GridSampler) Backward(dimage, dgrid, dout, image, grid View) error {
 	g, err := newGridImages(image, grid)
 	if err != nil {

@@ -1,10 +1,10 @@
 package kernel
 
-// GroupNorm normalises x [N, C, …] over groups of neighbouring channels, with all that
-// follows them: y = (x − mean) · rstd · gamma + beta, then with Swish y · sigmoid(Factor · y).
+// GroupNorm normalises x [N, C, …] over groups of neighbouring channels and all dimensions after
+// C: y = (x − mean) · rstd · gamma + beta, followed by y · sigmoid(Factor · y) if Swish.
 type GroupNorm struct {
 	Batch, Channels, Groups int64
-	Gamma, Beta             View // a number per channel; may lack data
+	Gamma, Beta             View // one element per channel; may have no data
 	Swish                   bool
 	Factor                  float64
 }
@@ -20,12 +20,12 @@ func (n GroupNorm) affine(c *chain, z View, gamma, beta View) {
 	c.affine(z, wide(gamma), wide(beta))
 }
 
-// shapes are x by groups and by channels.
+// shapes returns the shapes of x split by groups and by channels.
 func (n GroupNorm) shapes(x View) (groups, channels []int64) {
 	return []int64{n.Batch, n.Groups, x.Len() / (n.Batch * n.Groups)}, []int64{n.Batch, n.Channels, x.Len() / (n.Batch * n.Channels)}
 }
 
-// Forward writes y, and mean and rstd = 1/√(variance + eps) of each group. x has elements.
+// Forward computes y, and mean and rstd = 1/√(variance + eps) of each group. x must not be empty.
 func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
 	c := newChain(x)
 	byGroup, byChannel := n.shapes(x)
@@ -43,7 +43,7 @@ func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
 	return c.end()
 }
 
-// Backward writes the gradients of x, gamma and beta; each of them may lack data.
+// Backward computes the gradients of x, gamma and beta, each of which may have no data.
 func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 	c := newChain(x)
 	byGroup, byChannel := n.shapes(x)

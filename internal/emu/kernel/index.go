@@ -11,10 +11,10 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// ScatterOp says what becomes of an element that is scattered to.
+// ScatterOp says how a scattered value is combined with the element at its target.
 type ScatterOp int32
 
-// The ways to scatter: the new value alone, or joined with the old one.
+// Scatter operators: replace the old value, or combine the new value with it.
 const (
 	ScatterSet ScatterOp = C.SCATTER_SET
 	ScatterAdd ScatterOp = C.SCATTER_ADD
@@ -23,10 +23,10 @@ const (
 	ScatterMin ScatterOp = C.SCATTER_MIN
 )
 
-// doubles is the memory of a contiguous float64 view.
+// doubles returns the memory of a contiguous float64 view as a slice.
 func (v View) doubles() []float64 { return unsafe.Slice((*float64)(v.Data), v.Len()) }
 
-// bytes is the memory of a contiguous view of one-byte elements.
+// bytes returns the memory of a contiguous view of one-byte elements as a slice.
 func (v View) bytes() []byte { return unsafe.Slice((*byte)(v.Data), v.Len()) }
 
 // Indices reads the elements of an integer view in row-major order.
@@ -39,14 +39,14 @@ func Indices(v View) ([]int64, error) {
 	return slices.Clone(whole.ints()), nil
 }
 
-// floats is the memory of a contiguous float32 view.
+// floats returns the memory of a contiguous float32 view as a slice.
 func (v View) floats() []float32 { return unsafe.Slice((*float32)(v.Data), v.Len()) }
 
-// ints is the memory of a contiguous int64 view.
+// ints returns the memory of a contiguous int64 view as a slice.
 func (v View) ints() []int64 { return unsafe.Slice((*int64)(v.Data), v.Len()) }
 
-// places is index as contiguous int64, with negative values counted from the end of a
-// dimension of size n. A value out of range is an error that names it.
+// places returns index as contiguous int64. Negative values count from the end of a dimension of
+// size n; a value out of range is an error that names it.
 func places(index View, n int64) (at View, release func(), err error) {
 	at, release = temporary(dtype.Int64, index.Shape)
 	if err := Copy(at, index); err != nil {
@@ -65,13 +65,13 @@ func places(index View, n int64) (at View, release func(), err error) {
 	return at, release, nil
 }
 
-// Gather sets every element of out to the element of in at the same coordinates, but for
-// the one along axis, which index holds: torch.gather, and with an index that is broadcast
-// along the other dimensions torch.index_select. index is of any integer type and broadcasts
-// to out; a negative value counts from the end. The types of in and out must be equal, in
-// must reach as far as out in the other dimensions.
+// Gather sets every element of out to the element of in at the same coordinates, except that the
+// coordinate along axis comes from index. It is torch.gather, or torch.index_select if index is
+// broadcast along the other dimensions. index has any integer type and broadcasts to out; a
+// negative value counts from the end. in and out must have the same type, and in must be at
+// least as large as out in the other dimensions.
 //
-// An index out of range is an error that names it, and nothing is written.
+// An index out of range is an error that names it; out is then not written.
 func Gather(out, in View, axis int, index View) error {
 	size := out.DType.Size()
 	if out.DType != in.DType || size == 0 {
@@ -108,7 +108,7 @@ func gather(out, in View, axis int, at View) {
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.index_gather(&g, C.int32_t(size), C.int64_t(lo), C.int64_t(hi)) })
 }
 
-// reaches checks that a tensor covers the coordinates of another but for an axis.
+// reaches checks that shape is at least as large as other in every dimension except axis.
 func reaches(shape, other []int64, axis int) error {
 	if len(shape) > MaxRank || len(shape) != len(other) || axis >= len(shape) {
 		return fmt.Errorf("kernel: shapes %v and %v have no common dimension %d; at most %d are supported", shape, other, axis, MaxRank)
@@ -121,10 +121,11 @@ func reaches(shape, other []int64, axis int) error {
 	return nil
 }
 
-// Scatter sends every element of src to the element of into at the same coordinates, but
-// for the one along axis, which index holds: the inverse of Gather, with the same rules. For
-// the elements that go to one place the order along axis decides, so the result does not
-// depend on the number of threads; sums of 16-bit types are kept in float and rounded once.
+// Scatter combines every element of src with the element of into at the same coordinates, except
+// that the coordinate along axis comes from index. It is the inverse of Gather, with the same
+// rules. Elements with the same target are combined in their order along axis, so the result
+// does not depend on the number of threads. Sums of 16-bit types are kept in float and rounded
+// once.
 func Scatter(op ScatterOp, into, src View, axis int, index View) error {
 	if err := reaches(into.Shape, src.Shape, axis); err != nil {
 		return err
@@ -143,7 +144,7 @@ func Scatter(op ScatterOp, into, src View, axis int, index View) error {
 	return scatter(op, into, src, axis, at)
 }
 
-// ScatterNumber is Scatter of a number that every index gets.
+// ScatterNumber is Scatter with the number n in place of src.
 func ScatterNumber(op ScatterOp, into View, n Number, axis int, index View) error {
 	one, release := temporary(into.DType, []int64{1})
 	defer release()
@@ -157,8 +158,8 @@ func ScatterNumber(op ScatterOp, into View, n Number, axis int, index View) erro
 	return Scatter(op, into, same, axis, index)
 }
 
-// ScatterScaled is Scatter that adds src times a number. Products of 16-bit elements are
-// not rounded before they are added.
+// ScatterScaled is a Scatter that adds src times n. Products of 16-bit elements are not rounded
+// before they are added.
 func ScatterScaled(into, src View, n Number, axis int, index View) error {
 	if n.F == 1 && n.I == 1 {
 		return Scatter(ScatterAdd, into, src, axis, index)
@@ -175,8 +176,8 @@ func ScatterScaled(into, src View, n Number, axis int, index View) error {
 	return Scatter(ScatterAdd, into, scaled, axis, index)
 }
 
-// ScatterMean sets every element that is scattered to to the mean of its new values, and of
-// the old one with keep. Integers round down.
+// ScatterMean sets every element that index targets to the mean of its new values; with keep the
+// mean includes the old value. Integer means round down.
 func ScatterMean(into, src View, axis int, index View, keep bool) error {
 	class, ok := classes[into.DType]
 	if !ok {
@@ -271,8 +272,8 @@ func newIndexWrite(op ScatterOp, into, src View, axis int, index View) *indexWri
 	return w
 }
 
-// run divides the work by the coordinates that are not indexed: places that meet are in one
-// part.
+// run divides the work by the coordinates that are not indexed, so that all elements with the
+// same target belong to one part.
 func (w *indexWrite) run(f func(lo, hi C.int64_t)) {
 	Parallel(w.lines, max(grain/w.length, 1), func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }

@@ -1,11 +1,11 @@
-/* Elements read from and written to places that an integer tensor names. */
+/* Reading and writing of elements at the indices in an integer tensor. */
 #ifndef INDEX_H
 #define INDEX_H
 
 #include "space.h"
 
-/* out[c] = in[c with one coordinate replaced by index[c]]. The space is that of out; in has
- * stride 0 where the coordinate is replaced, and step is its stride there. */
+/* out[c] = in[c with one coordinate replaced by index[c]]. The space is that of out. For the
+ * replaced coordinate in has stride 0, and step is its actual stride. */
 struct index_read {
 	struct space space;
 	struct operand out, in, index; /* index is int64 */
@@ -17,8 +17,8 @@ void index_gather(const struct index_read *g, int32_t size, int64_t lo, int64_t 
 
 enum { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 
-/* into[c with one coordinate replaced by index[c]] op= src[c], for the places along that
- * coordinate in order. kept is the space of the other coordinates. */
+/* into[c with one coordinate replaced by index[c]] op= src[c], in order along that coordinate.
+ * kept is the space of the other coordinates. */
 struct index_write {
 	int32_t op, class;
 	struct space kept;

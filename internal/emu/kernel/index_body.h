@@ -1,4 +1,4 @@
-/* Scattered sums, products and extremes, in each arithmetic class. */
+/* Scattered sums, products, maxima and minima, in each arithmetic class. */
 #ifndef INDEX_BODY_H
 #define INDEX_BODY_H
 

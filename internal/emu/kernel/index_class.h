@@ -1,7 +1,7 @@
 /* Included once per class by index_body.h. */
 
-/* a is the element of into, x that of src. A row of src that goes to one row of into is
- * combined in vectors. */
+/* a is the element of into and x that of src. When a whole row of src goes to one row of into,
+ * it is combined in vectors. */
 #define SCATTER_RUN(expression) \
 	do { \
 		if (at_stride == 0 && to_stride == 1) { \

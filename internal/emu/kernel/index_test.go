@@ -29,7 +29,7 @@ func every(shape []int64, f func(at []int64)) {
 	}
 }
 
-// place is the row-major number of an element.
+// place returns the row-major index of an element.
 func place(shape, at []int64) (n int64) {
 	for i, k := range at {
 		n = n*shape[i] + k
@@ -37,7 +37,7 @@ func place(shape, at []int64) (n int64) {
 	return n
 }
 
-// moved is at with one coordinate replaced.
+// moved returns at with one coordinate replaced.
 func moved(at []int64, axis int, k int64) []int64 {
 	at = slices.Clone(at)
 	at[axis] = k
@@ -125,8 +125,8 @@ var scatterCases = map[kernel.ScatterOp]func(a, x float64) float64{
 	kernel.ScatterMin: math.Min,
 }
 
-// Scatters agree with a loop over the elements in every variant, type and layout, whatever
-// the number of threads.
+// TestScatter compares Scatter with a loop over the elements in every variant, type and layout.
+// The number of threads must not matter.
 func TestScatter(t *testing.T) {
 	into, src := []int64{9, 4, 33}, []int64{8, 3, 30}
 	start := sample(dtype.Int8, 5, count(into), -2, 3)
@@ -139,7 +139,7 @@ func TestScatter(t *testing.T) {
 					index[i] = float64(int64(i*5+i/3) % into[axis])
 				}
 				want := slices.Clone(start)
-				// Within a place the order along axis decides.
+				// Elements with the same target are combined in their order along axis.
 				every(src, func(at []int64) {
 					i := place(src, at)
 					to := place(into, moved(at, axis, int64(index[i])))
@@ -163,7 +163,8 @@ func TestScatter(t *testing.T) {
 	})
 }
 
-// Sums of 16-bit elements are rounded once: a thousand small terms are not lost.
+// TestScatterSumsInFloat checks that sums of 16-bit elements are rounded only once, so that a
+// thousand small terms are not lost.
 func TestScatterSumsInFloat(t *testing.T) {
 	y := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{1, 1}, []float64{256})
 	x := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{1000, 1}, []float64{0.5})

@@ -1,5 +1,5 @@
-/* Included once per integer class by map.h: what the operators need beyond C's. Division by
- * zero gives 0, since a kernel must not trap. */
+/* Included once per integer class by map.h: arithmetic of the operators that C lacks. Division
+ * by zero gives 0, since a kernel must not trap. */
 
 static inline T FN(least)(T x, T y) { return x < y ? x : y; }
 static inline T FN(greatest)(T x, T y) { return x > y ? x : y; }

@@ -1,4 +1,4 @@
-/* What Go and the kernels share: element types, views, and the table of one variant. */
+/* Types shared by Go and the kernels: element types, views, and the kernel table of a variant. */
 #ifndef KERNEL_H
 #define KERNEL_H
 

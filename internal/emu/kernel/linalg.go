@@ -12,10 +12,10 @@ type Matrix struct {
 	Data       []float64
 }
 
-// NewMatrix is a matrix of zeros.
+// NewMatrix returns a matrix of zeros.
 func NewMatrix(rows, cols int) Matrix { return Matrix{rows, cols, make([]float64, rows*cols)} }
 
-// identity has ones in its diagonal.
+// identity returns the n×n identity matrix.
 func identity(n int) Matrix {
 	m := NewMatrix(n, n)
 	for i := range n {
@@ -26,7 +26,7 @@ func identity(n int) Matrix {
 
 func (m Matrix) at(i, j int) *float64 { return &m.Data[i*m.Cols+j] }
 
-// T is the transpose.
+// T returns the transpose.
 func (m Matrix) T() Matrix {
 	t := NewMatrix(m.Cols, m.Rows)
 	for i := range m.Rows {
@@ -37,7 +37,7 @@ func (m Matrix) T() Matrix {
 	return t
 }
 
-// Left is the first n columns.
+// Left returns the first n columns.
 func (m Matrix) Left(n int) Matrix {
 	out := NewMatrix(m.Rows, n)
 	for i := range m.Rows {
@@ -82,14 +82,14 @@ func (m Matrix) QR() (q, r Matrix) {
 			*r.at(i, k) = 0
 		}
 		for j := range m.Rows {
-			reflect(q, j) // q gathers the transpose
+			reflect(q, j) // q accumulates the transpose
 		}
 	}
 	return q.T(), r
 }
 
-// LogDet is the sign of the determinant of a square matrix and the logarithm of its
-// magnitude: 0 and -Inf for a singular one.
+// LogDet returns the sign of the determinant of a square matrix and the logarithm of its
+// absolute value, or 0 and -Inf for a singular matrix.
 func (m Matrix) LogDet() (sign, log float64) {
 	a := Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
 	sign = 1
@@ -124,7 +124,7 @@ func (m Matrix) LogDet() (sign, log float64) {
 	return sign, log
 }
 
-// Cholesky is the lower triangular l with l·lᵀ = m, of which it reads the lower half. It
+// Cholesky returns the lower triangular l with l·lᵀ = m. It reads only the lower half of m and
 // fails unless m is positive definite.
 func (m Matrix) Cholesky() (Matrix, error) {
 	l := NewMatrix(m.Rows, m.Cols)
@@ -147,9 +147,9 @@ func (m Matrix) Cholesky() (Matrix, error) {
 	return l, nil
 }
 
-// SVD factors m into u · diag(sigma) · vᵀ with falling singular values, u of m's rows and v of
-// its columns square and orthogonal. It rotates pairs of columns until they are orthogonal
-// (one-sided Jacobi).
+// SVD factors m into u · diag(sigma) · vᵀ. The singular values are in descending order, and u and
+// v are square and orthogonal. It rotates pairs of columns until they are orthogonal (one-sided
+// Jacobi).
 func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
 	if m.Rows < m.Cols {
 		v, sigma, u = m.T().SVD()
@@ -200,8 +200,8 @@ func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
 	return left.completed(sigma), sigma, right
 }
 
-// orthogonalise turns columns p and q of a, and of v, until they are orthogonal; it reports
-// whether they were not.
+// orthogonalise rotates columns p and q of m, and of v, so that those of m are orthogonal. It
+// reports whether they were not.
 func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
 	alpha, beta, gamma := 0.0, 0.0, 0.0
 	for i := range m.Rows {
@@ -224,8 +224,8 @@ func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
 	return true
 }
 
-// completed is a square orthogonal matrix whose first columns are those of m with a
-// singular value that is not zero.
+// completed returns a square orthogonal matrix whose first columns are those of m with a nonzero
+// singular value.
 func (m Matrix) completed(sigma []float64) Matrix {
 	rank := 0
 	for _, s := range sigma {
@@ -235,7 +235,7 @@ func (m Matrix) completed(sigma []float64) Matrix {
 	}
 	q, r := m.Left(rank).QR()
 	for k := range rank {
-		if *r.at(k, k) < 0 { // QR may have turned a column round
+		if *r.at(k, k) < 0 { // QR may have flipped the sign of a column
 			for i := range q.Rows {
 				*q.at(i, k) = -*q.at(i, k)
 			}
@@ -244,8 +244,8 @@ func (m Matrix) completed(sigma []float64) Matrix {
 	return q
 }
 
-// Inverse is that of a square matrix, by Gauss and Jordan with pivots of columns. It fails
-// for a singular one.
+// Inverse returns the inverse of a square matrix by Gauss-Jordan elimination with column pivots.
+// It fails if the matrix is singular.
 func (m Matrix) Inverse() (Matrix, error) {
 	n := m.Rows
 	a, inv := Matrix{n, n, slices.Clone(m.Data)}, identity(n)

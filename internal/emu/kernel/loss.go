@@ -7,20 +7,20 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Averaging is how the losses of rows become one.
+// Averaging says how the losses of the rows are reduced.
 type Averaging int
 
-// Averagings: Mean divides by the weights of the rows that count.
+// Averaging modes. Mean divides by the sum of the weights of the rows that are not ignored.
 const (
 	NoAveraging Averaging = iota
 	MeanAveraging
 	SumAveraging
 )
 
-// CrossEntropy describes −Σ over classes of target distribution · log probability.
+// CrossEntropy describes the loss −Σ target distribution · log-probability over the classes.
 type CrossEntropy struct {
 	Targets   []int64
-	Ignore    int64     // a row with this target does not count
+	Ignore    int64     // rows with this target are ignored
 	Weights   []float32 // per class, nil for ones
 	Smoothing float64   // share of the target distribution that is spread over all classes
 	Averaging Averaging
@@ -42,7 +42,7 @@ func (e *CrossEntropy) check(classes int64) error {
 	return nil
 }
 
-// total is the sum of the weights of the rows that count.
+// total returns the sum of the weights of the rows that are not ignored.
 func (e *CrossEntropy) total() (sum float64) {
 	for _, k := range e.Targets {
 		if k != e.Ignore {
@@ -52,8 +52,8 @@ func (e *CrossEntropy) total() (sum float64) {
 	return sum
 }
 
-// Forward writes the log-probabilities of x [rows, classes] and the loss: [rows] without
-// averaging, else one element. The mean over no rows is NaN, as in PyTorch.
+// Forward computes the log-probabilities of x [rows, classes] and the loss, which is [rows]
+// without averaging and else one element. The mean over zero rows is NaN, as in PyTorch.
 func (e *CrossEntropy) Forward(loss, logProb, x View) error {
 	logs, release := temporary(dtype.Float32, x.Shape)
 	defer release()
@@ -66,7 +66,7 @@ func (e *CrossEntropy) Forward(loss, logProb, x View) error {
 	return e.average(loss, logs)
 }
 
-// average writes the loss of contiguous fp32 log-probabilities.
+// average computes the loss from contiguous fp32 log-probabilities.
 func (e *CrossEntropy) average(loss, logs View) error {
 	classes := logs.Shape[1]
 	if err := e.check(classes); err != nil {
@@ -99,8 +99,8 @@ func (e *CrossEntropy) average(loss, logs View) error {
 	return Fill(loss, Real(sum))
 }
 
-// Backward writes the gradient of the loss with respect to x, given the log-probabilities
-// of Forward and the gradient of the loss, one element or one per row.
+// Backward computes the gradient of x from the log-probabilities of Forward and the gradient of
+// the loss, which has one element or one per row.
 func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 	rows, classes := logProb.Shape[0], logProb.Shape[1]
 	if err := e.check(classes); err != nil {
@@ -116,7 +116,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 	for c := range classes {
 		all += e.weight(c)
 	}
-	// dx = scale·(p·mass − target distribution): the weight of a row's distribution is mass.
+	// dx = scale·(p·mass − target distribution), where mass is the sum of the row's distribution.
 	total := e.total()
 	scale, mass := make([]float64, rows), make([]float64, rows)
 	for i, k := range e.Targets {
@@ -153,7 +153,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 	return c.end()
 }
 
-// flatStrides are the strides of a contiguous or one-element view seen as a vector.
+// flatStrides returns the stride of a contiguous or one-element view as a vector.
 func flatStrides(v View) []int64 {
 	if len(v.Shape) == 1 {
 		return v.Strides
@@ -189,7 +189,7 @@ func SetFloats(v View, values []float64) error {
 	return Copy(v, t)
 }
 
-// Floats reads the elements of a view in row-major order.
+// Floats reads the elements of a view in row-major order as float32.
 func Floats(v View) ([]float32, error) {
 	t, release := temporary(dtype.Float32, v.Shape)
 	defer release()
@@ -199,7 +199,7 @@ func Floats(v View) ([]float32, error) {
 	return append([]float32(nil), unsafe.Slice((*float32)(t.Data), t.Len())...), nil
 }
 
-// Doubles is Floats in double precision.
+// Doubles reads the elements of a view in row-major order as float64.
 func Doubles(v View) ([]float64, error) {
 	t, release := temporary(dtype.Float64, v.Shape)
 	defer release()

@@ -2,17 +2,17 @@ package kernel
 
 import "math"
 
-// Pointwise is a loss of every element, or the slope of one: Op of the inputs, which
-// broadcast, times Factor and Weight.
+// Pointwise is an element-wise loss or the derivative of one: Op of the inputs, which broadcast,
+// times Factor and Weight.
 type Pointwise struct {
 	Op     Op
 	Inputs []Input
 	Params []Number
 	Weight View    // may lack data
-	Factor float64 // 0 for 1
+	Factor float64 // 0 means 1
 }
 
-// views are the inputs that are no numbers.
+// views returns the inputs that are views, not constants.
 func (p Pointwise) views() (views []View) {
 	for _, in := range p.Inputs {
 		if !in.fixed {
@@ -22,7 +22,7 @@ func (p Pointwise) views() (views []View) {
 	return views
 }
 
-// each writes the value of every element.
+// each sets out to the value of every element.
 func (p Pointwise) each(c *chain, out View) {
 	if p.Weight.Data == nil && p.Factor == 0 {
 		c.set(out, p.Op, p.Params, p.Inputs...)
@@ -37,7 +37,7 @@ func (p Pointwise) each(c *chain, out View) {
 	c.set(out, Identity, nil, Of(t))
 }
 
-// Loss sets out to the value of every element, or to their sum or mean. The mean over no
+// Loss sets out to the value of every element, or to their sum or mean. The mean over zero
 // elements is NaN.
 func (p Pointwise) Loss(out View, averaging Averaging) error {
 	views := p.views()

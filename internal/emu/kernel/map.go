@@ -9,33 +9,33 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Number is a constant in both forms: F is used when a kernel computes in floating point,
-// I when it computes in integers.
+// Number is a constant operand. Kernels use F when they compute in floating point and I when
+// they compute in integers.
 type Number struct {
 	F float64
 	I int64
 }
 
-// Real is the number x; its integer form is truncated.
+// Real returns the Number x, whose integer form is truncated.
 func Real(x float64) Number { return Number{F: x, I: int64(x)} }
 
-// Whole is the number x.
+// Whole returns the Number x.
 func Whole(x int64) Number { return Number{F: float64(x), I: x} }
 
-// Input is an operand of Map: a view, or a number that every element sees.
+// Input is an operand of Map: a view, or a constant that is used for every element.
 type Input struct {
 	view   View
 	number Number
 	fixed  bool
 }
 
-// Of makes an input of a view.
+// Of returns v as an Input.
 func Of(v View) Input { return Input{view: v} }
 
-// Const makes an input of a number.
+// Const returns n as an Input.
 func Const(n Number) Input { return Input{number: n, fixed: true} }
 
-// grain is the number of elements worth a thread.
+// grain is the minimum number of elements for which starting a thread pays off.
 const grain = 1 << 15
 
 // Map sets every element of out to op of the inputs, which are broadcast to its shape.
@@ -44,8 +44,8 @@ const grain = 1 << 15
 // truncation and saturation from floats, by wrapping from integers. An input may be out
 // itself or overlap it in any way.
 //
-// It fails for shapes that do not broadcast, types that kernels do not compute with and
-// operators that the class does not have.
+// Map fails if the shapes do not broadcast, if kernels do not compute with one of the types, or
+// if the class does not have the operator.
 func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) error {
 	class, ok := classes[compute]
 	if !ok || C.map_defined(C.int32_t(op), class) == 0 {

@@ -22,7 +22,8 @@
 #define FN(name) name
 #include "map_class.h"
 
-/* Integers wrap, which -fwrapv makes defined; a comparison with 0 is always false for some. */
+/* Integers wrap, which -fwrapv makes defined. For unsigned types some comparisons with 0 are
+ * always false. */
 #pragma GCC push_options
 #pragma GCC optimize("wrapv")
 #pragma GCC diagnostic push

@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// benchmarkBytes reports f as memory traffic: read and written bytes of 4096 x 1024 elements.
+// benchmarkBytes reports the memory throughput of f, which reads and writes 4096 x 1024 elements.
 func benchmarkBytes(b *testing.B, bytes int, f func() error) {
 	b.SetBytes(int64(bytes) << 22)
 	for b.Loop() {

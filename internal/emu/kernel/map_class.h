@@ -28,7 +28,7 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 #else
 #define DUAL_LOOP(id, floating, integer) LOOP(id, floating)
 
-/* In double, one element at a time. */
+/* Computes in double, one element at a time. */
 #define DOUBLE_LOOP(id, expression) \
 	LOOP_BEGIN(id) \
 	for (int64_t i = 0; i < n; i++) { \
@@ -37,7 +37,7 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 	} \
 	}
 
-/* A vector at a time; the rest of a chunk goes through a padded vector. */
+/* Computes one vector at a time; the rest of a chunk is copied to a padded vector. */
 #define VECTOR_LOOP(id, expression) \
 	LOOP_BEGIN(id) \
 	for (int64_t i = 0; i < n; i += VECTOR_FLOATS) { \
@@ -93,7 +93,7 @@ static void JOIN(map, S)(const struct map *m, int64_t lo, int64_t hi)
 		for (int32_t k = 0; k < m->inputs; k++)
 			if (m->in[k].data)
 				in[k] = JOIN(fetch, S)(buffer[k], &m->in[k], &m->space, &cursor, n);
-		/* Operators read only the inputs they have. */
+		/* Operators read only as many inputs as they have; the rest are unused. */
 		for (int32_t k = m->inputs; k < MAX_INPUTS; k++)
 			in[k] = m->inputs > 0 ? in[0] : result;
 		T *out = result;

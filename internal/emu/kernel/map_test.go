@@ -23,7 +23,7 @@ var (
 	shapes = [][]int64{{0}, {3, 0, 2}, {}, {1}, {7}, {1023}, {3, 1025}, {5, 1, 3, 2, 1, 2, 1, 2}}
 )
 
-// ulp is the distance of neighbouring values of type d at x.
+// ulp returns the distance between neighbouring values of type d at x.
 func ulp(d dtype.Type, x float64) float64 {
 	bits, least := 52, -1074
 	switch d {
@@ -38,7 +38,7 @@ func ulp(d dtype.Type, x float64) float64 {
 	return math.Ldexp(1, max(e-1-bits, least))
 }
 
-// within asserts that got is within n ulp of want in type d, NaN equal to NaN.
+// within asserts that got is within n ulp of want in type d. NaN equals NaN.
 func within(t testing.TB, d dtype.Type, n float64, want, got []float64, text string) {
 	t.Helper()
 	require.Equal(t, len(want), len(got), text)
@@ -56,7 +56,7 @@ func within(t testing.TB, d dtype.Type, n float64, want, got []float64, text str
 	}
 }
 
-// sample gives n values of type d from a fixed sequence that holds its special ones.
+// sample returns n values of type d from a fixed sequence that includes the special values.
 func sample(d dtype.Type, seed, n int, lo, hi float64) []float64 {
 	out := make([]float64, n)
 	x := uint64(seed)*0x9E3779B97F4A7C15 + 1
@@ -86,7 +86,7 @@ func count(shape []int64) int {
 
 type formula func(x, y, z, u, v, w float64) float64
 
-// mapCase states an operator by its definition in double precision.
+// mapCase tests an operator against its definition in double precision.
 type mapCase struct {
 	name    string
 	op      kernel.Op
@@ -94,7 +94,7 @@ type mapCase struct {
 	f       formula
 	lo, hi  float64 // of the inputs
 	ulps    float64 // allowed beyond the rounding of the result
-	ulps64  float64 // the same in float64 where Go's own function is that far off
+	ulps64  float64 // the same for float64, where Go's own function is less accurate
 	params  []kernel.Number
 	special []float64 // further values of x
 }
@@ -218,7 +218,7 @@ func TestMapFloats(t *testing.T) {
 					for i := range want {
 						want[i] = c.want(in, i)
 					}
-					// Half an ulp more for the rounding to a narrow type.
+					// Rounding to a narrow type adds half an ulp.
 					ulps := c.ulps
 					if d == dtype.Float64 {
 						ulps = max(ulps, c.ulps64)
@@ -230,7 +230,7 @@ func TestMapFloats(t *testing.T) {
 	})
 }
 
-// integer arithmetic, checked against exact results reduced to the type.
+// integerCases tests integer arithmetic against exact results reduced to the type.
 var integerCases = []mapCase{
 	{name: "add", op: kernel.Add, inputs: 2, f: func(x, y, _, u, _, _ float64) float64 { return x + u*y }, params: []kernel.Number{kernel.Whole(3)}},
 	{name: "mul", op: kernel.Mul, inputs: 2, f: func(x, y, _, _, _, _ float64) float64 { return x * y }},
@@ -311,7 +311,7 @@ func TestMapKeepsLargeIntegers(t *testing.T) {
 		require.NoError(t, kernel.Map(kernel.Equal, d, same, []kernel.Input{kernel.Of(out), kernel.Const(kernel.Whole(big + 2))}))
 		assert.Equal(t, []float64{1, 1, 1}, kerneltest.Values(same))
 	}
-	// Above 2^63 an unsigned number is not a negative one.
+	// An unsigned number from 2^63 on must not be treated as negative.
 	u := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{1}, []float64{1 << 63})
 	half := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{1}, nil)
 	require.NoError(t, kernel.Map(kernel.TruncDiv, dtype.Uint64, half, []kernel.Input{kernel.Of(u), kernel.Const(kernel.Whole(2))}))
@@ -343,7 +343,7 @@ func TestCast(t *testing.T) {
 	})
 }
 
-// cast states the conversion rules: floats to integers truncate and saturate, NaN is 0.
+// cast defines the conversion rules: floats to integers truncate and saturate, and NaN becomes 0.
 func cast(from, to dtype.Type, x float64) float64 {
 	switch {
 	case to == dtype.Bool:

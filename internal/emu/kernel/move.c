@@ -17,8 +17,8 @@ void move_elements(const struct space *s, const struct operand *to, const struct
 	}
 }
 
-/* A tile reads from as many cache lines at once as a set of the L1 cache holds: with rows a
- * power of two apart they all fall into one set. */
+/* The number of cache lines a tile reads from at once: as many as one set of the L1 cache holds,
+ * because rows that are a power of two apart all map to the same set. */
 enum { LINES = 8 };
 
 #define MOVE_TILES(W) \

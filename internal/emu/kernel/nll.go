@@ -11,12 +11,12 @@ import (
 // log-probabilities.
 type NegativeLogLikelihood struct {
 	Targets   View  // integers: the shape of x without the class dimension
-	Ignore    int64 // a row with this target does not count
+	Ignore    int64 // rows with this target are ignored
 	Weights   View  // per class; without data every class has weight 1
 	Averaging Averaging
 }
 
-// rows are the targets as places that can be gathered, and the weight of each row.
+// nllRows holds the targets as indices for Gather, and the weight of each row.
 type nllRows struct {
 	places  View // shape of x, with one class
 	weights []float64
@@ -62,9 +62,9 @@ func (r *nllRows) total() (sum float64) {
 	return sum
 }
 
-// Forward writes the loss, of Targets' shape without averaging and else of one element, and
-// the sum of the weights that count to total. The classes of x lie along axis. The mean
-// over no weight is NaN.
+// Forward computes the loss, which has the shape of Targets without averaging and else one
+// element. It sets total to the sum of the weights of the rows that are not ignored. The classes
+// of x are along axis. The mean is NaN if the total is 0.
 func (l *NegativeLogLikelihood) Forward(loss, total, x View, axis int) error {
 	r, err := l.rows(x, axis)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *NegativeLogLikelihood) Forward(loss, total, x View, axis int) error {
 	sum := 0.0
 	for i, w := range r.weights {
 		value := &losses.doubles()[i]
-		// An ignored row may hold anything, also infinities.
+		// The values of an ignored row are arbitrary, even infinite.
 		if w == 0 {
 			*value = 0
 		}
@@ -104,7 +104,7 @@ func (l *NegativeLogLikelihood) Forward(loss, total, x View, axis int) error {
 	return Fill(loss, Real(sum))
 }
 
-// Backward writes the gradient with respect to x, given that of the loss and, for the mean,
+// Backward computes the gradient of x from grad, the gradient of the loss, and for the mean from
 // the total of Forward.
 func (l *NegativeLogLikelihood) Backward(dx, grad, total View, axis int) error {
 	r, err := l.rows(dx, axis)

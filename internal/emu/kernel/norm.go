@@ -46,7 +46,7 @@ func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
 	return c.end()
 }
 
-// moments are the mean of x over axes and 1/√(variance + eps); they have the other dimensions.
+// moments returns the mean of x over axes and 1/√(variance + eps), without the dimensions axes.
 func (c *chain) moments(x View, axes []int, eps float64) (mean, rstd View) {
 	mean, rstd = c.temp(others(x.Shape, axes)), c.temp(others(x.Shape, axes))
 	c.reduce(ReduceMean, mean, x, axes, 0)
@@ -55,7 +55,7 @@ func (c *chain) moments(x View, axes []int, eps float64) (mean, rstd View) {
 	return mean, rstd
 }
 
-// normalize is out = (x − mean) · rstd, which lack the dimensions axes.
+// normalize is out = (x − mean) · rstd. mean and rstd lack the dimensions axes.
 func (c *chain) normalize(out, x, mean, rstd View, axes []int) {
 	c.sub(out, x, kept(mean, len(x.Shape), axes))
 	c.mul(out, out, kept(rstd, len(x.Shape), axes))
@@ -85,7 +85,7 @@ func (c *chain) affine(z, weight, bias View) {
 	}
 }
 
-// give copies a value to an output that may have no data.
+// give copies value to out if out has data.
 func (c *chain) give(out, value View) {
 	if out.Data != nil {
 		c.set(out, Identity, nil, Of(value))
@@ -93,8 +93,8 @@ func (c *chain) give(out, value View) {
 }
 
 // LayerNorm normalises over the trailing dimensions from axis on: y = (x − mean) · rstd ·
-// weight + bias, rstd = 1/√(var + eps). weight and bias may have no data, mean and rstd
-// too; they have x's leading dimensions.
+// weight + bias, rstd = 1/√(var + eps). mean and rstd have x's leading dimensions. weight, bias,
+// mean and rstd may have no data.
 func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) error {
 	c := newChain(x)
 	axes := axesFrom(axis, len(x.Shape))

@@ -10,9 +10,9 @@ func Adapt(z, scale, shift View) error {
 	return c.end()
 }
 
-// AdaptGrad is the gradient of Adapt over a LayerNorm of the last dimension of x [..., S, H],
-// whose scale and shift are [..., 1, H] and whose weight and bias may have no data.
-// Outputs but for dscale and dshift [..., H] may have no data.
+// AdaptGrad computes the gradient of Adapt applied to a LayerNorm of the last dimension of x
+// [..., S, H]. scale and shift are [..., 1, H]; weight and bias may have no data. dscale and
+// dshift are [..., H]; the other outputs may have no data.
 func AdaptGrad(dx, dscale, dshift, dweight, dbias, dy, x, mean, rstd, scale, weight, bias View) error {
 	c := newChain(x)
 	last := len(x.Shape) - 1

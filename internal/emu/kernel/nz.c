@@ -6,10 +6,10 @@
 #include <emmintrin.h>
 #endif
 
-/* A row of a tile has 32 bytes when its columns are what CANN makes them. */
+/* In CANN's own layouts a row of a tile has 32 bytes. */
 enum { NZ_ROWS = 16, NZ_WIDTH = 32 };
 
-/* A place in a row of the strided matrix, and how many elements follow before a jump. */
+/* A position in a row of the strided matrix, and the number of elements before the next jump. */
 struct cursor {
 	char *p;
 	int64_t left;
@@ -24,7 +24,7 @@ static struct cursor row_start(const struct nz *x, int64_t row)
 	return (struct cursor){x->nd + (index / x->run * x->jump + at) * x->size, x->run - at};
 }
 
-/* A constant length lets the compiler move a whole tile row with vector instructions. */
+/* With a constant length the compiler moves a whole tile row with vector instructions. */
 static inline __attribute__((always_inline)) void move_bytes(char *tile, char *nd, int64_t n, int fill)
 {
 	if (fill && n == 32)
@@ -74,11 +74,12 @@ static inline __attribute__((always_inline)) void store_past_cache(char *dst, co
 static void finish_stores(void) {}
 #endif
 
-/* How far ahead of a row to fetch: rows lie pages apart, where the processor does not look. */
+/* The prefetch distance within a row in bytes. Rows are pages apart, which defeats the hardware
+ * prefetcher. */
 enum { AHEAD = 1024 };
 
-/* Fills pairs of whole tiles, gap bytes apart, while no row ends or jumps: a pair takes whole
- * cache lines from each row, and leaves whole lines in each tile. Returns the tiles done. */
+/* Fills whole tiles in pairs, gap bytes apart, until a row ends or jumps. A pair reads whole cache
+ * lines from each row and writes whole lines to each tile. Returns the number of tiles filled. */
 static int64_t stream_tiles(const struct nz *x, struct cursor at[NZ_ROWS], char *tile, int64_t gap, int64_t tiles)
 {
 	for (int64_t r = 0; r < NZ_ROWS; r++)
@@ -100,7 +101,7 @@ static int64_t stream_tiles(const struct nz *x, struct cursor at[NZ_ROWS], char 
 	return tiles;
 }
 
-/* Goes down the matrix by rows of tiles, so that the strided side is read in long rows. */
+/* Processes the matrix by rows of tiles, so that the strided side is accessed in long rows. */
 static inline __attribute__((always_inline)) void move(const struct nz *x, int64_t lo, int64_t hi, int fill)
 {
 	const int64_t down = (x->rows + NZ_ROWS - 1) / NZ_ROWS, across = (x->cols + x->c0 - 1) / x->c0;

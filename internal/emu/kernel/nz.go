@@ -21,15 +21,15 @@ const NZRows = 16
 // stored row by row, rows padded with zeros to a multiple of 16 and columns to one of C0.
 type NZ struct{ Rows, Cols, C0 int64 }
 
-// Len is the number of elements of the storage, padding included.
+// Len returns the number of elements of the storage, padding included.
 func (z NZ) Len() int64 { return roundUp(z.Rows, NZRows) * roundUp(z.Cols, z.C0) }
 
-// Index is the place of element (r, c) in the storage.
+// Index returns the index of element (r, c) in the storage.
 func (z NZ) Index(r, c int64) int64 {
 	return c/z.C0*roundUp(z.Rows, NZRows)*z.C0 + r*z.C0 + c%z.C0
 }
 
-// At is the element at a place of the storage; ok is false for padding.
+// At returns the row and column of the element at index i of the storage. ok is false for padding.
 func (z NZ) At(i int64) (r, c int64, ok bool) {
 	strip := roundUp(z.Rows, NZRows) * z.C0
 	r, c = i%strip/z.C0, i/strip*z.C0+i%z.C0
@@ -44,7 +44,7 @@ func ToNZ(dst unsafe.Pointer, c0 int64, src View) error {
 	return eachMatrix(dst, c0, src, fillTiles)
 }
 
-// FromNZ is the reverse of ToNZ; padding is not read.
+// FromNZ is the inverse of ToNZ. It does not read the padding.
 func FromNZ(dst View, src unsafe.Pointer, c0 int64) error {
 	return eachMatrix(src, c0, dst, func(x *nzMove) {
 		x.tilesInParallel(func(lo, hi C.int64_t) { C.nz_read((*C.struct_nz)(x), lo, hi) })
@@ -94,16 +94,16 @@ func fillTiles(x *nzMove) {
 	x.tilesInParallel(func(lo, hi C.int64_t) { C.nz_fill((*C.struct_nz)(x), lo, hi) })
 }
 
-// tilesInParallel cuts the rows of tiles among threads; 64 KiB are worth one.
+// tilesInParallel divides the rows of tiles among threads, with at least 64 KiB per thread.
 func (x *nzMove) tilesInParallel(f func(lo, hi C.int64_t)) {
 	grain := 1 + (64<<10)/max(1, int64(NZRows*x.cols*x.size))
 	Parallel((int64(x.rows)+NZRows-1)/NZRows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }
 
-// PastCaches is the size of storage, in bytes, that is not written through the caches.
+// PastCaches is the storage size in bytes from which writes bypass the caches.
 const PastCaches = 16 << 20
 
-// eachMatrix calls move for every matrix of v, whose storage lies one after the other.
+// eachMatrix calls move for every matrix of v. Their storage is contiguous in the same order.
 func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) error {
 	n := len(v.Shape) - 2
 	if n < 0 {

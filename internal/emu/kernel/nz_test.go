@@ -36,7 +36,7 @@ func pack(nd []float64, rows, cols, c0 int64) []float64 {
 	return out
 }
 
-// numbered are the values 1, 2, …, which differ from padding.
+// numbered returns the values 1, 2, …, none of which equals the padding.
 func numbered(n int64) []float64 {
 	v := make([]float64, n)
 	for i := range v {
@@ -119,7 +119,7 @@ func TestToNZAndBack(t *testing.T) {
 	}
 }
 
-// Two int4 elements share a byte; moving bytes moves both.
+// TestToNZInt4 checks int4 elements, of which two share a byte and are moved together.
 func TestToNZInt4(t *testing.T) {
 	bytes := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{17 * 33}, numbered(17*33))
 	v := kernel.View{Data: bytes.Data, DType: dtype.Int4, Shape: []int64{17, 66}, Strides: []int64{66, 1}}
@@ -170,8 +170,8 @@ func TestSliceToNZRefuses(t *testing.T) {
 	require.ErrorContains(t, kernel.SliceToNZ(out.Data, 16, []int64{10}, buf, 0, 50), "matrices")
 }
 
-// A product with a weight in FRACTAL_NZ storage has the bits of the one with the weight in
-// plain rows, for the stored matrix and for its transpose.
+// TestGemmReadsNZ checks that a product with a weight in FRACTAL_NZ storage has the same bits as
+// one with the weight in plain rows, for the stored matrix and for its transpose.
 func TestGemmReadsNZ(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
@@ -209,7 +209,7 @@ func TestGemmReadsNZ(t *testing.T) {
 	})
 }
 
-// BenchmarkSliceToNZ compares the fused slice with a conversion of joined memory.
+// BenchmarkSliceToNZ compares SliceToNZ with ToNZ of contiguous memory.
 func BenchmarkSliceToNZ(b *testing.B) {
 	const ranks, e, k, n = 8, 8, 512, 768
 	const chunk = e * k * n / ranks
@@ -230,9 +230,9 @@ func BenchmarkSliceToNZ(b *testing.B) {
 	})
 }
 
-// TestSliceToNZPastCaches: storage too large for caches is written by other instructions;
-// every element of it is where the definition says, with columns that are no whole pair of
-// tiles, rows that are no whole tile, and slices that end inside rows.
+// TestSliceToNZPastCaches checks storage that is too large for the caches, which is written by
+// other instructions. The columns are not a whole number of tile pairs, the rows are not a whole
+// number of tiles, and slices end inside rows.
 func TestSliceToNZPastCaches(t *testing.T) {
 	const rows, cols, ranks, start = 2059, 4136, 3, 11
 	length := int64(rows*cols+ranks-1) / ranks

@@ -3,8 +3,8 @@ package kernel
 // #include "op.h"
 import "C"
 
-// Op is an element-wise operator of Map. The formulas stand in op.h: x, y and z are the
-// inputs in order; u, v and w the parameters.
+// Op is an element-wise operator of Map. The formulas are in op.h, where x, y and z are the
+// inputs in order and u, v and w the parameters.
 type Op int32
 
 // Defined for every class.
@@ -171,8 +171,8 @@ const (
 	AsinhGrad  Op = C.OP_ASINH_GRAD
 )
 
-// Losses of a prediction x and a target y, and their slopes in one or the other. z is the
-// weight of the positive class; the Log forms take the logarithm of the target.
+// Losses of a prediction x and a target y, and their derivatives with respect to one of them. z
+// is the weight of the positive class; the Log forms take the logarithm of the target.
 const (
 	BinaryEntropy                 Op = C.OP_BINARY_ENTROPY
 	BinaryEntropySlope            Op = C.OP_BINARY_ENTROPY_SLOPE

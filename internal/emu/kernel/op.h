@@ -5,7 +5,7 @@
 
 #include "space.h"
 
-/* One expression for every class. Comparisons give 0 or 1. */
+/* Operators with one expression for all classes. Comparisons give 0 or 1. */
 #define GENERIC_OPS(OP) \
 	OP(COPY, x) \
 	OP(NEG, -x) \
@@ -35,7 +35,7 @@
 	OP(ADDCMUL, x + u * y * z) \
 	OP(MUL_NO_NAN, y == 0 ? 0 : x * y)
 
-/* The form of the floating-point classes, then that of the integers. */
+/* The expression for the floating-point classes, then the one for the integer classes. */
 #define DUAL_OPS(OP) \
 	OP(ABS, FN(fabs)(x), x < 0 ? -x : x) \
 	OP(DIV, x / y, FN(divide)(x, y)) \
@@ -102,7 +102,7 @@
 	OP(SHIFT_RIGHT, x >> (y < 0 || y > 63 ? 63 : y)) \
 	OP(GCD, FN(gcd)(x, y))
 
-/* The form on vectors of floats, then that on doubles. */
+/* The expression on vectors of floats, then the one on doubles. */
 #define MATH_OPS(OP) \
 	OP(EXP, vexp(x), exp(x)) \
 	OP(EXP2, vexp2(x), exp2(x)) \
@@ -135,7 +135,7 @@
 	OP(ELU_RESULT_GRAD, vselect(y > 0, x * v, x * w * (y + v * u)), y > 0 ? x * v : x * w * (y + v * u)) \
 	OP(LOG_ADD_EXP, vlog_add_exp(x, y), log_add_exp(x, y))
 
-/* Rare functions: libm in double for both classes. */
+/* Rare functions, computed in double with libm for both classes. */
 #define SPECIAL_OPS(OP) \
 	OP(TAN, tan(x)) \
 	OP(SINH, sinh(x)) \
@@ -188,13 +188,14 @@ struct map {
 	int64_t i[3]; /* and for the integers */
 };
 
-/* Whether the selected variant has the operator in the class. */
+/* Reports whether the selected variant has the operator in the class. */
 static inline int map_defined(int32_t op, int32_t class) { return kernels->map_defined(op, class); }
 
 /* Computes the elements [lo, hi) of the space, counted in row-major order. */
 static inline void map_run(const struct map *m, int64_t lo, int64_t hi) { kernels->map(m, lo, hi); }
 
-/* map_run of two inputs for n contiguous elements at addresses; Add and Sub do not scale y. */
+/* Like map_run for two inputs of n contiguous elements, given by address. Add and Sub do not
+ * scale y. */
 static inline void pair_run(int32_t op, int32_t class, uintptr_t out, int32_t out_dtype,
 	uintptr_t x, int32_t x_dtype, uintptr_t y, int32_t y_dtype, int64_t n)
 {

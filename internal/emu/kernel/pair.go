@@ -10,12 +10,12 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Pair is Map of two inputs over contiguous elements, prepared once for many calls: what a
-// reduction does to every piece. It allocates nothing and stays on the calling thread.
+// Pair is a Map of two inputs over contiguous elements, prepared once for many calls, such as
+// the pieces of a reduction. Run does not allocate and runs on the calling thread.
 type Pair struct{ op, class C.int32_t }
 
-// NewPair prepares op in the arithmetic class of compute. It fails for operators that the
-// class does not have.
+// NewPair prepares op in the arithmetic class of compute. It fails if the class does not have
+// the operator.
 func NewPair(op Op, compute dtype.Type) (Pair, error) {
 	class, ok := classes[compute]
 	if !ok || C.map_defined(C.int32_t(op), class) == 0 {
@@ -24,16 +24,16 @@ func NewPair(op Op, compute dtype.Type) (Pair, error) {
 	return Pair{C.int32_t(op), class}, nil
 }
 
-// Row is contiguous elements of a type that kernels compute with, outside Go's heap.
+// Row points to contiguous elements outside Go's heap, of a type that kernels compute with.
 type Row struct {
 	Data  unsafe.Pointer
 	DType dtype.Type
 }
 
-// Run sets n elements of out to op of those of x and y. out may be x or y, but not overlap
+// Run sets n elements of out to op of those of x and y. out may be x or y, but must not overlap
 // them otherwise.
 func (p Pair) Run(out, x, y Row, n int64) {
-	// As numbers: cgo would look each pointer up, which takes longer than a small sum.
+	// Pass addresses as integers: cgo's pointer checks would take longer than a small sum.
 	C.pair_run(p.op, p.class, C.uintptr_t(uintptr(out.Data)), C.int32_t(out.DType),
 		C.uintptr_t(uintptr(x.Data)), C.int32_t(x.DType), C.uintptr_t(uintptr(y.Data)), C.int32_t(y.DType), C.int64_t(n))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// TestPair: the same as Map, for each type and in place, and no memory of its own.
+// TestPair checks that Pair gives the same results as Map, for each type and in place, and that it
+// does not allocate.
 func TestPair(t *testing.T) {
 	ops := map[string]kernel.Op{"add": kernel.Add, "mul": kernel.Mul, "max": kernel.Max, "min": kernel.Min}
 	for name, op := range ops {

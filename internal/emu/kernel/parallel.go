@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// fixedThreads is CANN_EMU_THREADS, 0 without it.
+// fixedThreads is the value of CANN_EMU_THREADS, or 0 if it is not set.
 var fixedThreads = func() int {
 	n, err := strconv.Atoi(os.Getenv("CANN_EMU_THREADS"))
 	if err != nil {
@@ -25,9 +25,9 @@ func Threads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// Parallel calls f on consecutive ranges that cover [0, n) and returns when all are done.
-// grain is the number of items worth a thread; below two grains f runs on the caller alone.
-// f must give the same result however the range is cut.
+// Parallel calls f on consecutive ranges that cover [0, n) and returns when all are done. grain
+// is the number of items for which a thread pays off; below two grains f runs on the caller
+// alone. The result must not depend on how the range is divided.
 func Parallel(n, grain int64, f func(lo, hi int64)) {
 	if n <= 0 {
 		return
@@ -40,7 +40,7 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 		f(0, n)
 		return
 	}
-	// Four chunks a thread even out a core that another process keeps busy.
+	// Four chunks per thread balance the load if another process keeps a core busy.
 	chunk := max(grain, (n+4*parts-1)/(4*parts))
 	var next atomic.Int64
 	work := func() {

@@ -8,14 +8,14 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Span is the places of one dimension that a pooling window covers: N from First on, Step
-// apart. It is never empty.
+// Span describes the indices of one dimension that a pooling window covers: N indices from First
+// on with stride Step. It is never empty.
 type Span struct{ First, N, Step int64 }
 
-// MaxPool sets out to the largest element that each window covers of the trailing
-// dimensions of in, one list of spans for each of one to three, and index, unless without
-// data, to its row-major place in those dimensions. The first of equal elements counts; a
-// NaN comes before every number.
+// MaxPool sets out to the largest element of each window over the trailing dimensions of in.
+// spans has one list of spans for each of these one to three dimensions. If index has data, it
+// gets the row-major index of the element in those dimensions. The first of equal elements wins,
+// and a NaN is larger than every number.
 func MaxPool(out, index, in View, spans [][]Span) error {
 	if out.Len() == 0 {
 		return nil
@@ -84,8 +84,8 @@ func largest[T float32 | float64](y []T, index []int64, x []T, sizes []int64, sp
 	})
 }
 
-// flattened is a contiguous copy of v in type d with the last n dimensions joined, and the
-// others: [planes, places].
+// flattened returns a contiguous copy of v in type d as a matrix, with the last n dimensions
+// merged into the columns and the others into the rows.
 func (c *chain) flattened(v View, n int, d dtype.Type) View {
 	whole, release := temporary(d, v.Shape)
 	c.release = append(c.release, release)
@@ -95,15 +95,16 @@ func (c *chain) flattened(v View, n int, d dtype.Type) View {
 	return whole.planes(n)
 }
 
-// planes is a contiguous view with the last n dimensions joined, and the others.
+// planes returns a contiguous view as a matrix, with the last n dimensions merged into the
+// columns and the others into the rows.
 func (v View) planes(n int) View {
 	lead := len(v.Shape) - n
 	return v.reshaped(View{Shape: v.Shape[:lead]}.Len(), View{Shape: v.Shape[lead:]}.Len())
 }
 
-// Unpool sets image to zero and sends every element of maps to the place of the last n
-// dimensions that index holds: with ScatterAdd the gradient of MaxPool, with ScatterSet its
-// partial inverse. An index out of range is an error.
+// Unpool sets image to zero and scatters every element of maps to the row-major position in the
+// last n dimensions that index holds. With ScatterAdd it is the gradient of MaxPool, with
+// ScatterSet its partial inverse. An index out of range is an error.
 func Unpool(op ScatterOp, image, maps, index View, n int) error {
 	if err := Zero(image); err != nil || maps.Len() == 0 || image.Len() == 0 {
 		return err
@@ -126,8 +127,8 @@ func Unpool(op ScatterOp, image, maps, index View, n int) error {
 	return c.end()
 }
 
-// UnpoolGrad reads from image, for every element of maps, the place of the last n
-// dimensions that index holds.
+// UnpoolGrad sets every element of maps to the element of image at the row-major position in the
+// last n dimensions that index holds.
 func UnpoolGrad(maps, image, index View, n int) error {
 	if maps.Len() == 0 {
 		return nil

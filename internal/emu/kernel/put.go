@@ -7,18 +7,17 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// subscript is an index expression of array libraries, ready to be used: each index stands
-// for a dimension in order and holds places, negative ones from the end; a mask (of
-// dtype.Bool) stands for as many dimensions as it has and for the places where it is true;
-// an index without data stands for its whole dimension. Indices broadcast to one shape,
-// which in the result takes the place of the indexed dimensions if they are neighbours, and
-// else comes first.
+// subscript is a prepared index expression as in NumPy and PyTorch. Each index applies to one
+// dimension in order and holds positions, of which negative ones count from the end. A mask (of
+// dtype.Bool) applies to as many dimensions as it has and selects the positions where it is
+// true. An index without data selects a whole dimension. The indices broadcast to one shape,
+// which replaces the indexed dimensions in the result if they are adjacent, and else comes first.
 type subscript struct {
-	lists   []View  // places, one view of one shape for each indexed dimension
+	lists   []View  // positions, one view per indexed dimension, all of one shape
 	order   []int   // the dimensions, the indexed ones first
-	shape   []int64 // of the lists
+	shape   []int64 // shape of the lists
 	rest    []int64 // the sizes of the other dimensions
-	first   int     // where shape goes in the result
+	first   int     // dimension of the result at which shape is inserted
 	release []func()
 }
 
@@ -71,7 +70,7 @@ func (s *subscript) broadcast() (err error) {
 	return nil
 }
 
-// result is the shape of the expression.
+// result returns the shape of the expression's result.
 func (s *subscript) result() []int64 {
 	return slices.Concat(s.rest[:s.first], s.shape, s.rest[s.first:])
 }
@@ -91,7 +90,7 @@ func (s *subscript) end() {
 	}
 }
 
-// PutAt is into[indices...] op= values; values broadcast to the result of the subscript.
+// PutAt is into[indices...] op= values. values broadcast to the shape of the indexed result.
 // Order and precision are as in Scatter.
 func PutAt(op ScatterOp, into, values View, indices []View) error {
 	s, err := newSubscript(into, indices)
@@ -105,7 +104,7 @@ func PutAt(op ScatterOp, into, values View, indices []View) error {
 	return Put(op, into.permuted(s.order), s.leading(values), s.lists)
 }
 
-// permuted is v with its dimensions in the given order.
+// permuted returns v with its dimensions in the given order.
 func (v View) permuted(order []int) View {
 	shape, strides := make([]int64, len(order)), make([]int64, len(order))
 	for i, d := range order {
@@ -115,7 +114,7 @@ func (v View) permuted(order []int) View {
 	return v
 }
 
-// common is the shape that views broadcast to.
+// common returns the shape to which the views broadcast.
 func common(views []View) ([]int64, error) {
 	var shape []int64
 	for _, v := range views {
@@ -135,7 +134,7 @@ func common(views []View) ([]int64, error) {
 	return shape, nil
 }
 
-// truePlaces are the coordinates of the true elements of a mask, a vector per dimension.
+// truePlaces returns the coordinates of the true elements of a mask, one vector per dimension.
 func truePlaces(mask View, release *[]func()) []View {
 	whole, free := temporary(dtype.Bool, mask.Shape)
 	defer free()
@@ -150,10 +149,9 @@ func truePlaces(mask View, release *[]func()) []View {
 	return out
 }
 
-// Put sends the elements of src to the elements of into whose leading coordinates the
-// indices hold, one view for each leading dimension: into[indices...] op= src. The indices
-// have one shape, which src begins with; the rest of src's shape is that of into's other
-// dimensions. Order and precision are as in Scatter.
+// Put is into[indices...] op= src, where indices holds one view of coordinates for each leading
+// dimension of into. All indices have the same shape. The shape of src is that shape followed by
+// into's other dimensions. Order and precision are as in Scatter.
 func Put(op ScatterOp, into, src View, indices []View) error {
 	m, shape := len(indices), indices[0].Shape
 	if len(into.Shape) > MaxRank || m > len(into.Shape) || !slices.Equal(src.Shape, slices.Concat(shape, into.Shape[m:])) {
@@ -176,7 +174,7 @@ func Put(op ScatterOp, into, src View, indices []View) error {
 		return err
 	}
 	defer release()
-	// The indexed dimensions together are one, of elements one apart.
+	// The indexed dimensions are merged into one of stride 1, which the offsets index.
 	flat := View{Data: wide.Data, DType: wide.DType, Shape: slices.Concat([]int64{1}, into.Shape[m:]), Strides: slices.Concat([]int64{1}, wide.Strides[m:])}
 	values, release2 := temporary(src.DType, slices.Concat([]int64{offsets.Len()}, into.Shape[m:]))
 	defer release2()
@@ -195,8 +193,8 @@ func Put(op ScatterOp, into, src View, indices []View) error {
 	return nil
 }
 
-// offsetsOf are the distances, in elements, that places in the leading dimensions of v
-// stand for: one view of int64 of the shape of the indices.
+// offsetsOf converts coordinates in the leading dimensions of v to offsets in elements: an int64
+// view of the shape of the indices.
 func offsetsOf(v View, indices []View) (offsets View, release func(), err error) {
 	offsets, release = temporary(dtype.Int64, indices[0].Shape)
 	clear(offsets.ints())

@@ -7,17 +7,17 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Quantizer turns numbers into whole ones: round(x · factor + offset), or with Divide
-// round(x / factor + offset), which storing saturates to the type of the output.
+// Quantizer computes round(x · factor + offset), or with Divide round(x / factor + offset),
+// saturated to the integer type of the output.
 type Quantizer struct {
 	Factor View
 	Offset View // may lack data
 	Divide bool
-	Root   bool // the factor applies twice
+	Root   bool // apply the factor twice
 	Round  Op
 }
 
-// Quantize sets out, of an integer type, from x. Factor and offset broadcast to x.
+// Quantize sets out, of an integer type, to the quantised x. Factor and Offset broadcast to x.
 func (q Quantizer) Quantize(out, x View) error {
 	c := newChain(x)
 	t := c.temp(x.Shape)
@@ -54,21 +54,22 @@ func Dequantize(out, x, factor, offset View, root bool) error {
 	return c.end()
 }
 
-// Range of the int8 elements that dynamic quantisation gives.
+// Range of the int8 elements that dynamic quantisation produces.
 const lowestInt8, highestInt8 = -128, 127
 
-// DynamicQuantizer quantises rows, or a whole tensor, by their own extremes.
+// DynamicQuantizer quantises each row, or the whole tensor, with a scale computed from its
+// largest and smallest elements.
 type DynamicQuantizer struct {
-	Smooth View    // factors of the last dimension, one row for each group; may lack data
-	Ends   []int64 // where the groups of rows end; nil for one group
+	Smooth View    // factors along the last dimension, one row per group; may have no data
+	Ends   []int64 // end row of each group; nil for one group
 	Whole  bool    // one scale for the tensor
-	Most   float64 // what an extreme becomes when they are symmetric; 127 if 0
-	// Offset gets the place of zero when the extremes need not be symmetric; else it lacks data.
+	Most   float64 // magnitude to which the extreme is mapped in symmetric mode; 127 if 0
+	// Offset gets the zero point in asymmetric mode. Without data the mode is symmetric.
 	Offset View
 }
 
-// Quantize sets out (int8) to the quantised elements of x and scale to what they are
-// multiplied by to get x back: float32, one for each row, or one.
+// Quantize sets out (int8) to the quantised elements of x. scale (float32, one element per row,
+// or a single one with Whole) gets the factor that dequantises them.
 func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	c := newChain(x)
 	last := len(x.Shape) - 1
@@ -101,7 +102,7 @@ func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	if scale.Data != nil {
 		c.set(View{Data: scale.Data, DType: scale.DType, Shape: shape, Strides: scale.Strides[:len(shape)]}, Identity, nil, Of(wide))
 	}
-	// A row without extent has the scale 0 and quantises to its offset, not to NaN.
+	// A row of zero range stores the scale 0, and is quantised to its offset rather than NaN.
 	c.set(wide, Max, nil, Of(wide), Const(Real(1e-30)))
 	c.set(t, Div, nil, Of(t), Of(kept(wide, len(x.Shape), axes)))
 	if !symmetric {
@@ -114,7 +115,7 @@ func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	return c.end()
 }
 
-// smooth multiplies the rows of a contiguous tensor by the factors of their group.
+// smooth multiplies the rows of a contiguous tensor by their group's factors.
 func (q DynamicQuantizer) smooth(c *chain, t View) {
 	if q.Ends == nil {
 		c.mul(t, t, q.Smooth)
@@ -130,15 +131,15 @@ func (q DynamicQuantizer) smooth(c *chain, t View) {
 	}
 }
 
-// QuantProduct is a product of integer matrices whose sums are scaled:
-// (A·B + bias) · scale · rows + offset for an int32 bias, A·B · scale · rows + bias + offset
-// for one of floats. All but A and B may lack data and broadcast to Out. An int8 result is
-// rounded and saturated.
+// QuantProduct is a product of integer matrices with scaled sums:
+// (A·B + Bias) · Scale · Rows + Offset for an int32 Bias, A·B · Scale · Rows + Bias + Offset for
+// a floating-point Bias. Scale, Rows, Bias and Offset broadcast to Out and may have no data. An
+// int8 result is rounded and saturated.
 type QuantProduct struct {
 	Out, A, B                 View
 	Scale, Rows, Bias, Offset View
 	NZ                        int64 // as in Product
-	// Most is the largest magnitude of an element of A times one of B; that of int8 if 0.
+	// Most is an upper bound of the product of two elements of A and B; 0 means that of int8.
 	Most int64
 }
 
@@ -179,14 +180,14 @@ func (p QuantProduct) Run() error {
 	return c.end()
 }
 
-// sum is the product of the integers.
+// sum computes the integer product A·B.
 func (p QuantProduct) sum(sums View) error {
 	most, k := p.Most, p.A.Shape[len(p.A.Shape)-1]
 	if most == 0 {
 		most = lowestInt8 * lowestInt8
 	}
-	// What float32 counts without rounding its units multiply faster than integers. Few rows are
-	// not worth turning into it.
+	// Sums up to 2^24 are exact in float32, which multiplies faster than integers. The conversion
+	// does not pay off for few rows.
 	if k*most > 1<<24 || p.NZ > 0 || min(p.Out.Shape[len(p.Out.Shape)-2], p.Out.Shape[len(p.Out.Shape)-1]) < 16 {
 		return Gemm(Product{Out: sums, A: p.A, B: p.B, Alpha: 1, NZ: p.NZ})
 	}
@@ -208,18 +209,18 @@ func (p QuantProduct) sum(sums View) error {
 	return Copy(sums, t)
 }
 
-// widened is a matrix, or a batch of them, of int8 as bfloat16, which has them all.
+// widened converts int8 matrices to bfloat16, which represents every int8 exactly.
 func widened(v View) (View, func(), error) {
 	once := View{DType: v.DType, Data: v.Data, Shape: slices.Clone(v.Shape), Strides: v.Strides}
 	for i, s := range v.Strides {
 		if s == 0 {
-			once.Shape[i] = min(once.Shape[i], 1) // what repeats is read once
+			once.Shape[i] = min(once.Shape[i], 1) // read repeated matrices only once
 		}
 	}
 	n := len(v.Shape)
 	down := v.Strides[n-2] == 1 && v.Strides[n-1] != 1
 	swap := func(x View) View {
-		if down { // columns lie together and shall
+		if down { // keep the columns contiguous
 			x.Shape, x.Strides = slices.Clone(x.Shape), slices.Clone(x.Strides)
 			x.Shape[n-2], x.Shape[n-1] = x.Shape[n-1], x.Shape[n-2]
 			x.Strides[n-2], x.Strides[n-1] = x.Strides[n-1], x.Strides[n-2]
@@ -235,16 +236,16 @@ func widened(v View) (View, func(), error) {
 	return wide, release, err
 }
 
-// QuantWeight is a matrix of small integers with what turns it back into numbers:
-// (Weight + Offset) · Scale, where Offset may lack data. Scale and Offset are [groups, N],
-// or of one column, for equal parts of the K rows.
+// QuantWeight is a quantised weight matrix with the value (Weight + Offset) · Scale. Scale and
+// Offset are [groups, N] or [groups, 1]; each group is an equal part of the K rows. Offset may
+// have no data.
 type QuantWeight struct {
 	Weight, Scale, Offset View
 	Packed                unsafe.Pointer // int4 elements, row by row, in place of Weight's memory
-	Group                 int64          // rows of a part
+	Group                 int64          // rows per group
 }
 
-// Product is Out = X · weight + bias; bias may lack data.
+// Product computes out = x · weight + bias. bias may have no data.
 func (w QuantWeight) Product(out, x, bias View) error {
 	c := newChain()
 	k, n := w.Weight.Shape[0], w.Weight.Shape[1]

@@ -9,10 +9,10 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Philox is a stream of random numbers that depend on their place alone, so that the result
-// is the same for every number of threads: Philox4x32-10 of Salmon, Moraes, Dror and Shaw
-// (SC 2011). The key is the seed; the counter holds the number of the block in its low half
-// and the offset in its high half. Element i uses half i%2 of block i/2, low word first.
+// Philox is the counter-based random generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw
+// (SC 2011). A number depends only on its index, so results are the same for every number of
+// threads. The key is the seed; the counter holds the block index in its low half and the offset
+// in its high half. Element i uses half i%2 of block i/2, low word first.
 type Philox struct{ Seed, Offset uint64 }
 
 // Constants of the generator: multipliers of the rounds and increments of the key.
@@ -22,7 +22,7 @@ const (
 	philoxRounds       = 10
 )
 
-// Block is the i-th block of four words.
+// Block returns the i-th block of four words.
 func (p Philox) Block(i uint64) [4]uint32 {
 	x := [4]uint32{uint32(i), uint32(i >> 32), uint32(p.Offset), uint32(p.Offset >> 32)}
 	k0, k1 := uint32(p.Seed), uint32(p.Seed>>32)
@@ -35,17 +35,17 @@ func (p Philox) Block(i uint64) [4]uint32 {
 	return x
 }
 
-// Bits are the 64 random bits of element i.
+// Bits returns the 64 random bits of element i.
 func (p Philox) Bits(i int64) uint64 {
 	x := p.Block(uint64(i) / 2)
 	at := i % 2 * 2
 	return uint64(x[at]) | uint64(x[at+1])<<32
 }
 
-// unit is a number in [0, 1) of the given number of bits.
+// unit converts the highest bits of x to a number in [0, 1) with the given precision in bits.
 func unit(x uint64, precision int) float64 { return math.Ldexp(float64(x>>(64-precision)), -precision) }
 
-// mantissa is how many bits of a number in [0, 1) an element type holds.
+// mantissa returns the number of bits with which an element type holds numbers in [0, 1).
 func mantissa(d dtype.Type) int {
 	switch d {
 	case dtype.BFloat16:
@@ -74,20 +74,20 @@ func (p Philox) reals(out View, f func(i int64, x uint64) float64) error {
 	return Copy(out, v)
 }
 
-// Uniform sets the elements of out to numbers from lo, included, to hi.
+// Uniform sets the elements of out to uniformly distributed numbers in [lo, hi).
 func (p Philox) Uniform(out View, lo, hi float64) error {
 	n := mantissa(out.DType)
 	return p.reals(out, func(_ int64, x uint64) float64 { return lo + (hi-lo)*unit(x, n) })
 }
 
-// gauss is a number of the standard normal distribution, by the transform of Box and Muller.
+// gauss returns a number of the standard normal distribution, by the Box-Muller transform.
 func gauss(x uint64) float64 {
 	radius := math.Sqrt(-2 * math.Log(math.Ldexp(float64(uint32(x))+1, -32)))
 	return radius * math.Cos(2*math.Pi*math.Ldexp(float64(x>>32), -32))
 }
 
-// Normal sets the elements of out to numbers of normal distributions, whose means and
-// deviations are views that broadcast to out, or numbers.
+// Normal sets the elements of out to normally distributed numbers. mean and deviation are
+// constants, or views that broadcast to out.
 func (p Philox) Normal(out View, mean, deviation Input) error {
 	z, release := temporary(dtype.Float64, out.Shape)
 	defer release()
@@ -100,8 +100,7 @@ func (p Philox) Normal(out View, mean, deviation Input) error {
 	return Map(Add, dtype.Float64, out, []Input{Of(z), mean}, Real(1))
 }
 
-// Integers sets the elements of out to whole numbers from lo to lo+n-1; n of 0 stands for
-// all 2^64.
+// Integers sets the elements of out to integers from lo to lo+n-1. n = 0 means 2^64.
 func (p Philox) Integers(out View, lo int64, n uint64) error {
 	if out.Len() == 0 {
 		return nil
@@ -121,8 +120,8 @@ func (p Philox) Integers(out View, lo int64, n uint64) error {
 	return Copy(out, v)
 }
 
-// Bernoulli sets the elements of out to 1 with a probability, a number or a view of the
-// shape of out, else to 0.
+// Bernoulli sets each element of out to 1 with the given probability and else to 0. The
+// probability is a constant or a view that broadcasts to out.
 func (p Philox) Bernoulli(out View, probability Input) error {
 	if out.Len() == 0 {
 		return nil
@@ -146,7 +145,7 @@ func (p Philox) Bernoulli(out View, probability Input) error {
 	})
 }
 
-// Permutation sets the vector out to the numbers from 0 on in random order.
+// Permutation sets the vector out to a random permutation of 0 to len-1.
 func (p Philox) Permutation(out View) error {
 	order := make([]int64, out.Len())
 	for i := range order {
@@ -157,8 +156,9 @@ func (p Philox) Permutation(out View) error {
 	return SetInts(out, order)
 }
 
-// Multinomial draws places from each row of weights, as likely as their weights say, again
-// and again or each once. Weights must not be negative, and as many as are drawn be positive.
+// Multinomial draws indices from each row of weights with probabilities proportional to the
+// weights, with or without replacement. Weights must be finite and not negative. A row needs a
+// positive weight, and without replacement as many positive weights as there are draws.
 func (p Philox) Multinomial(out, weights View, replace bool) error {
 	values, release := temporary(dtype.Float64, weights.Shape)
 	defer release()
@@ -193,7 +193,7 @@ func (p Philox) Multinomial(out, weights View, replace bool) error {
 	return SetInts(out, drawn)
 }
 
-// pick is the place where the running sum of weights exceeds at.
+// pick returns the index at which the running sum of weights first exceeds at.
 func pick(weights []float64, at float64) int64 {
 	last, sum := 0, 0.0
 	for i, w := range weights {
@@ -208,8 +208,8 @@ func pick(weights []float64, at float64) int64 {
 	return int64(last)
 }
 
-// race orders places by exponential waiting times whose rates are the weights: the first k
-// are a draw without replacement.
+// race orders the indices by random exponential waiting times whose rates are the weights. The
+// first k are a sample without replacement.
 func (p Philox) race(weights []float64, first int64) []int64 {
 	times := make([]float64, len(weights))
 	order := make([]int64, len(weights))

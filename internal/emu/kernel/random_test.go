@@ -8,7 +8,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// The vectors of the generator's authors (Random123, kat_vectors, philox4x32 10).
+// TestPhiloxKnownAnswers uses the known answers of the generator's authors (Random123,
+// kat_vectors, philox4x32 10).
 func TestPhiloxKnownAnswers(t *testing.T) {
 	ones := ^uint64(0)
 	for _, k := range []struct {

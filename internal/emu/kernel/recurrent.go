@@ -1,18 +1,19 @@
 package kernel
 
-// Recurrence is one layer of a recurrent network in one direction: weights [G·H, I] and
-// [G·H, H] for G gates of H elements, biases [G·H] that may lack data.
+// Recurrence is one layer of a recurrent network in one direction. For G gates, input size I and
+// hidden size H the weights are [G·H, I] and [G·H, H], and the biases [G·H] may have no data.
 type Recurrence struct {
 	Input, Hidden         View
 	InputBias, HiddenBias View
-	Reverse               bool // from the last time to the first
+	Reverse               bool // from the last time step to the first
 }
 
-// States are what a layer keeps: h, and c for an LSTM, both [B, H]. They change in place.
+// States holds the hidden state h of a layer, and the cell state c of an LSTM, both [B, H]. They
+// are updated in place.
 type States struct{ H, C View }
 
-// Record is where a layer writes what it computes at each time, [T, B, H] each; without
-// data it is not written.
+// Record holds views [T, B, H] to which a layer writes its results at each time step. Views
+// without data are not written.
 type Record struct {
 	Out                  View // the states h
 	Gates                []View
@@ -28,7 +29,7 @@ func (c *chain) sums(out, a, weight, bias View) {
 	c.affine(out, View{}, bias)
 }
 
-// times calls step for each time with the gates' sums of inputs and of states [B, G·H].
+// times calls step for each time step with the gates' input and hidden sums [B, G·H].
 func (r Recurrence) times(x View, s States, step func(c *chain, t int64, in, hidden View)) error {
 	n, batch, width := x.Shape[0], x.Shape[1], r.Input.Shape[0]
 	c := newChain(x)
@@ -47,13 +48,13 @@ func (r Recurrence) times(x View, s States, step func(c *chain, t int64, in, hid
 	return c.end()
 }
 
-// gate is the k-th of n equal parts of the columns.
+// gate returns the k-th of n equal parts of the columns.
 func gate(v View, k, n int64) View {
 	size := v.Shape[1] / n
 	return v.Narrow(1, k*size, size)
 }
 
-// recordAt is the record's place for a time.
+// recordAt returns the part of a record for time step t.
 func recordAt(v View, t int64) View {
 	if v.Data == nil {
 		return v
@@ -61,9 +62,8 @@ func recordAt(v View, t int64) View {
 	return v.Select(0, t)
 }
 
-// LSTM runs the layer over x [T, B, I]. The gates are those for input, forgetting,
-// candidates and output; the record has them in the order input, candidates, forgetting,
-// output.
+// LSTM runs the layer over x [T, B, I]. The weights have the gates in the order input, forget,
+// cell candidate, output; the record has them in the order input, candidate, forget, output.
 func (r Recurrence) LSTM(x View, s States, rec Record) error {
 	return r.times(x, s, func(c *chain, t int64, in, hidden View) {
 		c.set(hidden, Add, []Number{Real(1)}, Of(hidden), Of(in))
@@ -86,8 +86,8 @@ func (r Recurrence) LSTM(x View, s States, rec Record) error {
 	})
 }
 
-// GRU runs the layer over x [T, B, I]. The gates are those for reset, update and
-// candidates; the record has them, and then the part of the candidates that the state gives.
+// GRU runs the layer over x [T, B, I]. The gates are reset, update and candidate. The record has
+// them in this order, followed by the hidden-state part of the candidate.
 func (r Recurrence) GRU(x View, s States, rec Record) error {
 	return r.times(x, s, func(c *chain, t int64, in, hidden View) {
 		reset, update, candidate := c.whole(gate(in, 0, 3), s.H.Shape...), c.whole(gate(in, 1, 3), s.H.Shape...), c.temp(s.H.Shape)
@@ -107,8 +107,8 @@ func (r Recurrence) GRU(x View, s States, rec Record) error {
 	})
 }
 
-// LSTMCell is one step from sums of gates [B, 4H] in the order input, candidates,
-// forgetting, output, which gates gets activated.
+// LSTMCell computes one step from the gates' input and hidden sums [B, 4H], in the order input,
+// candidate, forget, output. gates gets the activated gates, and last is the previous cell state.
 func LSTMCell(h, cell, gates, in, hidden, inBias, hiddenBias, last View) error {
 	c := newChain(in)
 	sums := c.temp(in.Shape)
@@ -130,8 +130,8 @@ func LSTMCell(h, cell, gates, in, hidden, inBias, hiddenBias, last View) error {
 	return c.end()
 }
 
-// LSTMCellGrad is the gradient of LSTMCell in its sums, the cell before and, summed over the
-// batch, the biases. dh, dcell and dbias may have no data.
+// LSTMCellGrad computes the gradients of the sums, of the previous cell state and, summed over
+// the batch, of the biases of LSTMCell. dh, dcell and dbias may have no data.
 func LSTMCellGrad(dsums, dlast, dbias, dh, dcell, last, cell, gates View) error {
 	c := newChain(gates)
 	i, j, f, o := gate(gates, 0, 4), gate(gates, 1, 4), gate(gates, 2, 4), gate(gates, 3, 4)

@@ -1,19 +1,20 @@
 package kernel
 
-// RecurrentGrad is what the gradient of a layer in one direction needs and gives. T times of
-// B sequences with I inputs, G gates of H elements.
+// RecurrentGrad holds the inputs and results of the backward pass of one layer in one direction:
+// T time steps of B sequences with input size I, and G gates of hidden size H.
 type RecurrentGrad struct {
 	X     View   // [T, B, I]
-	Start States // before the first time
-	Rec   Record // what the layer computed; for a GRU its fourth gate, too
-	DOut  View   // [T, B, H], of the states at each time
-	// D holds the gradient of the states after the last time, and gets that before the first.
+	Start States // before the first time step
+	Rec   Record // from the forward pass; for a GRU including its fourth gate
+	DOut  View   // [T, B, H], gradient of the hidden states
+	// D holds the gradient of the states after the last time step, and gets the gradient of the
+	// states before the first.
 	D States
 	// Results: [T, B, I], [G·H, I], [G·H, H], and of the two biases, which may lack data.
 	DX, DInput, DHidden, DInputBias, DHiddenBias View
 }
 
-// before are the states that each time started from, [T, B, H].
+// before returns the state before each time step, [T, B, H].
 func (g RecurrentGrad) before(c *chain, reverse bool, start, after View) View {
 	n := after.Shape[0]
 	v := c.temp(after.Shape)
@@ -27,9 +28,9 @@ func (g RecurrentGrad) before(c *chain, reverse bool, start, after View) View {
 	return v
 }
 
-// backwards calls step for each time from the last to the first. The step writes the
-// gradients of the gates' sums of inputs and of states [B, G·H], and leaves in D what
-// reaches the state before but for the sums.
+// backwards calls step for each time step from the last to the first. step writes the gradients
+// of the gates' input sums (sums) and hidden sums (own) [B, G·H], and sets D to the gradient of
+// the previous state except for the part that flows through the hidden sums.
 func (r Recurrence) backwards(g RecurrentGrad, step func(c *chain, t int64, before, sums, own View)) error {
 	n, batch, width, size := g.X.Shape[0], g.X.Shape[1], r.Hidden.Shape[0], r.Hidden.Shape[1]
 	c := newChain(g.X)

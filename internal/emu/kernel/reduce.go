@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Reduction is a way to make one number of many.
+// Reduction is a kind of reduction.
 type Reduction int
 
 // Reductions. Norm and Std take a parameter; ReduceVar and ReduceStd divide by the number of
@@ -32,8 +32,8 @@ const (
 	ReduceStd
 )
 
-// steps says how a reduction runs in C: the loop, and whether it works on floating point
-// only, whatever the input.
+// steps maps a reduction to its C loop, and says whether the loop computes in floating point for
+// every input type.
 var steps = map[Reduction]struct {
 	op   C.int32_t
 	real bool
@@ -44,13 +44,13 @@ var steps = map[Reduction]struct {
 	ReduceVar: {C.REDUCE_DEVIATION_SUM, true}, ReduceStd: {C.REDUCE_DEVIATION_SUM, true}, ReduceNorm: {C.REDUCE_POWER_SUM, true},
 }
 
-// Reduce sets out to the reduction of in over the dimensions axes; the shape of out is that
-// of the others. Floating-point values are accumulated in double, integers and bool in 64
-// bits, in an order that depends on the shapes and strides only. parameter is the p of
-// ReduceNorm and the correction of ReduceVar and ReduceStd.
+// Reduce sets out to the reduction of in over the dimensions axes. out has the shape of the other
+// dimensions. Floating-point values are accumulated in double, integers and bool in 64 bits, in
+// an order that depends only on the shapes and strides. parameter is the p of ReduceNorm and the
+// correction of ReduceVar and ReduceStd.
 //
-// Reducing no elements gives the neutral element; a mean, variance or deviation of none is
-// NaN. It fails when shapes do not fit or a type cannot be computed with.
+// A reduction of zero elements gives the neutral element, and NaN for a mean, variance or
+// standard deviation. Reduce fails if the shapes do not match or a type is not supported.
 func Reduce(r Reduction, out, in View, axes []int, parameter float64) error {
 	p, err := newReduction(out, in, axes)
 	if err != nil || out.Len() == 0 {
@@ -97,7 +97,7 @@ func Reduce(r Reduction, out, in View, axes []int, parameter float64) error {
 	return Map(finish, state.DType, out, append([]Input{Of(state)}, divisor...), params...)
 }
 
-// norm chooses the loop of a p-norm and how the state becomes the norm.
+// norm chooses the loop of a p-norm, and the operator that turns the state into the norm.
 func norm(p float64) (op C.int32_t, finish Op, with []Input) {
 	switch {
 	case p == 0:
@@ -114,9 +114,9 @@ func norm(p float64) (op C.int32_t, finish Op, with []Input) {
 	return C.REDUCE_POWER_SUM, Pow, []Input{Const(Real(1 / p))}
 }
 
-// ReduceArg sets index to the place, in row-major order over axes, of the largest (or
-// smallest) element, and value to that element unless it has no data. The first of equal
-// elements counts; a NaN comes before every number.
+// ReduceArg sets index to the row-major index over axes of the largest (or smallest) element,
+// and value, if it has data, to that element. The first of equal elements wins, and a NaN takes
+// precedence over every number.
 func ReduceArg(largest bool, value, index, in View, axes []int) error {
 	p, err := newReduction(index, in, axes)
 	if err != nil || index.Len() == 0 {
@@ -148,7 +148,7 @@ func ReduceArg(largest bool, value, index, in View, axes []int) error {
 type reduction struct {
 	c           C.struct_reduce
 	kept, count int64 // outputs, and inputs per output
-	columns     bool  // neighbouring outputs are closer in memory than their inputs
+	columns     bool  // inputs of neighbouring outputs are closer than those of one output
 	keptShape   []int64
 }
 
@@ -187,7 +187,7 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 	return r, nil
 }
 
-// merged joins the dimensions of v that are walked without a gap, keeping their order.
+// merged merges adjacent dimensions of v that are contiguous, in their order.
 func merged(v View) (shape, strides []int64) {
 	for i, d := range v.Shape {
 		if d == 1 {
@@ -207,7 +207,7 @@ func merged(v View) (shape, strides []int64) {
 	return shape, strides
 }
 
-// state is the element type of the states.
+// state returns the element type of the states.
 func (r *reduction) state() dtype.Type {
 	switch r.c.class {
 	case C.CLASS_I64:
@@ -218,14 +218,14 @@ func (r *reduction) state() dtype.Type {
 	return dtype.Float64
 }
 
-// shaped gives a vector of states the shape of the output.
+// shaped returns a vector of states in the shape of the output.
 func (r *reduction) shaped(v View) View {
 	v.Shape, v.Strides = r.keptShape, contiguous(r.keptShape)
 	return v
 }
 
-// blockRows is the number of elements per output that one part takes. It depends on the
-// shape only, so that the order of additions does too.
+// blockRows returns the number of elements per output in one part. It depends only on the shape,
+// and so does the order of additions.
 func (r *reduction) blockRows() int64 {
 	if r.columns {
 		return max(1<<18/r.kept, 256)
@@ -233,7 +233,7 @@ func (r *reduction) blockRows() int64 {
 	return 1 << 16
 }
 
-// run reduces to one state per output.
+// run computes one state per output.
 func (r *reduction) run(op C.int32_t) (state View, release func()) {
 	r.c.op = op
 	rows := r.blockRows()
@@ -262,8 +262,8 @@ func (r *reduction) run(op C.int32_t) (state View, release func()) {
 	return r.shaped(all), release
 }
 
-// pivot is what the elements are compared with: their mean, or for a sum of exponentials
-// their largest, 0 where that is infinite.
+// pivot returns the value that is subtracted from the elements: their mean, or for a sum of
+// exponentials their maximum (0 if the maximum is infinite).
 func (r *reduction) pivot(kind Reduction, in View, axes []int) (v View, release func(), err error) {
 	v, release = temporary(dtype.Float64, r.keptShape)
 	if kind != ReduceLogSumExp {

@@ -7,8 +7,8 @@
 #include "element.h"
 #include "reduce_op.h"
 
-/* Rows are summed in this many interleaved parts, in every variant, so that the order of
- * the additions does not depend on the variant. */
+/* In every variant rows are reduced in this many interleaved parts, so that the order of the
+ * additions does not depend on the variant. */
 enum { PARTS = 16 };
 
 #define T double

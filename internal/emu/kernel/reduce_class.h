@@ -5,8 +5,8 @@
 #define IS_NAN(x) ((x) != (x))
 #endif
 
-/* The loops of one reduction: columns adds x[i] to state[i], row adds n elements of one row
- * to PARTS states, merge joins states. */
+/* The loops of one reduction: columns adds x[i] to state[i], row adds n elements of one row to
+ * PARTS states, and merge merges states. */
 typedef struct {
 	T first;
 	void (*columns)(T *state, const T *x, const T *pivot, int64_t n, double u);
@@ -53,7 +53,7 @@ FLOAT_REDUCTIONS(LOOPS)
 static const JOIN(reduction, S) JOIN(reductions, S)[REDUCTIONS] = {GENERIC_REDUCTIONS(ENTRY) FLOAT_REDUCTIONS(ENTRY)};
 #endif
 
-/* The elements of dims at one kept element, as an operand. */
+/* Returns the elements over dims for one kept element, as an operand. */
 static inline struct operand JOIN(row_of, S)(const struct reduce *r, int64_t k)
 {
 	struct cursor at = cursor_at(&r->kept, k);
@@ -63,7 +63,7 @@ static inline struct operand JOIN(row_of, S)(const struct reduce *r, int64_t k)
 	return row;
 }
 
-/* All kept elements at one element of dims. */
+/* Returns all kept elements at one index of dims, as an operand. */
 static inline struct operand JOIN(column_of, S)(const struct reduce *r, const struct cursor *at)
 {
 	struct operand column = r->in;

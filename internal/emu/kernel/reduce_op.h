@@ -6,7 +6,7 @@
 
 #include "space.h"
 
-/* name, state before the first element, state after one more, state of both parts */
+/* name, initial state, state after adding element x, merged state of two parts */
 #define GENERIC_REDUCTIONS(OP) \
 	OP(SUM, 0, a + x, a + b) \
 	OP(PROD, 1, a * x, a * b) \
@@ -29,8 +29,8 @@
 #define REDUCTION_NUMBER(id, ...) REDUCE_##id,
 enum { GENERIC_REDUCTIONS(REDUCTION_NUMBER) FLOAT_REDUCTIONS(REDUCTION_NUMBER) REDUCTIONS };
 
-/* One reduction: of the space dims at every element of the space kept. The state of a
- * reduction is a double, an int64_t or a uint64_t, by class. */
+/* A reduction over the space dims for every element of the space kept. Its state is a double, an
+ * int64_t or a uint64_t, depending on the class. */
 struct reduce {
 	int32_t op, class;
 	struct space kept, dims;
@@ -47,14 +47,14 @@ static inline void reduce_run(const struct reduce *r, int columns, int64_t k_lo,
 	kernels->reduce(r, columns, k_lo, k_hi, lo, hi, state);
 }
 
-/* Joins n states of a later part to those of an earlier one. */
+/* Merges n states of a later part into those of an earlier one. */
 static inline void reduce_merge(const struct reduce *r, void *state, const void *later, int64_t n)
 {
 	kernels->reduce_merge(r, state, later, n);
 }
 
-/* For the kept elements [k_lo, k_hi): the largest (sign 1) or smallest (sign -1) value of
- * dims and where it is first met. A NaN comes before every number. */
+/* For the kept elements [k_lo, k_hi), finds the largest (sign 1) or smallest (sign -1) value over
+ * dims and its first index. A NaN takes precedence over every number. */
 static inline void reduce_arg(const struct reduce *r, int sign, int64_t k_lo, int64_t k_hi, void *value, int64_t *index)
 {
 	kernels->reduce_arg(r, sign, k_lo, k_hi, value, index);

@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// reductions state each reduction over a plain list.
+// reductions defines each reduction over a plain slice.
 var reductions = map[kernel.Reduction]func(x []float64, p float64) float64{
 	kernel.ReduceSum: func(x []float64, _ float64) float64 { return sum(x, func(v float64) float64 { return v }) },
 	kernel.ReduceMean: func(x []float64, _ float64) float64 {
@@ -113,7 +113,7 @@ func TestReduce(t *testing.T) {
 					continue
 				}
 				for n, c := range reduceCases {
-					// The sizes that are reduced in parts are for the loop they share.
+					// The sizes that are reduced in parts test the loop that all reductions share.
 					if count(c.shape) > 20000 && kind != kernel.ReduceSum {
 						continue
 					}
@@ -157,7 +157,7 @@ func TestReduceIntegers(t *testing.T) {
 			}
 		}
 	}
-	// 64-bit sums are exact where a double is not.
+	// 64-bit sums are exact where a double would round.
 	big := kerneltest.New(t, dtype.Int64, kerneltest.Contiguous, []int64{2}, []float64{1 << 60})
 	require.NoError(t, kernel.Map(kernel.Add, dtype.Int64, big, []kernel.Input{kernel.Of(big), kernel.Const(kernel.Whole(1))}, kernel.Whole(1)))
 	total := kerneltest.New(t, dtype.Int64, kerneltest.Contiguous, []int64{}, nil)

@@ -2,21 +2,21 @@ package kernel
 
 import "fmt"
 
-// RotaryMode says which elements of a head make a pair that is rotated.
+// RotaryMode says which elements of a head are rotated as a pair.
 type RotaryMode int64
 
 // Modes of aclnnRotaryPositionEmbedding, for a head of D elements.
 const (
 	RotaryHalf           RotaryMode = iota // i with i + D/2
 	RotaryInterleave                       // 2i with 2i + 1
-	RotaryQuarter                          // as half, in each half of the head
+	RotaryQuarter                          // as RotaryHalf, within each half of the head
 	RotaryInterleaveHalf                   // 2i with 2i + 1, the results in two halves
 )
 
-// pair is what one rotation reads and writes: a' = a·cos − b·sin and b' = b·cos + a·sin.
+// pair selects the operands of one rotation: outA = a·cos − b·sin and outB = b·cos + a·sin.
 type pair struct{ a, b, outA, outB func(View) View }
 
-// pairs are the rotations of a mode on a last dimension of size d; all at a time.
+// pairs returns the pairs of a mode for a dimension of size d. Each pair covers many rotations.
 func (m RotaryMode) pairs(d int64, axis int) ([]pair, error) {
 	part := func(start, n, step int64) func(View) View {
 		return func(v View) View { return v.Part(axis, start, n, step) }
@@ -40,8 +40,8 @@ func (m RotaryMode) pairs(d int64, axis int) ([]pair, error) {
 	return nil, fmt.Errorf("kernel: rotary mode %d does not fit heads of %d elements", m, d)
 }
 
-// Rotary rotates the pairs of x's last dimension. cos and sin broadcast to x; they are
-// indexed as the result is.
+// Rotary rotates the pairs of x's last dimension: aclnnRotaryPositionEmbedding. cos and sin
+// broadcast to x and are indexed like the result.
 func Rotary(out, x, cos, sin View, mode RotaryMode) error {
 	axis := len(x.Shape) - 1
 	pairs, err := mode.pairs(x.Shape[axis], axis)

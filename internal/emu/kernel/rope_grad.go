@@ -1,7 +1,7 @@
 package kernel
 
-// RotaryGrad is the gradient of Rotary: dx of the shape of dy, and, with data, dcos and dsin
-// of the shape of cos, for which x is needed.
+// RotaryGrad computes the gradients of Rotary: dx of the shape of dy, and, if they have data,
+// dcos and dsin of the shape of cos, which need x.
 func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
 	axis := len(dy.Shape) - 1
 	pairs, err := mode.pairs(dy.Shape[axis], axis)
@@ -36,7 +36,7 @@ func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
 	return c.end()
 }
 
-// unbroadcast adds v up over the dimensions in which out, of as many, has one element.
+// unbroadcast sets out to the sum of v over the dimensions in which out has size 1.
 func (c *chain) unbroadcast(out, v View) {
 	var axes []int
 	for i, n := range out.Shape {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// roundings are the ways to make a whole number (the last one: what is left without it), by
-// the device's number.
+// roundings holds the rounding functions by the device's mode number. The last one returns the
+// fraction.
 var roundings = []func(float64) float64{
-	math.RoundToEven, // without a mode the vector unit rounds as with 1
+	math.RoundToEven, // without a mode the vector unit rounds as in mode 1
 	math.RoundToEven,
 	math.Floor,
 	math.Ceil,
@@ -23,9 +23,9 @@ var roundings = []func(float64) float64{
 	func(x float64) float64 { return x - math.Trunc(x) },
 }
 
-// RoundOff rounds the elements of x: 0 and 1 to the nearest whole number, ties to even, 2
-// down, 3 up, 4 ties away from zero, 5 towards zero, 6 to the odd neighbour; 7 keeps the
-// fraction.
+// RoundOff rounds the elements of x to integers. Modes 0 and 1 round to nearest with ties to
+// even, 2 down, 3 up, 4 to nearest with ties away from zero, 5 towards zero, and 6 to the odd
+// neighbour. Mode 7 returns the fraction.
 func RoundOff(out, x View, mode int64) error {
 	if mode < 0 || mode >= int64(len(roundings)) {
 		return fmt.Errorf("kernel: rounding %d is unknown; use 0 to %d", mode, len(roundings)-1)

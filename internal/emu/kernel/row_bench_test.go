@@ -9,8 +9,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// BenchmarkRows measures what a training step does between its products, on 4096 x 1024
-// elements; the figure is that of the operands' bytes.
+// BenchmarkRows measures the operators of a training step other than matrix products, on
+// 4096 x 1024 elements. It reports the throughput in bytes of the operands.
 func BenchmarkRows(b *testing.B) {
 	const rows, width = 4096, 1024
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {

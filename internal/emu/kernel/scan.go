@@ -22,9 +22,10 @@ const (
 // Scan sets every element of out to the running reduction of in along axis. Sums and
 // products of floating-point values are kept in double, of integers in 64 bits.
 //
-// Exclusive leaves the element itself out of its sum or product, reverse begins at the end.
-// If index has data, it gets the place where each maximum or minimum was met, the last of
-// equal ones. The views must have one shape; out may be in, but not overlap it otherwise.
+// With exclusive an element is not part of its own sum or product; with reverse the scan starts
+// at the end. If index has data, it gets the position of each running maximum or minimum, the
+// last of equal ones. All views have the same shape; out may be in, but must not overlap it
+// otherwise.
 func Scan(r Running, out, index, in View, axis int, exclusive, reverse bool) error {
 	class, ok := classes[in.DType]
 	if !ok || !Computes(out.DType) {
@@ -67,13 +68,13 @@ func Scan(r Running, out, index, in View, axis int, exclusive, reverse bool) err
 	return nil
 }
 
-// row sees a view without dimensions as a vector of one element.
+// row returns a view without dimensions as a vector of one element.
 func (v View) row() View {
 	v.Shape, v.Strides = []int64{1}, []int64{1}
 	return v
 }
 
-// reversed is v read from the end of a dimension.
+// reversed returns v with a dimension in reverse order.
 func (v View) reversed(axis int) View {
 	n := v.Shape[axis]
 	v = v.Narrow(axis, n-1, n)

@@ -1,5 +1,5 @@
-/* Included once per class by scan.h. A group of neighbouring lines is scanned together, so
- * that a dimension with small strides between the lines is read in runs. */
+/* Included once per class by scan.h. Neighbouring lines are scanned together, so that lines with
+ * small strides between them are read in runs. */
 
 static inline T JOIN(scan_join, S)(int32_t op, T a, T x, int *taken)
 {

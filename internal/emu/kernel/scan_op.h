@@ -11,7 +11,7 @@ struct scan {
 	int32_t exclusive; /* element i leaves out in[i] */
 	struct space kept; /* the other dimensions */
 	int64_t length; /* of the scanned dimension */
-	struct operand in, out, index; /* strides over kept; index.data NULL unless wanted */
+	struct operand in, out, index; /* strides over kept; index.data may be NULL */
 	int64_t in_step, out_step, index_step; /* strides along the scanned dimension */
 };
 

@@ -33,7 +33,7 @@ func TestScan(t *testing.T) {
 	})
 }
 
-// scanned states the running reduction of a row-major array.
+// scanned defines the running reduction of a row-major array.
 func scanned(shape []int64, x []float64, axis int, reverse bool, join func(a, b float64) float64) []float64 {
 	out := append([]float64(nil), x...)
 	if len(shape) == 0 {

@@ -8,9 +8,8 @@ import (
 	"unsafe"
 )
 
-// scratch lends blocks of C memory, aligned to 64 bytes, to running kernels. It owns the
-// blocks: those not lent out are kept for the next kernel, at most one per thread.
-// (sync.Pool would drop C memory without releasing it.)
+// scratch is a pool of blocks of C memory, aligned to 64 bytes, for running kernels. It keeps
+// at most one unused block per thread. (sync.Pool would drop C memory without freeing it.)
 type scratch struct {
 	size int64
 	mu   sync.Mutex

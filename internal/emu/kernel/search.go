@@ -11,8 +11,8 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// comparable are two views as contiguous elements of a common type: float64 if either has
-// floats, else int64.
+// comparable copies two views to contiguous elements of a common type: float64 if either is
+// floating point, else int64.
 func comparable(a, b View) (x, y View, release func(), err error) {
 	key := dtype.Int64
 	if a.DType.IsFloat() || b.DType.IsFloat() {
@@ -30,10 +30,10 @@ func comparable(a, b View) (x, y View, release func(), err error) {
 	return x, y, release, err
 }
 
-// Search sets every element of out to the place in sorted where that of x would keep the
-// order: before the elements equal to it, or after them with right. sorted is a vector, or
-// has the leading dimensions of x, and each row is searched for its own. sorter, if it has
-// data, holds for each place the element that is there in order.
+// Search sets every element of out to the index in sorted at which the element of x can be
+// inserted without breaking the order: before equal elements, or after them with right. sorted
+// is a vector, or has the leading dimensions of x, and then each row of x is searched for in its
+// own row. If sorter has data, it holds the indices that sort the rows of sorted.
 func Search(out, sorted, x, sorter View, right bool) error {
 	n := sorted.Shape[len(sorted.Shape)-1]
 	rows, at, release, err := comparable(sorted, x)
@@ -79,7 +79,8 @@ func search[T cmp.Ordered](places []int64, sorted, x []T, n, perRow int64, right
 	})
 }
 
-// SearchNumber is Search for one number, a float or a whole one, in a vector.
+// SearchNumber is Search for a single number in a vector. With float it uses the floating-point
+// form of x, else the integer form.
 func SearchNumber(out, sorted View, x Number, float bool, sorter View, right bool) error {
 	d := dtype.Int64
 	if float {
@@ -93,7 +94,7 @@ func SearchNumber(out, sorted View, x Number, float bool, sorter View, right boo
 	return Search(out, sorted, one, sorter, right)
 }
 
-// AnyEqual compares a number with every element of x and joins the answers.
+// AnyEqual compares every element of x with n and reduces the results to one with join.
 func AnyEqual(compare Op, join Reduction, compute dtype.Type, out, x View, n Number) error {
 	answers, release := temporary(dtype.Bool, x.Shape)
 	defer release()
@@ -105,8 +106,8 @@ func AnyEqual(compare Op, join Reduction, compute dtype.Type, out, x View, n Num
 	return Reduce(join, out, answers, axesFrom(0, len(x.Shape)), 0)
 }
 
-// Count adds, for every element of x, 1 or its weight to the place in out that it names. x
-// holds no negative numbers; those beyond out are an error.
+// Count sets out[v] to the number of elements of x with the value v, or to the sum of their
+// weights. x must not hold negative numbers; a number beyond the end of out is an error.
 func Count(out, x, weights View) error {
 	if err := Zero(out); err != nil || x.Len() == 0 {
 		return err
@@ -126,9 +127,9 @@ func Count(out, x, weights View) error {
 	return Scatter(ScatterAdd, out, weights, 0, x)
 }
 
-// Histogram counts the elements of x in bins of equal width from lo to hi, both included.
-// Equal bounds stand for the smallest and the largest element. Elements outside and NaN are
-// not counted.
+// Histogram counts the elements of x in bins of equal width between lo and hi, both inclusive.
+// If lo equals hi, the range is that of the elements. Elements outside the range and NaN are not
+// counted.
 func Histogram(out, x View, lo, hi float64) error {
 	values, release := temporary(dtype.Float64, x.Shape)
 	defer release()
@@ -154,10 +155,10 @@ func Histogram(out, x View, lo, hi float64) error {
 	return SetInts(out, counts)
 }
 
-// Ranked sets value and index to the element among those along axes, and to its place among
-// them in row-major order, that is at some rank of their order. rank is told how many
-// elements there are and how many of them are NaN, which are the last in order. value and
-// index have the shape of the other dimensions; index may lack data.
+// Ranked sorts the elements along axes and sets value to the element at a rank, and index to its
+// row-major index along axes. rank returns the rank for the number of elements and the number of
+// NaN among them, which are sorted last. value and index have the shape of the other dimensions;
+// index may have no data.
 func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) error {
 	rest := others(x.Shape, axes)
 	kept := slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return slices.Contains(axes, i) })

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// ExpSegsum sets out [lead…, n, n] to exp of the sums of the elements of x [lead…, n] after
-// column j up to row i; above the diagonal it is 0.
+// ExpSegsum sets element [i, j] of out [lead…, n, n] to exp(x[j+1] + … + x[i]) of x [lead…, n], and
+// to 0 above the diagonal.
 func ExpSegsum(out, x View) error {
 	values, err := Doubles(x)
 	if err != nil || out.Len() == 0 {
@@ -25,7 +25,7 @@ func ExpSegsum(out, x View) error {
 	return SetFloats(out, y)
 }
 
-// ExpSegsumGrad sets dx to the gradient of x given that of the result, and the result.
+// ExpSegsumGrad computes the gradient of x from dy, the gradient of the result, and the result y.
 func ExpSegsumGrad(dx, dy, y View) error {
 	grad, err := Doubles(dy)
 	if err != nil || dx.Len() == 0 {
@@ -39,7 +39,7 @@ func ExpSegsumGrad(dx, dy, y View) error {
 	d := make([]float64, dx.Len())
 	for r := 0; r < len(d); r += n {
 		for j := range n {
-			sum := 0.0 // of the rows from i on
+			sum := 0.0 // over the rows from i on
 			for i := n - 1; i > j; i-- {
 				sum += grad[(r+i)*n+j] * result[(r+i)*n+j]
 				d[r+i] += sum

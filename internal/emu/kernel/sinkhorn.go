@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// sinkhornRounds is when balancing gives up: a hundred suffice for sane costs.
+// sinkhornRounds is the maximum number of iterations. A hundred suffice for reasonable costs.
 const sinkhornRounds = 1 << 20
 
-// Sinkhorn sets out to exp(cost), whose rows and columns are scaled in turn until the scales
-// of the columns change by no more than tolerance on average: a plan that spreads rows
-// evenly over columns.
+// Sinkhorn sets out to exp(cost) with rows and columns scaled alternately, until the column
+// scales change by at most tolerance on average. The result distributes the rows evenly over the
+// columns (Sinkhorn's algorithm). It fails if the scales do not converge.
 func Sinkhorn(out, cost View, tolerance float64) error {
 	const tiny = 1e-8
 	p, err := Doubles(cost)

@@ -13,7 +13,7 @@ func LogSoftmax(out, x View, axis int) error {
 	axes := []int{axis}
 	most, lse := c.temp(others(x.Shape, axes)), c.temp(others(x.Shape, axes))
 	shifted := c.temp(x.Shape)
-	// The maximum goes first: next to a large one the logarithm would be lost.
+	// Subtract the maximum first: added to a large maximum, the logarithm would lose precision.
 	c.reduce(ReduceMax, most, x, axes, 0)
 	c.sub(shifted, x, kept(most, len(x.Shape), axes))
 	c.reduce(ReduceLogSumExp, lse, shifted, axes, 0)
@@ -22,7 +22,7 @@ func LogSoftmax(out, x View, axis int) error {
 	return c.end()
 }
 
-// exponentials are exp(x − max) and their sums.
+// exponentials returns exp(x − max) and its sums over axis.
 func exponentials(x View, axis int) (c *chain, e, sum View) {
 	c = newChain(x)
 	axes := []int{axis}
@@ -35,7 +35,7 @@ func exponentials(x View, axis int) (c *chain, e, sum View) {
 	return c, e, sum
 }
 
-// SoftmaxGrad is dx = (dy − Σ dy·y) · y over an axis, y being the result of Softmax.
+// SoftmaxGrad is dx = (dy − Σ dy·y) · y over an axis, where y is the result of Softmax.
 func SoftmaxGrad(dx, dy, y View, axis int) error {
 	c := newChain(y)
 	axes := []int{axis}
@@ -47,7 +47,7 @@ func SoftmaxGrad(dx, dy, y View, axis int) error {
 	return c.end()
 }
 
-// LogSoftmaxGrad is dx = dy − exp(y) · Σ dy over an axis, y being the result of LogSoftmax.
+// LogSoftmaxGrad is dx = dy − exp(y) · Σ dy over an axis, where y is the result of LogSoftmax.
 func LogSoftmaxGrad(dx, dy, y View, axis int) error {
 	c := newChain(y)
 	axes := []int{axis}

@@ -9,10 +9,9 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Order sets index to the places along axis of the smallest elements of x in order, or of
-// the largest with descending. index has the shape of x but for axis, where it may be
-// shorter: then it holds the first places only. Equal elements keep their order; a NaN is
-// larger than every number.
+// Order sets index to the indices that sort x along axis, in ascending or descending order. index
+// has the shape of x, but may be shorter along axis; it then holds only the first indices. The
+// sort is stable, and a NaN is larger than every number.
 func Order(index, x View, axis int, descending bool) error {
 	n, k := x.Shape[axis], index.Shape[axis]
 	if !Computes(x.DType) || !index.DType.IsInteger() {
@@ -56,7 +55,7 @@ func Order(index, x View, axis int, descending bool) error {
 	return Copy(places, order)
 }
 
-// selected is the number of first places up to which they are selected one by one.
+// selected is the maximum number of first indices for which selection replaces sorting.
 const selected = 32
 
 func orderRow[T cmp.Ordered](first []int64, keys []T, descending bool) {
@@ -92,29 +91,29 @@ func orderRow[T cmp.Ordered](first []int64, keys []T, descending bool) {
 	}
 }
 
-// compareKeys orders numbers, a NaN after all others.
+// compareKeys compares numbers; a NaN is larger than every number.
 func compareKeys[T cmp.Ordered](a, b T) int {
 	if a != a || b != b {
-		return -cmp.Compare(a, b) // which takes NaN for the smallest
+		return -cmp.Compare(a, b) // cmp.Compare treats NaN as the smallest
 	}
 	return cmp.Compare(a, b)
 }
 
-// last is v with a dimension moved to the end.
+// last returns v with a dimension moved to the end.
 func (v View) last(axis int) View {
 	move := func(d []int64) []int64 { return append(slices.Delete(slices.Clone(d), axis, axis+1), d[axis]) }
 	v.Shape, v.Strides = move(v.Shape), move(v.Strides)
 	return v
 }
 
-// StableOrder is the places of keys in ascending order, equal ones in theirs.
+// StableOrder returns the indices that sort keys in ascending order. The sort is stable.
 func StableOrder(keys []int64) []int64 {
 	order := make([]int64, len(keys))
 	if len(keys) == 0 {
 		return order
 	}
 	lo, hi := slices.Min(keys), slices.Max(keys)
-	if hi-lo > int64(4*len(keys))+1024 || hi-lo < 0 { // wide, or beyond what int64 holds
+	if hi-lo > int64(4*len(keys))+1024 || hi-lo < 0 { // wide, or overflows int64
 		for i := range order {
 			order[i] = int64(i)
 		}

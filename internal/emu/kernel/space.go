@@ -15,8 +15,8 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Broadcast is v repeated to the given shape: dimensions align at the last, and those of
-// size 1 or absent repeat. It fails when another size differs.
+// Broadcast returns v broadcast to the given shape. Dimensions are aligned at the last one, and
+// missing dimensions and those of size 1 are repeated. It fails if other sizes differ.
 func (v View) Broadcast(shape []int64) (View, error) {
 	out := View{Data: v.Data, DType: v.DType, Shape: shape, Strides: make([]int64, len(shape))}
 	lead := len(shape) - len(v.Shape)
@@ -34,7 +34,7 @@ func (v View) Broadcast(shape []int64) (View, error) {
 	return out, nil
 }
 
-// extent is the range of bytes [lo, hi) the elements of v occupy.
+// extent returns the range of addresses [lo, hi) that the elements of v occupy.
 func (v View) extent() (lo, hi uintptr) {
 	if v.Len() == 0 {
 		return 0, 0
@@ -52,8 +52,8 @@ func (v View) extent() (lo, hi uintptr) {
 	return uintptr(base + first*size), uintptr(base + (last+1)*size)
 }
 
-// overlaps reports whether a and b may share memory without being the same elements in the
-// same order, so that writing one changes what is still to be read of the other.
+// overlaps reports whether a and b may share memory without being the same elements in the same
+// order. Writing to one could then change elements of the other that were not read yet.
 func overlaps(a, b View) bool {
 	if a.Data == b.Data && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && slices.Equal(a.Strides, b.Strides) {
 		return false
@@ -63,7 +63,7 @@ func overlaps(a, b View) bool {
 	return alo < bhi && blo < ahi
 }
 
-// temporary is a contiguous view of fresh C memory; the caller releases it.
+// temporary allocates a contiguous view in C memory. The caller frees it with release.
 func temporary(d dtype.Type, shape []int64) (v View, release func()) {
 	v = View{DType: d, Shape: shape, Strides: contiguous(shape)}
 	p := C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
@@ -81,9 +81,9 @@ func contiguous(shape []int64) []int64 {
 	return s
 }
 
-// plan makes the iteration space of operands with a common shape: dimensions are ordered
-// by the first operand's strides, outermost first, and those that every operand walks
-// without a gap are merged, so that the innermost is as long as possible. It has at least
+// plan computes the iteration space of operands with a common shape. Dimensions are ordered by
+// the first operand's strides, largest first, and dimensions that are contiguous in every
+// operand are merged, so that the innermost one is as long as possible. The space has at least
 // one dimension.
 func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
 	var order []int
@@ -131,7 +131,7 @@ func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
 
 func abs(x int64) int64 { return max(x, -x) }
 
-// cSpace is a planned shape in C form.
+// cSpace converts a planned shape to its C form.
 func cSpace(shape []int64) (s C.struct_space) {
 	s.rank = C.int32_t(len(shape))
 	for i, d := range shape {
@@ -140,7 +140,7 @@ func cSpace(shape []int64) (s C.struct_space) {
 	return s
 }
 
-// operand is memory over a planned space in C form.
+// operand returns the C form of memory with strides over a planned space.
 func operand(data unsafe.Pointer, d dtype.Type, strides []int64) (o C.struct_operand) {
 	o.data, o.dtype = (*C.char)(data), C.int32_t(d)
 	for i, x := range strides {
@@ -157,6 +157,6 @@ var classes = map[dtype.Type]C.int32_t{
 	dtype.Bool: C.CLASS_I64,
 }
 
-// Computes reports whether the strided kernels calculate with elements of type d. Others
-// can be moved, not computed with.
+// Computes reports whether kernels compute with elements of type d. Elements of other types can
+// only be moved.
 func Computes(d dtype.Type) bool { _, ok := classes[d]; return ok }

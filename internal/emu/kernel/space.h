@@ -1,5 +1,5 @@
-/* The iteration space that the strided kernels share, as Go plans it (space.go): one shape,
- * each operand with its own strides over it. */
+/* The iteration space of the strided kernels, which Go plans (space.go): one shape, over which
+ * each operand has its own strides. */
 #ifndef SPACE_H
 #define SPACE_H
 
@@ -11,8 +11,8 @@ struct space {
 	int64_t shape[MAX_RANK];
 };
 
-/* An operand is strided memory, or with data NULL a constant. Strides count elements; 0
- * repeats. */
+/* An operand is strided memory, or a constant if data is NULL. Strides count elements; stride 0
+ * repeats an element. */
 struct operand {
 	char *data;
 	int32_t dtype;
@@ -21,12 +21,12 @@ struct operand {
 	int64_t i;
 };
 
-/* Arithmetic is done in one of four types: the floats up to 32 bits in float, the integers
- * and bool in int64_t, uint64_t in itself. */
+/* The arithmetic classes: float for floating-point types of up to 32 bits, double for float64,
+ * uint64_t for uint64, and int64_t for other integers and bool. */
 enum { CLASS_F32, CLASS_F64, CLASS_I64, CLASS_U64, CLASSES };
 
 enum {
-	CHUNK = 1024, /* elements a kernel handles at once, so that its buffers stay in L1 */
+	CHUNK = 1024, /* elements a kernel processes at once, so that its buffers stay in L1 */
 	MAX_INPUTS = 3,
 };
 

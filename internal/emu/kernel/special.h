@@ -1,11 +1,11 @@
-/* Functions that libm lacks, and the pairs that the operators on floats and doubles need
- * under one name (the float form ends in f). */
+/* Functions that libm lacks, each for double and for float (with the suffix f), as the operators
+ * need them. */
 #ifndef SPECIAL_H
 #define SPECIAL_H
 
 #include <math.h>
 
-/* A NaN in either argument is the result. */
+/* The result is NaN if either argument is. */
 static inline float greatestf(float x, float y) { return x > y || x != x ? x : y; }
 static inline double greatest(double x, double y) { return x > y || x != x ? x : y; }
 static inline float leastf(float x, float y) { return x < y || x != x ? x : y; }
@@ -19,7 +19,7 @@ static inline double floored_modulo(double x, double y)
 }
 static inline float floored_modulof(float x, float y) { return (float)floored_modulo(x, y); }
 
-/* lgamma keeps the sign in a global, which threads would share. */
+/* lgamma would store the sign in a global variable, a race between threads. */
 static inline double log_gamma(double x)
 {
 	int sign;
@@ -45,8 +45,8 @@ static inline double digamma(double x)
 	return y + log(x) - 0.5 / x - tail;
 }
 
-/* Newton steps on erf from a closed form that is within 1 percent. Near 1 the steps are
- * taken on erfc, which keeps its digits there. */
+/* Newton's method on erf, from a closed-form start value that is within 1 percent. Near 1 it uses
+ * erfc instead, which keeps its precision there. */
 static inline double erfinv(double y)
 {
 	double a = fabs(y);
@@ -62,7 +62,7 @@ static inline double erfinv(double y)
 	return copysign(x, y);
 }
 
-/* log(x / (1 - x)) with x clamped to [eps, 1 - eps]; eps below 0 means no clamping. */
+/* log(x / (1 - x)) with x clamped to [eps, 1 - eps]; a negative eps means no clamping. */
 static inline double logit(double x, double eps)
 {
 	if (eps >= 0)

@@ -6,14 +6,14 @@
 
 #include "space.h"
 
-/* Words stand for elements whose type does not matter, so they may alias any. */
+/* Words are elements of any type with their size, so they may alias every type. */
 typedef uint8_t word8 __attribute__((may_alias));
 typedef uint16_t word16 __attribute__((may_alias, aligned(1)));
 typedef uint32_t word32 __attribute__((may_alias, aligned(1)));
 typedef uint64_t word64 __attribute__((may_alias, aligned(1)));
 typedef struct { uint64_t half[2]; } __attribute__((may_alias, packed)) word128;
 
-/* A place in the space, and how many elements of its row are left. */
+/* A position in the space, and the number of elements left in its row. */
 struct cursor {
 	int64_t at[MAX_RANK];
 	int64_t left;
@@ -30,7 +30,7 @@ static inline struct cursor cursor_at(const struct space *s, int64_t index)
 	return c;
 }
 
-/* Moves n <= left elements on. */
+/* Advances by n <= left elements. */
 static inline void cursor_advance(struct cursor *c, const struct space *s, int64_t n)
 {
 	int32_t d = s->rank - 1;
@@ -59,7 +59,7 @@ static inline int64_t cursor_offset(const struct cursor *c, const struct space *
 			to[i * to_stride] = from[i * from_stride]; \
 	} while (0)
 
-/* Fills n elements with one, by blocks that stay in the L1 cache. */
+/* Fills n elements with copies of one, in blocks that stay in the L1 cache. */
 static inline void repeat(char *dst, const char *one, int32_t size, int64_t n)
 {
 	enum { BLOCK = 4096 };
@@ -127,8 +127,8 @@ static inline void scatter(const struct operand *o, const char *src, int32_t siz
 	}
 }
 
-/* How many of the elements left to take at once: a chunk, though not beyond the end of a run
- * that is worth using where it lies. */
+/* Returns how many of the remaining elements to process at once: a chunk, but not beyond the end
+ * of a run that is long enough to be used in place. */
 static inline int64_t chunk(const struct cursor *c, int64_t left)
 {
 	enum { LONG_RUN = 64 };
@@ -136,7 +136,7 @@ static inline int64_t chunk(const struct cursor *c, int64_t left)
 	return c->left < n && c->left >= LONG_RUN ? c->left : n;
 }
 
-/* The memory of the n elements of o from c on if they lie packed, else NULL. */
+/* Returns the memory of the n elements of o from c on if they are packed, else NULL. */
 static inline char *packed(const struct operand *o, int32_t size, const struct space *s, const struct cursor *c, int64_t n)
 {
 	if (n > c->left || o->stride[s->rank - 1] != 1)

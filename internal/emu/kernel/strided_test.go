@@ -12,7 +12,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// Sums have the same bits whatever the number of threads, in every layout and mode.
+// TestReduceIgnoresThreads checks that the bits of sums do not depend on the number of threads, in
+// every layout and mode.
 func TestReduceIgnoresThreads(t *testing.T) {
 	shape := []int64{70, 3001}
 	x := sample(dtype.Float32, 1, count(shape), -1, 1)
@@ -34,8 +35,8 @@ func TestReduceIgnoresThreads(t *testing.T) {
 	}
 }
 
-// Random views: a piece of a permuted tensor, added to a broadcast one, lands in another
-// layout as element-by-element indexing says.
+// TestStridedHistories adds random views, a piece of a permuted tensor and a broadcast one, into a
+// third layout, and compares the sum with element-by-element indexing.
 func TestStridedHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rank := rapid.IntRange(1, 5).Draw(r, "rank")

@@ -7,8 +7,8 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// TakeAt is out = from[indices...], the counterpart of PutAt. out has the shape of the
-// result exactly: a mask with another number of true elements is an error.
+// TakeAt is out = from[indices...], the counterpart of PutAt. out must have exactly the shape of
+// the result, so the number of true elements of a mask must match it.
 func TakeAt(out, from View, indices []View) error {
 	s, err := newSubscript(from, indices)
 	if err != nil {
@@ -21,10 +21,9 @@ func TakeAt(out, from View, indices []View) error {
 	return Take(s.leading(out), from.permuted(s.order), s.lists)
 }
 
-// Take reads the elements of from whose leading coordinates the indices hold, one view for
-// each leading dimension: the counterpart of Put. The indices have one shape, with at least
-// one dimension, which out begins with; the rest of out's shape is that of from's other
-// dimensions.
+// Take is out = from[indices...], the counterpart of Put, where indices holds one view of
+// coordinates for each leading dimension of from. All indices have the same shape, with at least
+// one dimension. The shape of out is that shape followed by from's other dimensions.
 func Take(out, from View, indices []View) error {
 	m, shape := len(indices), indices[0].Shape
 	if out.DType != from.DType || out.DType.Size() == 0 {
@@ -42,8 +41,8 @@ func Take(out, from View, indices []View) error {
 	}
 	defer release()
 	rest := make([]int64, len(out.Shape)-len(shape))
-	// All indexed dimensions together are one, of elements one apart; the lists repeat along
-	// the others.
+	// The indexed dimensions are merged into one of stride 1, which the offsets index. The offsets
+	// repeat along the other dimensions.
 	flat := View{Data: from.Data, DType: from.DType, Shape: out.Shape, Strides: slices.Concat(make([]int64, len(shape)), from.Strides[m:])}
 	flat.Strides[0] = 1
 	at := View{Data: offsets.Data, DType: dtype.Int64, Shape: out.Shape, Strides: slices.Concat(contiguous(shape), rest)}
@@ -51,8 +50,8 @@ func Take(out, from View, indices []View) error {
 	return nil
 }
 
-// Pick sets out to the parts of in along axis at the given places, which are in range: out
-// has in's shape but for axis, where it is as long as the list.
+// Pick sets out to the slices of in along axis at the indices at, which must be in range. out
+// has in's shape except that its size along axis is len(at).
 func Pick(out, in View, axis int, at []int64) error {
 	list, release := temporary(dtype.Int64, []int64{int64(len(at))})
 	defer release()
@@ -68,8 +67,8 @@ func SetInts(v View, values []int64) error {
 	return Copy(v, whole)
 }
 
-// Nonzero are the coordinates of the elements of x that are not zero, in row-major order: a
-// list for each dimension.
+// Nonzero returns the coordinates of the nonzero elements of x in row-major order, as one list
+// per dimension.
 func Nonzero(x View) ([][]int64, error) {
 	mask, release := temporary(dtype.Bool, x.Shape)
 	defer release()
@@ -79,7 +78,7 @@ func Nonzero(x View) ([][]int64, error) {
 	return coordinates(mask), nil
 }
 
-// coordinates are those of the true elements of a contiguous mask.
+// coordinates returns the coordinates of the true elements of a contiguous mask.
 func coordinates(mask View) [][]int64 {
 	places := make([][]int64, len(mask.Shape))
 	for i, b := range mask.bytes() {
@@ -93,8 +92,8 @@ func coordinates(mask View) [][]int64 {
 	return places
 }
 
-// truePositions are the positions of the true elements of a mask repeated to a shape, in
-// row-major order.
+// truePositions broadcasts a mask to a shape and returns the row-major positions of its true
+// elements.
 func truePositions(mask View, shape []int64) ([]int64, error) {
 	whole, release := temporary(dtype.Bool, shape)
 	defer release()
@@ -110,8 +109,8 @@ func truePositions(mask View, shape []int64) ([]int64, error) {
 	return at, nil
 }
 
-// Compress gives the elements of x where mask is true, both repeated to shape, in row-major
-// order. into is asked for a vector of that many elements to write them to.
+// Compress writes the elements of x where mask is true, both broadcast to shape, in row-major
+// order to the vector of n elements that into(n) returns.
 func Compress(x, mask View, shape []int64, into func(n int64) (View, error)) error {
 	at, err := truePositions(mask, shape)
 	if err != nil {
@@ -127,8 +126,8 @@ func Compress(x, mask View, shape []int64, into func(n int64) (View, error)) err
 	return PickFlat(out, x, at)
 }
 
-// Expand sets the elements of into where mask is true to the first elements of source, both
-// in row-major order. A source that is too short is an error, and nothing is written.
+// Expand sets the elements of into where mask is true to the first elements of source, both in
+// row-major order. If source is too short, it fails and writes nothing.
 func Expand(into, mask, source View) error {
 	at, err := truePositions(mask, into.Shape)
 	if err != nil || len(at) == 0 {
@@ -150,8 +149,7 @@ func Expand(into, mask, source View) error {
 	})
 }
 
-// PutFlat sends the elements of source to the positions, in row-major order, that index
-// holds.
+// PutFlat scatters the elements of source to the row-major positions of into that index holds.
 func PutFlat(op ScatterOp, into, index, source View) error {
 	return changed(into, func(whole View) error {
 		values, release := temporary(source.DType, source.Shape)
@@ -168,8 +166,8 @@ func PutFlat(op ScatterOp, into, index, source View) error {
 	})
 }
 
-// TakeFlat sets every element of out to that of in at the position, in row-major order, that
-// index holds.
+// TakeFlat sets every element of out to the element of in at the row-major position that index
+// holds.
 func TakeFlat(out, in, index View) error {
 	whole, release := temporary(in.DType, in.Shape)
 	defer release()
@@ -179,8 +177,8 @@ func TakeFlat(out, in, index View) error {
 	return Lookup(out, whole.line(), 0, index)
 }
 
-// PickFlat sets the vector out to the elements of in at the given positions, in row-major
-// order, which are in range.
+// PickFlat sets the vector out to the elements of in at the row-major positions at, which must
+// be in range.
 func PickFlat(out, in View, at []int64) error {
 	whole, release := temporary(in.DType, in.Shape)
 	defer release()
@@ -190,7 +188,7 @@ func PickFlat(out, in View, at []int64) error {
 	return Pick(out, whole.line(), 0, at)
 }
 
-// changed changes a view through a contiguous copy.
+// changed calls f on a contiguous copy of v and copies the result back.
 func changed(v View, f func(whole View) error) error {
 	whole, release := temporary(v.DType, v.Shape)
 	defer release()
@@ -203,7 +201,7 @@ func changed(v View, f func(whole View) error) error {
 	return Copy(v, whole)
 }
 
-// line is a contiguous view as a vector.
+// line returns a contiguous view as a vector.
 func (v View) line() View {
 	v.Shape, v.Strides = []int64{v.Len()}, []int64{1}
 	return v

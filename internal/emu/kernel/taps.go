@@ -6,15 +6,15 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Taps is a linear map along one dimension: every place of the result is the sum of a few
-// weighted places of the input. It averages, interpolates and pads.
+// Taps is a sparse linear map along one dimension: every element of the result is a weighted sum
+// of a few elements of the input. It describes averaging, interpolation and padding.
 type Taps struct {
-	Index  [][]int64   // for each place of the result, places of the input
-	Weight [][]float64 // as many; nil means one tap of weight 1 for each place
+	Index  [][]int64   // for each index of the result, the indices of the input
+	Weight [][]float64 // weights of the same lengths; nil means one tap of weight 1 per result
 }
 
-// layer is the n-th tap of every place, as views that broadcast along the dimension axis of
-// rank. Places with fewer taps have weight 0, then dense is false.
+// layer returns the n-th tap of every result, as views that broadcast against tensors of the
+// given rank along axis. Results with fewer taps have weight 0; dense is false if there are any.
 func (t Taps) layer(n, axis, rank int, d dtype.Type) (index, weight View, dense bool, release func()) {
 	count := int64(len(t.Index))
 	shape := make([]int64, rank)
@@ -40,7 +40,7 @@ func (t Taps) layer(n, axis, rank int, d dtype.Type) (index, weight View, dense 
 	return index, weight, dense, func() { releaseIndex(); releaseWeight() }
 }
 
-// depth is the largest number of taps of a place.
+// depth returns the largest number of taps of a result.
 func (t Taps) depth() int {
 	n := 0
 	for _, places := range t.Index {
@@ -49,10 +49,10 @@ func (t Taps) depth() int {
 	return n
 }
 
-// moved reports whether every place of the result is one place of the input.
+// moved reports whether every element of the result is a copy of one element of the input.
 func (t Taps) moved() bool { return t.Weight == nil && t.depth() == 1 }
 
-// check refuses taps that do not map n places to m.
+// check fails unless the taps map a dimension of size n to one of size m.
 func (t Taps) check(m, n int64) error {
 	if int64(len(t.Index)) != m {
 		return fmt.Errorf("kernel: taps for %d places, not %d", len(t.Index), m)
@@ -67,8 +67,8 @@ func (t Taps) check(m, n int64) error {
 	return nil
 }
 
-// Resample maps the dimensions from axis on of in to those of out, one Taps for each. Maps
-// that only move elements take every element type, others compute in float32 or float64
+// Resample maps the dimensions of in from axis on to those of out, with one Taps per dimension.
+// Maps that only move elements accept every element type; others compute in float32 or float64
 // and round once.
 func Resample(out, in View, axis int, taps ...Taps) error {
 	if out.Len() == 0 {
@@ -93,7 +93,7 @@ func Resample(out, in View, axis int, taps ...Taps) error {
 	return c.end()
 }
 
-// resampled is in mapped along one dimension.
+// resampled returns in mapped along one dimension.
 func (c *chain) resampled(shape []int64, in View, axis int, t Taps) View {
 	d := c.compute
 	if t.moved() {
@@ -119,7 +119,7 @@ func (c *chain) resampled(shape []int64, in View, axis int, t Taps) View {
 		if c.err == nil {
 			c.err = Gather(part, wide, axis, index)
 		}
-		if !dense { // an infinity must not reach a place through a weight of 0
+		if !dense { // 0 times infinity must not become NaN
 			c.set(part, Where, nil, Of(weight), Of(part), Const(Real(0)))
 		}
 		c.addTimes(result, result, 1, part, weight)
@@ -128,8 +128,8 @@ func (c *chain) resampled(shape []int64, in View, axis int, t Taps) View {
 	return result
 }
 
-// ResampleGrad is the transposition of Resample: the gradient of its input from that of its
-// output. Floating-point types only.
+// ResampleGrad computes the gradient of Resample's input from that of its output, by the
+// transposed map. It supports floating-point types only.
 func ResampleGrad(din, dout View, axis int, taps ...Taps) error {
 	if din.Len() == 0 {
 		return nil

@@ -16,16 +16,16 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Triangular says which triangle of a matrix counts and how.
+// Triangular says which triangle of a matrix is used and how.
 type Triangular struct {
 	Upper     bool // the upper triangle, else the lower one
-	Transpose bool // the transposed matrix is meant
+	Transpose bool // use the transposed matrix
 	Unit      bool // the diagonal is taken as ones and not read
 }
 
-// SolveTriangular solves a·x = b for batches of matrices: a is [batch…, n, n], b and x are
-// [batch…, n, m] with equal batch dimensions, which may have stride 0 in a and b. All are
-// float32, or all float64. The other triangle of a is not read; x may be b.
+// SolveTriangular solves a·x = b for batches of matrices. a is [batch…, n, n]; b and x are
+// [batch…, n, m]. The batch dimensions are equal and may have stride 0 in a and b. All views are
+// float32 or all are float64. The other triangle of a is not read; x may be b.
 func SolveTriangular(x, a, b View, how Triangular) error {
 	rank := len(x.Shape)
 	if rank < 2 || !slices.Equal(x.Shape, b.Shape) || len(a.Shape) != rank || !slices.Equal(a.Shape[:rank-2], x.Shape[:rank-2]) ||
@@ -47,7 +47,7 @@ func SolveTriangular(x, a, b View, how Triangular) error {
 	if how.Transpose {
 		a = a.transposed()
 	}
-	if how.Upper != how.Transpose { // solving from the last unknown is solving from the first of the reverse
+	if how.Upper != how.Transpose { // an upper system in reverse order is a lower system
 		a = a.reversed(rank - 2).reversed(rank - 1)
 		reverse := result.reversed(rank - 2)
 		c.substitute(reverse, a, how.Unit)
@@ -76,7 +76,7 @@ func (c *chain) substitute(x, l View, unit bool) {
 	}
 	n := len(x.Shape)
 	rows, columns := x.Shape[n-2], x.Shape[n-1]
-	const tile = 64 // columns of one piece of work
+	const tile = 64 // columns per work item
 	across := (columns + tile - 1) / tile
 	work := max(rows*rows*tile, 1)
 	Parallel(View{Shape: x.Shape[:n-2]}.Len()*across, max(1, 1<<17/work), func(lo, hi int64) {
@@ -98,7 +98,7 @@ func (c *chain) substitute(x, l View, unit bool) {
 	})
 }
 
-// matrix is the first element of the i-th matrix of a batch.
+// matrix returns the address of the i-th matrix of a batch.
 func (v View) matrix(i int64) unsafe.Pointer {
 	at := int64(0)
 	for d := len(v.Shape) - 3; d >= 0; d-- {

@@ -1,12 +1,12 @@
-/* Solving with triangular matrices, by forward substitution. */
+/* Solves triangular systems by forward substitution. */
 #ifndef TRIANGULAR_H
 #define TRIANGULAR_H
 
 #include <stdint.h>
 
-/* Lower triangular l, and right-hand sides x that become the solution. Strides count
- * elements, which are double or float; those of l may be negative, so that an upper
- * triangular matrix is a lower one read from its end. Columns of x lie side by side. */
+/* A lower triangular matrix l and right-hand sides x, which are replaced by the solution. Strides
+ * count elements, which are double or float. Those of l may be negative, so that an upper
+ * triangular matrix is a lower one read from its end. The rows of x are contiguous. */
 struct triangular {
 	char *l, *x;
 	int64_t l_row, l_col, x_row;

@@ -1,5 +1,5 @@
-/* Included once per element type by triangular_body.h. Four vectors of a row stay in
- * registers while the rows above are taken off, so each product costs one load. */
+/* Included once per element type by triangular_body.h. Four vectors of a row stay in registers
+ * while the rows above are subtracted, so that each product costs one load. */
 
 typedef T JOIN(triangular_vector, S) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 

@@ -9,16 +9,16 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// Groups are the equal parts of a tensor.
+// Groups describes groups of equal slices of a tensor.
 type Groups struct {
-	First   []int64 // the first part of each group
-	Group   []int64 // of each part
-	Members []int64 // of each group, how many
+	First   []int64 // the first slice of each group
+	Group   []int64 // the group of each slice
+	Members []int64 // the number of slices in each group
 }
 
-// Unique groups the parts of x along axis that are equal. The groups are in the order of
-// their elements; with runs only neighbours are compared and the groups are in the order of
-// x. A NaN equals nothing, itself included.
+// Unique groups equal slices of x along axis. The groups are sorted by their elements. With runs,
+// only adjacent slices are compared and the groups are in the order of x. A NaN does not equal
+// anything, not even itself.
 func Unique(x View, axis int, runs bool) (Groups, error) {
 	key, err := keyType(x.DType)
 	if err != nil {
@@ -45,7 +45,7 @@ func Unique(x View, axis int, runs bool) (Groups, error) {
 	return grouped(keys.ints(), n, width, runs), nil
 }
 
-// UniqueFlat is Unique of the elements of x in row-major order.
+// UniqueFlat groups the single elements of x, in row-major order, like Unique.
 func UniqueFlat(x View, runs bool) (Groups, error) {
 	whole, release := temporary(x.DType, x.Shape)
 	defer release()
@@ -55,7 +55,7 @@ func UniqueFlat(x View, runs bool) (Groups, error) {
 	return Unique(whole.line(), 0, runs)
 }
 
-// keyType is the type that elements are compared in.
+// keyType returns the type in which elements are compared.
 func keyType(d dtype.Type) (dtype.Type, error) {
 	switch {
 	case !Computes(d):

@@ -31,8 +31,8 @@ func Select(name string) error {
 // Variant returns the name of the variant in use.
 func Variant() string { return C.GoString(C.kernels.name) }
 
-// An unusable CANN_EMU_CPU falls back to the best variant: a library has nowhere to report
-// it at start-up, and the choice is visible through Variant.
+// An unusable CANN_EMU_CPU falls back to the best variant, because a library cannot report an
+// error at start-up. The choice is visible through Variant.
 func init() {
 	if Select(os.Getenv("CANN_EMU_CPU")) != nil {
 		_ = Select("")

@@ -1,5 +1,5 @@
-/* GCC vector types of the variant's width: arithmetic on them is written with operators,
- * and the compiler picks the instructions of the target set by the including file. */
+/* GCC vector types of the variant's width. Arithmetic on them uses C operators, and the compiler
+ * chooses instructions for the target that the including file sets. */
 #ifndef VECTOR_H
 #define VECTOR_H
 

@@ -15,9 +15,9 @@ import (
 // MaxRank is the largest number of dimensions a kernel takes.
 const MaxRank = C.MAX_RANK
 
-// View is a strided view of host memory; strides count elements. Data points to the first
-// element of the view and must be memory that Go's collector does not own, since C keeps
-// it in a struct. The owner of the memory has checked its bounds.
+// View is a strided view of host memory; strides count elements. Data points to the first element
+// of the view. It must not be Go memory, since C keeps the pointer in a struct. Kernels do not
+// check bounds: the owner of the memory has to.
 type View struct {
 	Data    unsafe.Pointer
 	DType   dtype.Type
@@ -34,7 +34,7 @@ func (v View) Len() int64 {
 	return n
 }
 
-// Contiguous reports whether the elements lie in row-major order without gaps.
+// Contiguous reports whether the elements are stored in row-major order without gaps.
 func (v View) Contiguous() bool {
 	want := int64(1)
 	for i := len(v.Shape) - 1; i >= 0; i-- {
@@ -55,9 +55,9 @@ func (v View) c() C.struct_view {
 	return out
 }
 
-// Narrow keeps n elements of a dimension from first on.
+// Narrow returns the view of n elements of a dimension, from first on.
 func (v View) Narrow(axis int, first, n int64) View {
-	if v.Data != nil { // else it is the shape that is asked for
+	if v.Data != nil { // a view without data has only a shape
 		v.Data = unsafe.Add(v.Data, first*v.Strides[axis]*int64(v.DType.Size()))
 	}
 	v.Shape = slices.Clone(v.Shape)
@@ -65,7 +65,7 @@ func (v View) Narrow(axis int, first, n int64) View {
 	return v
 }
 
-// Select keeps one element of a dimension and drops the dimension.
+// Select returns the view of one element of a dimension, without that dimension.
 func (v View) Select(axis int, at int64) View {
 	v = v.Narrow(axis, at, 1)
 	v.Shape = slices.Delete(v.Shape, axis, axis+1)
@@ -73,7 +73,7 @@ func (v View) Select(axis int, at int64) View {
 	return v
 }
 
-// Diagonal is the vector of the elements whose indices are all equal.
+// Diagonal returns the vector of the elements whose indices are all equal.
 func (v View) Diagonal() View {
 	n, stride := v.Shape[0], int64(0)
 	for i, d := range v.Shape {
@@ -84,7 +84,7 @@ func (v View) Diagonal() View {
 	return v
 }
 
-// Part is every step-th of n elements of an axis, from start on.
+// Part returns the view of n elements of an axis, from start on with stride step.
 func (v View) Part(axis int, start, n, step int64) View {
 	p := View{Data: v.Data, DType: v.DType, Shape: slices.Clone(v.Shape), Strides: slices.Clone(v.Strides)}
 	p.Shape[axis] = n
@@ -95,7 +95,7 @@ func (v View) Part(axis int, start, n, step int64) View {
 	return p
 }
 
-// Leading is the view of the first n dimensions, at index 0 of the others.
+// Leading returns the view of the first n dimensions, at index 0 of the others.
 func (v View) Leading(n int) View {
 	return View{Data: v.Data, DType: v.DType, Shape: v.Shape[:n], Strides: v.Strides[:n]}
 }

@@ -17,13 +17,13 @@ static inline vf32 vcopysign(vf32 x, vf32 sign)
 	return (vf32)(((vu32)x & 0x7fffffff) | ((vu32)sign & 0x80000000));
 }
 
-/* Adding this rounds |x| < 2^22 to an integer, which then stands in the low bits. */
+/* Adding this rounds |x| < 2^22 to an integer, which is then in the low bits. */
 #define ROUNDING 12582912.0f
 
 #define LN2_HI 0x1.62e4p-1f /* few bits: n * LN2_HI is exact */
 #define LN2_LO 0x1.7f7d1cp-20f
 
-/* 2^n * x, also when 2^n or the result is subnormal. */
+/* 2^n * x, even if 2^n or the result is subnormal. */
 static inline vf32 vscale(vf32 x, vi32 n)
 {
 	vi32 half = n >> 1;
@@ -71,7 +71,7 @@ static inline vf32 vexpm1(vf32 x)
 	vf32 n = shifted - ROUNDING;
 	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
 	vi32 k = (vi32)shifted - (vi32)vset(ROUNDING);
-	/* 2^128 is no float: stay one power below and double at the end. */
+	/* 2^128 does not fit a float: compute with half of it and double the result. */
 	vf32 half = (vf32)((k + 126) << 23);
 	vf32 y = (half * vexpm1_core(r) + (half - 0.5f)) * 2;
 	y = vselect(k == 0, vexpm1_core(r), y);
@@ -79,7 +79,7 @@ static inline vf32 vexpm1(vf32 x)
 }
 
 /* Splits x > 0 into 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)) and returns
- * log(1 + f) - f, small against f. */
+ * log(1 + f) - f, which is small compared to f. */
 static inline vf32 vlog_split(vf32 x, vf32 *e, vf32 *f)
 {
 	vi32 tiny = x < 0x1p-126f;
@@ -128,7 +128,7 @@ static inline vf32 vlog10(vf32 x)
 static inline vf32 vlog1p(vf32 x)
 {
 	vf32 u = 1 + x;
-	/* u is rounded; (x - (u - 1)) / u is what the logarithm lost by that. */
+	/* (x - (u - 1)) / u corrects the logarithm for the rounding of u. */
 	vf32 lost = vselect(x < 0x1p60f, x - (u - 1), vset(0));
 	vf32 y = vlog(u) + vselect(u > 0, lost / u, vset(0));
 	return vselect((u == 1) | (x == INFINITY), x, y);
@@ -169,8 +169,8 @@ static inline vf32 verf(vf32 x)
 	return vselect(x != x, x, vselect(a < 0.9f, small, large));
 }
 
-/* sin(x + quarter * pi / 2). The reduction is done in double: exact enough for |x| < 2^22,
- * beyond which each element goes to libm. */
+/* sin(x + quarter * pi / 2). The argument reduction in double is accurate enough for |x| < 2^22;
+ * larger elements are computed with libm. */
 static inline vf32 vsine(vf32 x, int32_t quarter)
 {
 	vf32 shifted = x * 0.636619772f + ROUNDING;

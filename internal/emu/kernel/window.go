@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Window is how a filter moves over the trailing, spatial dimensions of an image. Each
+// Window describes how a filter moves over the trailing, spatial dimensions of an image. Each
 // field has one number per spatial dimension.
 type Window struct {
 	Size     []int64
@@ -14,12 +14,12 @@ type Window struct {
 	Pad      []int64 // elements before the image; those after it follow from the positions
 }
 
-// reach is the number of places along spatial dimension i that n positions touch.
+// reach returns the number of elements along spatial dimension i that n positions cover.
 func (w Window) reach(i int, n int64) int64 {
 	return (n-1)*w.Stride[i] + (w.Size[i]-1)*w.Dilation[i] + 1
 }
 
-// frame is the shape of the places that the window touches on an image with the given
+// frame returns the shape of the area that the window covers, padding included, with the given
 // leading dimensions.
 func (w Window) frame(lead, positions []int64) []int64 {
 	shape := slices.Clone(lead)
@@ -29,8 +29,8 @@ func (w Window) frame(lead, positions []int64) []int64 {
 	return shape
 }
 
-// overlap cuts from a frame and from its image the part that they have in common. It may be
-// empty.
+// overlap returns the views of a frame and of its image that cover the same elements. They may
+// be empty.
 func (w Window) overlap(frame, image View) (inFrame, inImage View) {
 	lead := len(image.Shape) - len(w.Size)
 	for i, pad := range w.Pad {
@@ -41,8 +41,7 @@ func (w Window) overlap(frame, image View) (inFrame, inImage View) {
 	return frame, image
 }
 
-// framed is the image as the window touches it: with padding of the given value, without
-// what lies beyond the last position.
+// framed returns the image padded with fill and cropped to the elements that the window covers.
 func (w Window) framed(image View, positions []int64, fill Number) (View, func(), error) {
 	lead := len(image.Shape) - len(w.Size)
 	shape := w.frame(image.Shape[:lead], positions)
@@ -66,8 +65,8 @@ func (w Window) framed(image View, positions []int64, fill Number) (View, func()
 	return frame, release, nil
 }
 
-// positions is a frame seen as [lead…, size…, positions…]: for each element of the filter
-// what it meets at each position. Elements may be seen several times.
+// positions returns a view of a frame as [lead…, size…, positions…]: the element under each
+// filter element at each position. Elements may occur several times.
 func (w Window) positions(frame View, positions []int64) View {
 	lead := len(frame.Shape) - len(w.Size)
 	v := View{Data: frame.Data, DType: frame.DType, Shape: slices.Concat(frame.Shape[:lead], w.Size, positions)}
@@ -99,7 +98,7 @@ func (w Window) elements(f func(at []int64) error) error {
 	return nil
 }
 
-// at is the view of the dimensions after the first lead and some more, at those indices.
+// at returns the view at the given indices of the dimensions that follow the first lead ones.
 func (v View) at(lead int, indices []int64) View {
 	n := len(indices)
 	for i, k := range indices {
@@ -110,14 +109,14 @@ func (v View) at(lead int, indices []int64) View {
 	return v
 }
 
-// reshaped is a contiguous view with another shape of as many elements.
+// reshaped returns a contiguous view in another shape with the same number of elements.
 func (v View) reshaped(shape ...int64) View {
 	v.Shape, v.Strides = shape, contiguous(shape)
 	return v
 }
 
-// Unfold copies from an image [lead…, spatial…] what the window meets, as columns
-// [lead…, size…, positions…]; padding is zero.
+// Unfold copies the elements of an image [lead…, spatial…] under the window to columns
+// [lead…, size…, positions…] (im2col). Padding is zero.
 func (w Window) Unfold(columns, image View) error {
 	positions := columns.Shape[len(columns.Shape)-len(w.Size):]
 	if columns.Len() == 0 {
@@ -131,9 +130,9 @@ func (w Window) Unfold(columns, image View) error {
 	return Copy(columns, w.positions(frame, positions))
 }
 
-// Fold is the transposition of Unfold: elements of columns [lead…, size…, positions…] that
-// meet at one place of the image are added, in float32 or above. bias, unless without data,
-// is added to each element; it broadcasts to the image.
+// Fold is the transpose of Unfold (col2im): it adds up the elements of columns [lead…, size…,
+// positions…] that belong to the same element of the image, in float32 or float64. bias
+// broadcasts to the image and is added if it has data.
 func (w Window) Fold(image, columns, bias View) error {
 	if image.Len() == 0 {
 		return nil

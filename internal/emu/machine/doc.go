@@ -1,13 +1,13 @@
-// Package machine is the emulator as one thing: the runtime, the operators and the collectives
-// of a process behind the numbers that its C symbols have.
+// Package machine assembles the emulator: the runtime, the operators and the collectives of a
+// process, which it calls by the numbers of their C symbols.
 //
-// Package export has the symbols; it packs their arguments into 64-bit words and calls a
+// Package export defines the symbols; it packs their arguments into 64-bit words and calls a
 // Machine with them. A function that no package implements returns its type's "not
-// supported" code and leaves a text that names it for aclGetRecentErrMsg; so does a mistake
-// in the emulator, instead of ending the program. Failures that CANN_EMU_FAULTS asks for and
-// the trace of host calls begin here.
+// supported" code and sets a text that names it for aclGetRecentErrMsg. A bug in the
+// emulator does the same instead of ending the program. The package also injects the failures
+// of CANN_EMU_FAULTS and records the trace of host calls.
 //
 //	code := machine.Process().Call(thread, id, words)
 //
-// It holds no behaviour of CANN, and no C.
+// It contains no behaviour of CANN and no C.
 package machine

@@ -10,17 +10,21 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/nn"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/graph"
+	"github.com/goascend/cann/internal/emu/rt/queue"
 )
 
-// function is a C function and the word it returns when the emulator lacks it or fails.
+// function is a C function with the word that it returns when the emulator does not implement it or
+// fails.
 type function struct {
 	name   string
 	absent int64
 }
 
-// What a function returns that the emulator lacks, by its C return type. The rest return
-// nothing: zero or a null pointer.
+// The result of a function that the emulator does not implement, by C return type. Functions of
+// other types return 0 or a null pointer.
 const (
 	notSupported     = abi.ACL_ERROR_API_NOT_SUPPORT
 	innerError       = abi.ACLNN_ERR_INNER
@@ -30,16 +34,17 @@ const (
 	nothing          = 0
 )
 
-// Machine is what stands behind the symbols.
+// Machine implements the C symbols of one process.
 type Machine struct {
 	rt      *rt.Runtime
 	library *nn.Library
-	watched bool                    // phases of operators may fail on demand or are traced, so their names matter
-	calls   [len(functions)]rt.Func // nil where nobody implements the function
+	watched bool                    // faults or a trace need the names of calls
+	calls   [len(functions)]rt.Func // nil where the function is not implemented
 }
 
-// Process is the machine of this process: CANN's interface has global state. It is made at
-// the first call, so that a program can still set the emulator's environment in main.
+// Process returns the machine of this process; there is one because CANN's interface has global
+// state. It is created at the first call, so that a program can still set the emulator's
+// environment in main.
 func Process() *Machine { return process() }
 
 var process = sync.OnceValue(func() *Machine {
@@ -52,20 +57,23 @@ var process = sync.OnceValue(func() *Machine {
 	return m
 })
 
-// implementations are the functions of all packages by C name. It lets the operators use the
-// collectives.
+// implementations returns the functions of all packages by C name. It also connects the operators
+// to the collectives.
 func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	groups := ccl.New(r)
 	l.Collectives = nn.Collectives{
 		Functions: groups.Functions(),
-		Find: func(device int, name string) (nn.Communicator, bool) {
+		Find: func(device int, name string) (op.Communicator, bool) {
 			handle, rank, size, ok := groups.Find(device, name)
-			return nn.Communicator{Handle: handle, Rank: rank, Size: size}, ok
+			return op.Communicator{Handle: handle, Rank: rank, Size: size}, ok
 		},
 	}
 	all := r.Functions()
-	maps.Copy(all, l.Functions())
-	maps.Copy(all, l.Collectives.Functions)
+	for _, functions := range []map[string]rt.Func{
+		graph.New(r).Functions(), queue.New(r).Functions(), l.Functions(), l.Collectives.Functions,
+	} {
+		maps.Copy(all, functions)
+	}
 	return all
 }
 
@@ -76,8 +84,8 @@ func Implemented() []string {
 	return slices.Sorted(maps.Keys(implementations(r, nn.New(r))))
 }
 
-// fail leaves a text for aclGetRecentErrMsg. Functions whose result is no code leave the
-// thread's last error alone, as CANN's do.
+// fail sets the text for aclGetRecentErrMsg and returns the function's result for a failure. As in
+// CANN, a function whose result is not a code leaves the thread's last error unchanged.
 func (f function) fail(t *rt.Thread, format string, args ...any) uint64 {
 	last := t.LastError
 	t.Fail(int32(f.absent), format, args...)
@@ -87,11 +95,11 @@ func (f function) fail(t *rt.Thread, format string, args ...any) uint64 {
 	return uint64(f.absent)
 }
 
-// Absent is the word that function id returns when there is nowhere to put a text.
+// Absent returns the result of function id when the thread has no memory for an error text.
 func Absent(id int) uint64 { return uint64(functions[id].absent) }
 
-// Call runs function id, which is no phase of an operator. A mistake in the emulator must not
-// take the caller's process down.
+// Call runs function id, which is not a phase of an operator. It recovers panics, since a bug in
+// the emulator must not end the caller's process.
 func (m *Machine) Call(t *rt.Thread, id int, words []uint64) (result uint64) {
 	f := functions[id]
 	defer func() {
@@ -102,7 +110,7 @@ func (m *Machine) Call(t *rt.Thread, id int, words []uint64) (result uint64) {
 	if m.calls[id] == nil {
 		return f.fail(t, "EE1005: %s: the emulator does not implement this function", f.name)
 	}
-	if f.absent > 0 { // it returns a code, so it can fail when that is asked for
+	if f.absent > 0 { // faults can only be injected into functions that return a code
 		if code, failed := m.rt.Inject(t, f.name); failed {
 			return code
 		}
@@ -110,7 +118,7 @@ func (m *Machine) Call(t *rt.Thread, id int, words []uint64) (result uint64) {
 	return m.trace(f.name, func() uint64 { return m.calls[id](t, words) })
 }
 
-// Prepare is phase one of operator id.
+// Prepare runs phase one of operator id.
 func (m *Machine) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	if !m.watched {
 		return m.library.Prepare(t, id, words)
@@ -118,7 +126,7 @@ func (m *Machine) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	return m.phase(t, nn.Name(id)+abi.PhaseOne, func() uint64 { return m.library.Prepare(t, id, words) })
 }
 
-// Execute is phase two of operator id.
+// Execute runs phase two of operator id.
 func (m *Machine) Execute(t *rt.Thread, id int, workspace, size, executor, stream uint64) uint64 {
 	if !m.watched {
 		return m.library.Execute(t, id, workspace, size, executor, stream)
@@ -126,7 +134,7 @@ func (m *Machine) Execute(t *rt.Thread, id int, workspace, size, executor, strea
 	return m.phase(t, nn.Name(id), func() uint64 { return m.library.Execute(t, id, workspace, size, executor, stream) })
 }
 
-// phase is Call for a phase of an operator.
+// phase applies fault rules and the trace to a phase of an operator.
 func (m *Machine) phase(t *rt.Thread, name string, call func() uint64) uint64 {
 	if code, failed := m.rt.Inject(t, name); failed {
 		return code

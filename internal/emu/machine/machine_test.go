@@ -27,8 +27,8 @@ func TestFunctionsFollowTheTable(t *testing.T) {
 	assert.Equal(t, len(table.Operators), nn.Operators())
 }
 
-// An implementation under a name that CANN does not have would never be called, and one
-// for a name that two packages serve only by chance.
+// An implementation under a name that CANN does not have would never be called, and of two
+// implementations of one name only one would be used.
 func TestEveryImplementationHasASymbol(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func id(t *testing.T, name string) int {
 	return i
 }
 
-// text is the unread error text of a thread.
+// text returns the unread error text of a thread.
 func text(t *rt.Thread) string {
 	address := t.TakeText()
 	if address == 0 {
@@ -64,7 +64,7 @@ func text(t *rt.Thread) string {
 	return string(b[:bytes.IndexByte(b, 0)])
 }
 
-// Functions without implementation report it in the way their return type allows.
+// Functions that are not implemented report it with the error value of their return type.
 func TestUnimplementedFunctionsSaySo(t *testing.T) {
 	for name, want := range map[string]struct {
 		result uint64

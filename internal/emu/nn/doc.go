@@ -1,19 +1,15 @@
-// Package nn is the emulated aclnn: tensors, scalars and lists, executors, the two-phase
-// call, and the operators.
+// Package nn is the emulated aclnn: it joins the operators of all families to one library and
+// implements the C functions of libnnopbase and libopapi.
 //
-// An operator is one Prepare function: it reads the arguments by the names of the C
-// declaration, refuses what CANN refuses (with CANN's code and a text that names operator,
-// argument and shapes), and returns the Run that computes on the stream:
+// The library creates tensors, scalars, lists and executors behind handles, converts the words of
+// phase one to arguments, and queues phase two on a stream:
 //
-//	func silu(c *Call) (Run, error) {
-//		self, out := c.Tensor("self"), c.Tensor("out")
-//		c.Same(self, out)
-//		if err := c.Err(); err != nil {
-//			return nil, err
-//		}
-//		return func(*Exec) error { return kernel.Unary(kernel.Silu, out.View(), self.View()) }, nil
-//	}
+//	l := nn.New(runtime)
+//	l.Functions()["aclCreateTensor"](thread, words)
+//	l.Prepare(thread, id, words)                              // phase one
+//	l.Execute(thread, id, workspace, size, executor, stream)  // phase two
 //
-// Tables beside the functions name them (see register.go). The package does no arithmetic
-// itself, that is package kernel, and it has no C types, that is package export.
+// Operators are in internal/emu/ops, their building blocks in package op, the arithmetic in package
+// kernel, and the C types in package export. This package also has functions that compute but are
+// not operators, such as weight sizes, packed scales and aclrtReduceAsync.
 package nn

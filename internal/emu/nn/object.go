@@ -1,98 +1,114 @@
 package nn
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// newTensor reads the arguments that aclCreateTensor and aclInitTensor share. A count with
-// null dimensions gives nil; null strides mean contiguous.
-func newTensor(a []uint64) *Tensor {
-	viewDims, rank, storageDims, storageRank := a[0], a[1], a[6], a[7]
-	if viewDims == 0 && rank > 0 || storageDims == 0 && storageRank > 0 {
+// described is a program's description of a tensor. Sizes and strides are arrays in the program's
+// memory.
+type described struct {
+	viewDims, stride, storageDims *int64
+	viewRank, storageRank         uint64
+}
+
+// tensor returns the described tensor. It returns nil if a count is positive and its array is null.
+// Null strides mean a contiguous tensor.
+func (x described) tensor() *op.Tensor {
+	if x.viewDims == nil && x.viewRank > 0 || x.storageDims == nil && x.storageRank > 0 {
 		return nil
 	}
-	t := &Tensor{
-		Shape: rt.Read[int64](viewDims, rank), DType: dtype.Type(int32(a[2])), Offset: int64(a[4]),
-		Format: dtype.Format(int32(a[5])), Storage: rt.Read[int64](storageDims, storageRank), Addr: a[8],
-	}
-	if a[3] == 0 {
-		t.Strides = ContiguousStrides(t.Shape)
+	t := &op.Tensor{Shape: copied(x.viewDims, x.viewRank), Storage: copied(x.storageDims, x.storageRank)}
+	if x.stride == nil {
+		t.Strides = op.ContiguousStrides(t.Shape)
 	} else {
-		t.Strides = rt.Read[int64](a[3], rank)
+		t.Strides = copied(x.stride, x.viewRank)
 	}
 	return t
 }
 
-func (l *Library) createTensor(_ *rt.Thread, a []uint64) uint64 {
-	t := newTensor(a)
+// copied returns a copy of n values of the program, or an empty slice for a null pointer.
+func copied[T any](p *T, n uint64) []T {
+	if p == nil {
+		return []T{}
+	}
+	return append([]T{}, unsafe.Slice(p, n)...)
+}
+
+func (l *Library) aclCreateTensor(viewDims *int64, viewDimsNum uint64, dataType dtype.Type, stride *int64, offset int64, format dtype.Format, storageDims *int64, storageDimsNum uint64, tensorData uintptr) rt.Handle {
+	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor()
 	if t == nil {
 		return 0
 	}
+	t.DType, t.Offset, t.Format, t.Addr = dataType, offset, format, uint64(tensorData)
 	return l.rt.Handles.New(rt.TensorKind, t)
 }
 
-// initTensor rewrites an existing tensor; a null data address leaves the old one.
-func (l *Library) initTensor(t *rt.Thread, a []uint64) uint64 {
-	old, ok := rt.Lookup[*Tensor](&l.rt.Handles, a[0])
+// aclInitTensor changes an existing tensor. A null data address keeps the old one.
+func (l *Library) aclInitTensor(tensor rt.Handle, viewDims *int64, viewDimsNum uint64, dataType dtype.Type, stride *int64, offset int64, format dtype.Format, storageDims *int64, storageDimsNum uint64, tensorDataAddr uintptr) error {
+	old, ok := rt.Lookup[*op.Tensor](&l.rt.Handles, tensor)
 	if !ok {
-		return l.stale(t, "aclTensor", a[0])
+		return stale("aclTensor", tensor)
 	}
-	n := newTensor(a[1:])
-	if n == nil {
-		return l.null(t, "aclInitTensor", "viewDims or storageDims")
+	t := described{viewDims, stride, storageDims, viewDimsNum, storageDimsNum}.tensor()
+	if t == nil {
+		return null("aclInitTensor", "viewDims or storageDims")
 	}
-	if n.Addr == 0 {
-		n.Addr = old.Addr
+	t.DType, t.Offset, t.Format, t.Addr = dataType, offset, format, uint64(tensorDataAddr)
+	if t.Addr == 0 {
+		t.Addr = old.Addr
 	}
-	*old = *n
-	return 0
+	*old = *t
+	return nil
 }
 
-// destroy forgets any object but a list. Destroying null succeeds; so does destroying an
-// object twice, which on the device corrupts memory: here it is an error.
-func (l *Library) destroy(t *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return 0
+// destroy removes any object except a list. Destroying null succeeds. Destroying an object twice is
+// an error; on the device it corrupts memory.
+func (l *Library) destroy(h rt.Handle) error {
+	if h != 0 && l.rt.Handles.Delete(h) == nil {
+		return stale("aclnn object", h)
 	}
-	if l.rt.Handles.Delete(a[0]) == nil {
-		return l.stale(t, "aclnn object", a[0])
-	}
-	return 0
+	return nil
 }
 
-func (l *Library) createScalar(_ *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
+func (l *Library) aclDestroyTensor(tensor rt.Handle) error    { return l.destroy(tensor) }
+func (l *Library) aclDestroyScalar(scalar rt.Handle) error    { return l.destroy(scalar) }
+func (l *Library) aclDestroyIntArray(array rt.Handle) error   { return l.destroy(array) }
+func (l *Library) aclDestroyFloatArray(array rt.Handle) error { return l.destroy(array) }
+func (l *Library) aclDestroyBoolArray(array rt.Handle) error  { return l.destroy(array) }
+
+func (l *Library) aclCreateScalar(value uintptr, dataType dtype.Type) rt.Handle {
+	if value == 0 {
 		return 0
 	}
-	s := &Scalar{DType: dtype.Type(int32(a[1]))}
-	copy(s.Bits[:], rt.Read[byte](a[0], uint64(s.DType.Size())))
+	s := &op.Scalar{DType: dataType}
+	copy(s.Bits[:], rt.In[byte](value).Slice(uint64(dataType.Size())))
 	return l.rt.Handles.New(rt.ScalarKind, s)
 }
 
-func (l *Library) createTensorList(_ *rt.Thread, a []uint64) uint64 {
-	return l.rt.Handles.New(rt.TensorListKind, &tensorList{members: array[uint64](a)})
+func (l *Library) aclCreateTensorList(value *rt.Handle, size uint64) rt.Handle {
+	return l.rt.Handles.New(rt.TensorListKind, &tensorList{members: copied(value, size)})
 }
 
-func (l *Library) destroyTensorList(t *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return 0
+func (l *Library) aclDestroyTensorList(array rt.Handle) error {
+	if array == 0 {
+		return nil
 	}
-	list, ok := rt.Lookup[*tensorList](&l.rt.Handles, a[0])
+	list, ok := rt.Lookup[*tensorList](&l.rt.Handles, array)
 	if !ok {
-		return l.stale(t, "aclTensorList", a[0])
+		return stale("aclTensorList", array)
 	}
-	l.rt.Handles.Delete(a[0])
-	return l.destroyMembers(t, list.members)
+	l.rt.Handles.Delete(array)
+	return l.destroyMembers(list.members)
 }
 
-func (l *Library) createScalarList(_ *rt.Thread, a []uint64) uint64 {
-	list := &scalarList{members: array[uint64](a)}
+func (l *Library) aclCreateScalarList(value *rt.Handle, size uint64) rt.Handle {
+	list := &scalarList{members: copied(value, size)}
 	for _, h := range list.members {
-		s, ok := rt.Lookup[*Scalar](&l.rt.Handles, h)
+		s, ok := rt.Lookup[*op.Scalar](&l.rt.Handles, h)
 		if !ok {
 			return 0
 		}
@@ -101,61 +117,70 @@ func (l *Library) createScalarList(_ *rt.Thread, a []uint64) uint64 {
 	return l.rt.Handles.New(rt.ScalarListKind, list)
 }
 
-func (l *Library) destroyScalarList(t *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return 0
+func (l *Library) aclDestroyScalarList(array rt.Handle) error {
+	if array == 0 {
+		return nil
 	}
-	list, ok := rt.Lookup[*scalarList](&l.rt.Handles, a[0])
+	list, ok := rt.Lookup[*scalarList](&l.rt.Handles, array)
 	if !ok {
-		return l.stale(t, "aclScalarList", a[0])
+		return stale("aclScalarList", array)
 	}
-	l.rt.Handles.Delete(a[0])
-	return l.destroyMembers(t, list.members)
+	l.rt.Handles.Delete(array)
+	return l.destroyMembers(list.members)
 }
 
-// destroyMembers destroys the members of a list, which own nothing else. It goes on after
-// a stale one and reports the last.
-func (l *Library) destroyMembers(t *rt.Thread, members []uint64) (code uint64) {
+// destroyMembers destroys the members of a list, which are never lists themselves. It continues
+// after a stale handle and returns the last error.
+func (l *Library) destroyMembers(members []rt.Handle) (err error) {
 	for _, h := range members {
-		if c := l.destroy(t, []uint64{h}); c != 0 {
-			code = c
+		if e := l.destroy(h); e != nil {
+			err = e
 		}
 	}
-	return code
+	return err
 }
 
-func (l *Library) createIntArray(_ *rt.Thread, a []uint64) uint64 {
-	return l.rt.Handles.New(rt.IntArrayKind, &intArray{array[int64](a)})
+func (l *Library) aclCreateIntArray(value *int64, size uint64) rt.Handle {
+	return l.rt.Handles.New(rt.IntArrayKind, &intArray{copied(value, size)})
 }
 
-func (l *Library) createFloatArray(_ *rt.Thread, a []uint64) uint64 {
-	return l.rt.Handles.New(rt.FloatArrayKind, &floatArray{array[float32](a)})
+func (l *Library) aclCreateFloatArray(value *float32, size uint64) rt.Handle {
+	return l.rt.Handles.New(rt.FloatArrayKind, &floatArray{copied(value, size)})
 }
 
-func (l *Library) createBoolArray(_ *rt.Thread, a []uint64) uint64 {
-	bytes := array[uint8](a)
-	values := make([]bool, len(bytes))
-	for i, b := range bytes {
-		values[i] = b != 0
+// aclCreateBoolArray copies bytes; every value other than 0 is true.
+func (l *Library) aclCreateBoolArray(value *byte, size uint64) rt.Handle {
+	values := make([]bool, 0, size)
+	for _, b := range copied(value, size) {
+		values = append(values, b != 0)
 	}
 	return l.rt.Handles.New(rt.BoolArrayKind, &boolArray{values})
 }
 
-// array reads (pointer, count); a null pointer gives an empty array.
-func array[T any](a []uint64) []T {
-	if a[0] == 0 {
-		return []T{}
-	}
-	return rt.Read[T](a[0], a[1])
+func (l *Library) aclGetTensorListSize(tensorList rt.Handle, size rt.Out[uint64]) error {
+	return l.size(tensorList, size)
 }
 
-// size answers the …Size functions of lists and arrays.
-func (l *Library) size(t *rt.Thread, a []uint64) uint64 {
-	if a[1] == 0 {
-		return l.null(t, "aclGet…Size", "size")
-	}
+func (l *Library) aclGetScalarListSize(scalarList rt.Handle, size rt.Out[uint64]) error {
+	return l.size(scalarList, size)
+}
+
+func (l *Library) aclGetIntArraySize(array rt.Handle, size rt.Out[uint64]) error {
+	return l.size(array, size)
+}
+
+func (l *Library) aclGetFloatArraySize(array rt.Handle, size rt.Out[uint64]) error {
+	return l.size(array, size)
+}
+
+func (l *Library) aclGetBoolArraySize(array rt.Handle, size rt.Out[uint64]) error {
+	return l.size(array, size)
+}
+
+// size returns the length of any list or array.
+func (l *Library) size(h rt.Handle, size rt.Out[uint64]) error {
 	var n int
-	switch o := l.rt.Handles.Get(a[0]).(type) {
+	switch o := l.rt.Handles.Get(h).(type) {
 	case *tensorList:
 		n = len(o.members)
 	case *scalarList:
@@ -167,69 +192,70 @@ func (l *Library) size(t *rt.Thread, a []uint64) uint64 {
 	case *boolArray:
 		n = len(o.values)
 	default:
-		return l.stale(t, "list or array", a[0])
+		return stale("list or array", h)
 	}
-	rt.Write(a[1], uint64(n))
-	return 0
+	size.Set(uint64(n))
+	return nil
 }
 
-func (l *Library) viewShape(t *rt.Thread, a []uint64) uint64 {
-	return l.dims(t, a, func(x *Tensor) []int64 { return x.Shape })
-}
-
-func (l *Library) viewStrides(t *rt.Thread, a []uint64) uint64 {
-	return l.dims(t, a, func(x *Tensor) []int64 { return x.Strides })
-}
-
-func (l *Library) storageShape(t *rt.Thread, a []uint64) uint64 {
-	return l.dims(t, a, func(x *Tensor) []int64 { return x.Storage })
-}
-
-// dims hands out a copy in C heap memory that the caller frees, as CANN does.
-func (l *Library) dims(t *rt.Thread, a []uint64, of func(*Tensor) []int64) uint64 {
-	return l.field(t, a, func(x *Tensor) {
-		d := of(x)
-		p := rt.Malloc(8 * len(d))
-		copy(unsafe.Slice((*int64)(p), len(d)), d)
-		rt.Write(a[1], p)
-		rt.Write(a[2], uint64(len(d)))
-	})
-}
-
-func (l *Library) viewOffset(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], x.Offset) })
-}
-
-func (l *Library) dataType(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], int32(x.DType)) })
-}
-
-func (l *Library) format(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], int32(x.Format)) })
-}
-
-func (l *Library) rawAddr(t *rt.Thread, a []uint64) uint64 {
-	return l.field(t, a, func(x *Tensor) { rt.Write(a[1], x.Addr) })
-}
-
-// field runs get on the tensor a[0] after checking it and that no out pointer is null.
-func (l *Library) field(t *rt.Thread, a []uint64, get func(*Tensor)) uint64 {
-	if slices.Contains(a, 0) {
-		return l.null(t, "aclGet…", "an argument")
+// tensor looks up the tensor that a program queries.
+//
+//npugen:decode aclTensor
+func (l *Library) tensor(function, parameter string, h rt.Handle) (*op.Tensor, error) {
+	if h == 0 {
+		return nil, null(function, parameter)
 	}
-	x, ok := rt.Lookup[*Tensor](&l.rt.Handles, a[0])
+	x, ok := rt.Lookup[*op.Tensor](&l.rt.Handles, h)
 	if !ok {
-		return l.stale(t, "aclTensor", a[0])
+		return nil, stale("aclTensor", h)
 	}
-	get(x)
-	return 0
+	return x, nil
 }
 
-func (l *Library) setRawAddr(t *rt.Thread, a []uint64) uint64 {
-	x, ok := rt.Lookup[*Tensor](&l.rt.Handles, a[0])
+func (l *Library) aclGetViewShape(tensor *op.Tensor, viewDims rt.Out[rt.Address], viewDimsNum rt.Out[uint64]) error {
+	return dims(tensor.Shape, viewDims, viewDimsNum)
+}
+
+func (l *Library) aclGetViewStrides(tensor *op.Tensor, stridesValue rt.Out[rt.Address], stridesNum rt.Out[uint64]) error {
+	return dims(tensor.Strides, stridesValue, stridesNum)
+}
+
+func (l *Library) aclGetStorageShape(tensor *op.Tensor, storageDims rt.Out[rt.Address], storageDimsNum rt.Out[uint64]) error {
+	return dims(tensor.Storage, storageDims, storageDimsNum)
+}
+
+// dims returns a copy in C heap memory that the caller must free, as CANN does.
+func dims(d []int64, values rt.Out[rt.Address], n rt.Out[uint64]) error {
+	values.Set(inC(d))
+	n.Set(uint64(len(d)))
+	return nil
+}
+
+func (l *Library) aclGetViewOffset(tensor *op.Tensor, offset rt.Out[int64]) error {
+	offset.Set(tensor.Offset)
+	return nil
+}
+
+func (l *Library) aclGetDataType(tensor *op.Tensor, dataType rt.Out[int32]) error {
+	dataType.Set(int32(tensor.DType))
+	return nil
+}
+
+func (l *Library) aclGetFormat(tensor *op.Tensor, format rt.Out[int32]) error {
+	format.Set(int32(tensor.Format))
+	return nil
+}
+
+func (l *Library) aclGetRawTensorAddr(tensor *op.Tensor, addr rt.Out[rt.Address]) error {
+	addr.Set(rt.Address(tensor.Addr))
+	return nil
+}
+
+func (l *Library) aclSetRawTensorAddr(tensor rt.Handle, addr uintptr) error {
+	x, ok := rt.Lookup[*op.Tensor](&l.rt.Handles, tensor)
 	if !ok {
-		return l.stale(t, "aclTensor", a[0])
+		return stale("aclTensor", tensor)
 	}
-	x.Addr = a[1]
-	return 0
+	x.Addr = uint64(addr)
+	return nil
 }

@@ -7,14 +7,15 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
-	"github.com/goascend/cann/internal/half"
 )
 
-// randomParam is C's aclrtRandomParaInfo: a number, or where on the device it lies.
+// randomParam is C's aclrtRandomParaInfo: either a value or the device address of one.
 type randomParam struct {
 	isAddr uint8
 	bytes  [8]uint8
@@ -26,22 +27,22 @@ type randomParam struct {
 type randomTask struct {
 	dtype        int32
 	distribution int32
-	params       [2]randomParam // ratio; min and max; or mean and deviation
-	_            uint64         // where the device would keep params
+	params       [2]randomParam // ratio; min and max; or mean and standard deviation
+	_            uint64         // address at which the device stores params; not used here
 	result       uint64
 	counter      uint64
 	seed, count  randomParam
 	_            [8]uint8
 }
 
-// randomReals are the types of every distribution, randomTypes those of the uniform one.
+// randomReals are the element types of every distribution, randomTypes those of the uniform one.
 var (
 	randomReals = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16}
 	randomTypes = append([]dtype.Type{dtype.Int32, dtype.Int64, dtype.Uint32, dtype.Uint64}, randomReals...)
 )
 
-// number is the number as 64 bits, of which a type takes the low ones.
-func (p *randomParam) number(memory resolver, size int64) (uint64, error) {
+// number returns the parameter as 64 bits, of which smaller types use the low ones.
+func (p *randomParam) number(memory op.Memory, size int64) (uint64, error) {
 	w := binary.LittleEndian.Uint64(p.bytes[:])
 	if p.isAddr == 0 {
 		return w, nil
@@ -55,7 +56,7 @@ func (p *randomParam) number(memory resolver, size int64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
-// check is "" or why the parameter is refused.
+// check returns the reason for refusing the parameter, or "".
 func (p *randomParam) check(name string, size int) string {
 	if p.isAddr == 1 {
 		size = 8
@@ -66,19 +67,19 @@ func (p *randomParam) check(name string, size int) string {
 	return ""
 }
 
-// randomNumbers is aclrtRandomNumAsync(taskInfo, stream, reserve). As in the operators, the
-// generator is kernel.Philox: the low eight bytes at the counter are its offset, which stays what
-// it is, and the numbers are not those of the device.
-func (l *Library) randomNumbers(t *rt.Thread, a []uint64) uint64 {
+// aclrtRandomNumAsync fills memory with random numbers. The generator is kernel.Philox, as in the
+// operators, with the low eight bytes at the counter address as offset. The counter is not
+// advanced, and the numbers differ from those of the device.
+func (l *Library) aclrtRandomNumAsync(t *rt.Thread, taskInfo *randomTask, stream rt.Handle, _ uintptr) rt.Code {
 	const (
 		function = "aclrtRandomNumAsync"
 		invalid  = int32(abi.ACL_ERROR_INVALID_PARAM)
 		refused  = int32(abi.ACL_ERROR_RT_PARAM_INVALID)
 	)
-	if a[0] == 0 {
+	if taskInfo == nil {
 		return t.Fail(invalid, "EH0002: %s: taskInfo is null", function)
 	}
-	x := *(*randomTask)(rt.Pointer(a[0]))
+	x := *taskInfo
 	d, types, names := dtype.Type(x.dtype), randomReals, x.names()
 	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS {
 		types = randomTypes
@@ -101,27 +102,27 @@ func (l *Library) randomNumbers(t *rt.Thread, a []uint64) uint64 {
 			return t.Fail(refused, "EE1003: %s: %s", function, text)
 		}
 	}
-	s, code := l.rt.Stream(t, a[1])
+	s, code := l.rt.Stream(t, stream)
 	if s == nil {
-		return uint64(uint32(code))
+		return code
 	}
 	memory := s.Memory()
 	return l.rt.Submit(t, s, rt.Task{
 		Name: function, Repeatable: true,
 		Accesses: func() []rt.Access {
-			n, _ := x.count.number(memory, 8) // what cannot be read fails when the task runs
+			n, _ := x.count.number(memory, 8) // an unreadable count fails when the task runs
 			return []rt.Access{rt.Bytes("randomCounterAddr", rt.Reads, x.counter, 16), rt.Bytes("randomResultAddr", rt.Writes, x.result, x.bytes(n))}
 		},
 		Run: func() error {
 			if err := x.draw(memory); err != nil {
-				return fault("%s: %v", function, err)
+				return op.Fault("%s: %v", function, err)
 			}
 			return nil
 		},
 	})
 }
 
-// names are the parameters that the distribution has; nil for one that is unknown.
+// names returns the names of the distribution's parameters, or nil if the distribution is unknown.
 func (x *randomTask) names() []string {
 	switch int64(x.distribution) {
 	case abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK:
@@ -134,7 +135,7 @@ func (x *randomTask) names() []string {
 	return nil
 }
 
-// bytes is the size of n results.
+// bytes returns the size of n results in bytes.
 func (x *randomTask) bytes(n uint64) uint64 {
 	if int64(x.distribution) == abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK {
 		return n/8 + (n%8+7)/8
@@ -143,7 +144,7 @@ func (x *randomTask) bytes(n uint64) uint64 {
 }
 
 // draw reads the parameters and writes the numbers.
-func (x *randomTask) draw(memory resolver) error {
+func (x *randomTask) draw(memory op.Memory) error {
 	d := dtype.Type(x.dtype)
 	seed, err := x.seed.number(memory, 8)
 	if err != nil {
@@ -202,7 +203,8 @@ func (x *randomTask) draw(memory resolver) error {
 	return truncatedNormal(p, out, lo, hi)
 }
 
-// realOf reads the low bits of a word; integers have no such value.
+// realOf converts the low bits of a word to a floating-point number. Integer types have no such
+// value.
 func realOf(d dtype.Type, w uint64) float64 {
 	switch d {
 	case dtype.Float32:
@@ -215,7 +217,7 @@ func realOf(d dtype.Type, w uint64) float64 {
 	return 0
 }
 
-// uniformIntegers draws whole numbers from words[0], included, to words[1].
+// uniformIntegers draws integers from words[0] inclusive to words[1].
 func uniformIntegers(p kernel.Philox, out kernel.View, words [2]uint64) error {
 	lo, hi, less := words[0], words[1], words[0] < words[1]
 	switch out.DType {
@@ -237,10 +239,10 @@ func uniformIntegers(p kernel.Philox, out kernel.View, words [2]uint64) error {
 	return p.Integers(out, int64(lo), hi-lo)
 }
 
-// truncatedAt is where the truncated normal distribution ends, in deviations.
+// truncatedAt is the bound of the truncated normal distribution in standard deviations.
 const truncatedAt = 2
 
-// truncatedNormal draws by the inverse of the distribution function, one number an element.
+// truncatedNormal draws one number for each element by inverting the distribution function.
 func truncatedNormal(p kernel.Philox, out kernel.View, mean, deviation float64) error {
 	z, release := kernel.Temporary(out.Shape...)
 	defer release()

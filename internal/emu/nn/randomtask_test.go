@@ -16,6 +16,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
 const (
@@ -25,13 +26,13 @@ const (
 	truncatedNormals = int32(abi.ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS)
 )
 
-// bitsOf is a number as C memory of a type.
+// bitsOf returns the bytes of a number in C memory as type d.
 func bitsOf(t testing.TB, d dtype.Type, x float64) []byte {
 	v := kerneltest.New(t, d, kerneltest.Contiguous, []int64{1}, []float64{x})
 	return slices.Clone(unsafe.Slice((*byte)(v.Data), d.Size()))
 }
 
-// byValue is a parameter by value.
+// byValue returns a parameter passed by value.
 func byValue(b []byte) (p randomParam) {
 	p.size = uint8(copy(p.bytes[:], b))
 	return p
@@ -39,7 +40,7 @@ func byValue(b []byte) (p randomParam) {
 
 func word64(x uint64) []byte { return binary.LittleEndian.AppendUint64(nil, x) }
 
-// randomCase is a task and room for its results.
+// randomCase is a task with memory for its results.
 type randomCase struct {
 	p    *program
 	task *randomTask
@@ -77,7 +78,7 @@ func TestRandomNumbers(t *testing.T) {
 		t.Run(fmt.Sprint("uniform ", d), func(t *testing.T) {
 			c := newRandomCase(t, d, uniformNumbers, n, 10, 90)
 			x := c.draw()
-			mean, deviation := momentsOf(x)
+			mean, deviation := optest.Moments(x)
 			assert.InDelta(t, 50, mean, 1)
 			assert.InDelta(t, 80/math.Sqrt(12), deviation, 0.5)
 			assert.GreaterOrEqual(t, slices.Min(x), 10.0)
@@ -93,11 +94,11 @@ func TestRandomNumbers(t *testing.T) {
 	}
 	for _, d := range randomReals {
 		t.Run(fmt.Sprint("normal ", d), func(t *testing.T) {
-			mean, deviation := momentsOf(newRandomCase(t, d, normalNumbers, n, 3, 2).draw())
+			mean, deviation := optest.Moments(newRandomCase(t, d, normalNumbers, n, 3, 2).draw())
 			assert.InDelta(t, 3, mean, 0.06)
 			assert.InDelta(t, 2, deviation, 0.06)
 			x := newRandomCase(t, d, truncatedNormals, n, 3, 2).draw()
-			mean, deviation = momentsOf(x)
+			mean, deviation = optest.Moments(x)
 			assert.InDelta(t, 3, mean, 0.06)
 			assert.InDelta(t, 2*0.8796, deviation, 0.06, "of the distribution cut at two deviations")
 			assert.GreaterOrEqual(t, slices.Min(x), -1.0)
@@ -115,7 +116,7 @@ func TestRandomNumbers(t *testing.T) {
 	}
 }
 
-// Every number may lie on the device, and is read when the task runs.
+// Every parameter may be a device address. It is read when the task runs.
 func TestRandomNumbersByAddress(t *testing.T) {
 	c := newRandomCase(t, dtype.Float32, uniformNumbers, 64, 1, 2)
 	want := c.draw()

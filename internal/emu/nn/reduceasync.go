@@ -4,10 +4,11 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// copyReductions are what a copying engine can do with the elements that it finds.
+// copyReductions maps the reductions of the copy engine (SDMA) to kernels.
 var copyReductions = map[int64]kernel.Op{
 	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM: kernel.Add,
 	abi.ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX: kernel.Max,
@@ -20,20 +21,20 @@ var copyReducible = map[dtype.Type]bool{
 	dtype.Uint8: true, dtype.Uint16: true, dtype.Uint32: true,
 }
 
-// reduceAsync is aclrtReduceAsync(dst, src, bytes, kind, type, stream, reserve): it combines
-// src into dst. It is a function of the runtime, and stands here since it computes.
-func (l *Library) reduceAsync(t *rt.Thread, a []uint64) uint64 {
+// aclrtReduceAsync reduces src into dst, both of count bytes. It belongs to the runtime in C, but
+// is here because it computes.
+func (l *Library) aclrtReduceAsync(t *rt.Thread, dst, src uintptr, count uint64, kind int32, d dtype.Type, stream rt.Handle, reserve uintptr) rt.Code {
 	const (
 		function     = "aclrtReduceAsync"
 		invalid      = int32(abi.ACL_ERROR_INVALID_PARAM)
 		notSupported = int32(abi.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
 	)
-	dst, src, n, kind, d := a[0], a[1], a[2], int64(int32(a[3])), dtype.Type(int32(a[4]))
-	op, known := copyReductions[kind]
+	to, from, n := uint64(dst), uint64(src), count
+	fn, known := copyReductions[int64(kind)]
 	switch {
 	case dst == 0 || src == 0:
 		return t.Fail(invalid, "EH0002: %s: dst or src is null", function)
-	case a[6] != 0:
+	case reserve != 0:
 		return t.Fail(invalid, "EH0001: %s: reserve must be null", function)
 	case !copyReducible[d]:
 		return t.Fail(invalid, "EH0001: %s: elements of type %v cannot be reduced; use float32, float16, bfloat16, or an integer of at most 32 bits", function, d)
@@ -42,36 +43,36 @@ func (l *Library) reduceAsync(t *rt.Thread, a []uint64) uint64 {
 	case n%uint64(d.Size()) != 0:
 		return t.Fail(invalid, "EH0001: %s: %d bytes are no whole number of %v elements", function, n, d)
 	}
-	s, code := l.rt.Stream(t, a[5])
+	s, code := l.rt.Stream(t, stream)
 	if s == nil {
-		return uint64(uint32(code))
+		return code
 	}
 	memory := s.Memory()
 	view := func(name string, addr uint64) (kernel.View, error) {
 		p, err := memory.Resolve(addr, int64(n))
 		if err != nil {
-			return kernel.View{}, fault("%s: %s: %v", function, name, err)
+			return kernel.View{}, op.Fault("%s: %s: %v", function, name, err)
 		}
 		return kernel.View{Data: p, DType: d, Shape: []int64{int64(n) / int64(d.Size())}, Strides: []int64{1}}, nil
 	}
 	return l.rt.Submit(t, s, rt.Task{
 		Name: function, Repeatable: true,
 		Accesses: func() []rt.Access {
-			return []rt.Access{rt.Bytes("src", rt.Reads, src, n), rt.Bytes("dst", rt.Reads, dst, n), rt.Bytes("dst", rt.Writes, dst, n)}
+			return []rt.Access{rt.Bytes("src", rt.Reads, from, n), rt.Bytes("dst", rt.Reads, to, n), rt.Bytes("dst", rt.Writes, to, n)}
 		},
 		Run: func() error {
 			if n == 0 {
 				return nil
 			}
-			out, err := view("dst", dst)
+			out, err := view("dst", to)
 			if err != nil {
 				return err
 			}
-			in, err := view("src", src)
+			in, err := view("src", from)
 			if err != nil {
 				return err
 			}
-			return kernel.Map(op, d, out, []kernel.Input{kernel.Of(out), kernel.Of(in)}, kernel.Whole(1))
+			return kernel.Map(fn, d, out, []kernel.Input{kernel.Of(out), kernel.Of(in)}, kernel.Whole(1))
 		},
 	})
 }

@@ -47,14 +47,14 @@ func (p *program) text() string {
 	return ""
 }
 
-// word is C memory for one result.
+// word allocates C memory for one result.
 func (p *program) word() kernel.View {
 	return kerneltest.New(p.t, dtype.Uint64, kerneltest.Contiguous, []int64{1}, []float64{0})
 }
 
 func at(v kernel.View) uint64 { return uint64(uintptr(v.Data)) }
 
-// onDevice is the address of device memory that holds the elements of v.
+// onDevice copies the elements of v to device memory and returns its address.
 func (p *program) onDevice(v kernel.View) uint64 {
 	out, n := p.word(), uint64(len(kerneltest.Values(v))*v.DType.Size())
 	p.must("aclrtMalloc", at(out), n+1, 0)

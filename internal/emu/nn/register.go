@@ -1,140 +1,60 @@
 package nn
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"sort"
+
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/ops/activation"
+	"github.com/goascend/cann/internal/emu/ops/attention"
+	"github.com/goascend/cann/internal/emu/ops/communication"
+	"github.com/goascend/cann/internal/emu/ops/comparison"
+	"github.com/goascend/cann/internal/emu/ops/convolution"
+	"github.com/goascend/cann/internal/emu/ops/elementwise"
+	"github.com/goascend/cann/internal/emu/ops/foreach"
+	"github.com/goascend/cann/internal/emu/ops/index"
+	"github.com/goascend/cann/internal/emu/ops/layout"
+	"github.com/goascend/cann/internal/emu/ops/linalg"
+	"github.com/goascend/cann/internal/emu/ops/loss"
+	"github.com/goascend/cann/internal/emu/ops/matmul"
+	"github.com/goascend/cann/internal/emu/ops/moe"
+	"github.com/goascend/cann/internal/emu/ops/normalization"
+	"github.com/goascend/cann/internal/emu/ops/optimizer"
+	"github.com/goascend/cann/internal/emu/ops/pooling"
+	"github.com/goascend/cann/internal/emu/ops/quantization"
+	"github.com/goascend/cann/internal/emu/ops/random"
+	"github.com/goascend/cann/internal/emu/ops/recurrent"
+	"github.com/goascend/cann/internal/emu/ops/reduction"
+	"github.com/goascend/cann/internal/emu/ops/resampling"
 )
 
-// implementations are the operators of every family. A family is a table in its file.
-var implementations = collect(
-	activations,
-	adaptiveNorms,
-	addedNorms,
-	attentionTable,
-	bags,
-	barriers,
-	binaries,
-	blockQuantisations,
-	boundedGates,
-	boundedQuantGates,
-	cacheWrites,
-	causalConvolutions,
-	classLosses,
-	complexes,
-	compressions,
-	contractions,
-	crossProducts,
-	cumulatives,
-	decoding,
-	deformables,
-	deformedConvolutions,
-	deltaRule,
-	dequantGates,
-	distances,
-	divergences,
-	distributions,
-	dropouts,
-	embeddings,
-	experts,
-	exponentCodes,
-	factorisations,
-	fakeQuantisations,
-	feedForwards,
-	filling,
-	foreachTable,
-	formatTable,
-	fourierTransforms,
-	fused,
-	fusedExchanges,
-	fusedExperts,
-	gatedUnits,
-	grids,
-	groupNorms,
-	groupQuantisations,
-	groupedFused,
-	groupedTable,
-	indexing,
-	inferenceTable,
-	jagged,
-	latentAttentions,
-	layers,
-	joined,
-	likelihoods,
-	linkTests,
-	losses,
-	lossScalings,
-	maskedSoftmaxes,
-	maskPools,
-	matmulTable,
-	mixedProducts,
-	modulations,
-	moving,
-	norms,
-	optimizers,
-	orderings,
-	packedHeads,
-	pointwiseLosses,
-	quantActivations,
-	quantBatchNorms,
-	quantConvolutions,
-	quantNorms,
-	quantPacks,
-	quantParams,
-	quantisations,
-	randomSlopes,
-	randoms,
-	reading,
-	rearranging,
-	recurrences,
-	reductions,
-	ropeCaches,
-	rotary,
-	rotations,
-	samplings,
-	searches,
-	segmentSums,
-	sequenceLosses,
-	silentChecks,
-	slopes,
-	softmaxes,
-	sparseAttentions,
-	sparseProducts,
-	stridedSlices,
-	sums,
-	transports,
-	triangularSystems,
-	unary,
-	uniques,
-	vocabularyLosses,
-	writing,
+// implementations is the joined table of all families.
+var implementations = op.Merge(
+	activation.Table,
+	attention.Table,
+	communication.Table,
+	comparison.Table,
+	convolution.Table,
+	elementwise.Table,
+	foreach.Table,
+	index.Table,
+	layout.Table,
+	linalg.Table,
+	loss.Table,
+	matmul.Table,
+	moe.Table,
+	normalization.Table,
+	optimizer.Table,
+	pooling.Table,
+	quantization.Table,
+	random.Table,
+	recurrent.Table,
+	reduction.Table,
+	resampling.Table,
 )
 
-func collect(tables ...table) map[string]Prepare {
-	all := make(map[string]Prepare)
-	for _, t := range tables {
-		for name, prepare := range t {
-			if _, twice := all[name]; twice {
-				panic(fmt.Sprintf("operator %s is implemented twice", name))
-			}
-			all[name] = prepare
-		}
-	}
-	return all
-}
-
-// Implemented lists the operators that compute, by name without "aclnn", sorted.
+// Implemented returns the sorted names, without "aclnn", of the operators that compute.
 func Implemented() []string { return slices.Sorted(maps.Keys(implementations)) }
 
-// Name is the C name of an operator's phase two, by the operator's number.
-func Name(id int) string { return "aclnn" + operators[id].name }
-
-// find returns the table entry of an operator, or nil.
-func find(name string) *operator {
-	i := sort.Search(len(operators), func(i int) bool { return operators[i].name >= name })
-	if i == len(operators) || operators[i].name != name {
-		return nil
-	}
-	return &operators[i]
-}
+// Name returns the C name of the phase-two function of the operator with the given id.
+func Name(id int) string { return "aclnn" + op.Operators[id].Name }

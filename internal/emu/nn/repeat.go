@@ -4,102 +4,113 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-func (l *Library) destroyExecutor(t *rt.Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return l.fail(t, &Error{Code: int32(abi.ACLNN_ERR_INNER_NULLPTR), Text: "aclDestroyAclOpExecutor: executor is null"})
+func (l *Library) aclDestroyAclOpExecutor(executor rt.Handle) error {
+	if executor == 0 {
+		return &op.Error{Code: int32(abi.ACLNN_ERR_INNER_NULLPTR), Text: "aclDestroyAclOpExecutor: executor is null"}
 	}
-	if _, ok := rt.Lookup[*executor](&l.rt.Handles, a[0]); !ok {
-		return l.stale(t, "aclOpExecutor", a[0])
+	if _, ok := rt.Lookup[*op.Executor](&l.rt.Handles, executor); !ok {
+		return stale("aclOpExecutor", executor)
 	}
-	l.rt.Handles.Delete(a[0])
-	return 0
+	l.rt.Handles.Delete(executor)
+	return nil
 }
 
-func (l *Library) setRepeatable(t *rt.Thread, a []uint64) uint64 {
-	e, code := l.executor(t, "aclSetAclOpExecutorRepeatable", a[0])
-	if e != nil {
-		e.repeatable = true
-	}
-	return code
+func (l *Library) aclSetAclOpExecutorRepeatable(executor *op.Executor) error {
+	executor.Repeatable = true
+	return nil
 }
 
-func (l *Library) executor(t *rt.Thread, function string, w uint64) (*executor, uint64) {
-	if w == 0 {
-		return nil, l.null(t, function, "executor")
+//npugen:decode aclOpExecutor
+func (l *Library) executor(function, parameter string, h rt.Handle) (*op.Executor, error) {
+	if h == 0 {
+		return nil, null(function, parameter)
 	}
-	e, ok := rt.Lookup[*executor](&l.rt.Handles, w)
+	e, ok := rt.Lookup[*op.Executor](&l.rt.Handles, h)
 	if !ok {
-		return nil, l.stale(t, "aclOpExecutor", w)
+		return nil, stale("aclOpExecutor", h)
 	}
-	return e, 0
+	return e, nil
 }
 
-// selector says which tensor arguments an address setter counts.
-type selector func(param) bool
+// selector chooses the tensor parameters that an address setter counts.
+type selector func(op.Param) bool
 
-func anyTensor(param) bool      { return true }
-func inputTensor(p param) bool  { return p.use != written }
-func outputTensor(p param) bool { return p.use == written }
+func anyTensor(op.Param) bool      { return true }
+func inputTensor(p op.Param) bool  { return p.Use != op.Written }
+func outputTensor(p op.Param) bool { return p.Use == op.Written }
 
-// setTensorAddr gives a tensor of a repeatable executor another address. The index counts
-// tensors in declaration order, members of lists included, absent ones not.
-func (l *Library) setTensorAddr(selects selector) rt.Func {
-	return func(t *rt.Thread, a []uint64) uint64 {
-		e, code := l.executor(t, "aclSetTensorAddr", a[0])
-		if e == nil {
-			return code
-		}
-		index := a[1]
-		for i, p := range e.call.op.params {
-			if !selects(p) {
-				continue
-			}
-			switch x := e.call.args[i].(type) {
-			case *Tensor:
-				if index == 0 {
-					x.Addr = a[3]
-					return 0
-				}
-				index--
-			case []*Tensor:
-				if index < uint64(len(x)) {
-					x[index].Addr = a[3]
-					return 0
-				}
-				index -= uint64(len(x))
-			}
-		}
-		return l.fail(t, &Error{Code: invalidParam, Text: fmt.Sprintf("%s: there is no tensor with index %d", e.call, a[1])})
-	}
+func (l *Library) aclSetTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
+	return setTensorAddr(executor, anyTensor, index, addr)
 }
 
-// setDynamicAddr gives a member of a tensor list another address: irIndex counts the
-// tensor arguments, a list as one, and relativeIndex its members.
-func (l *Library) setDynamicAddr(selects selector) rt.Func {
-	return func(t *rt.Thread, a []uint64) uint64 {
-		e, code := l.executor(t, "aclSetDynamicTensorAddr", a[0])
-		if e == nil {
-			return code
+func (l *Library) aclSetInputTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
+	return setTensorAddr(executor, inputTensor, index, addr)
+}
+
+func (l *Library) aclSetOutputTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
+	return setTensorAddr(executor, outputTensor, index, addr)
+}
+
+// setTensorAddr changes the address of a tensor of a repeatable executor. The index counts tensors
+// in declaration order, including members of lists and excluding absent tensors.
+func setTensorAddr(e *op.Executor, selects selector, index uint64, addr uintptr) error {
+	left := index
+	for i, p := range e.Call.Op.Params {
+		if !selects(p) {
+			continue
 		}
-		index := a[1]
-		for i, p := range e.call.op.params {
-			if !selects(p) || p.class != tensorClass && p.class != tensorListClass {
-				continue
+		switch x := e.Call.Args()[i].(type) {
+		case *op.Tensor:
+			if left == 0 {
+				x.Addr = uint64(addr)
+				return nil
 			}
-			if index > 0 {
-				index--
-				continue
+			left--
+		case []*op.Tensor:
+			if left < uint64(len(x)) {
+				x[left].Addr = uint64(addr)
+				return nil
 			}
-			list, ok := e.call.args[i].([]*Tensor)
-			if !ok || a[2] >= uint64(len(list)) {
-				break
-			}
-			list[a[2]].Addr = a[4]
-			return 0
+			left -= uint64(len(x))
 		}
-		return l.fail(t, &Error{Code: invalidParam, Text: fmt.Sprintf("%s: there is no tensor list %d with a member %d", e.call, a[1], a[2])})
 	}
+	return &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("%s: there is no tensor with index %d", e.Call, index)}
+}
+
+func (l *Library) aclSetDynamicTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
+	return setDynamicAddr(executor, anyTensor, irIndex, relativeIndex, addr)
+}
+
+func (l *Library) aclSetDynamicInputTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
+	return setDynamicAddr(executor, inputTensor, irIndex, relativeIndex, addr)
+}
+
+func (l *Library) aclSetDynamicOutputTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
+	return setDynamicAddr(executor, outputTensor, irIndex, relativeIndex, addr)
+}
+
+// setDynamicAddr changes the address of a member of a tensor list. irIndex counts tensor arguments,
+// a list as one; relativeIndex counts the list's members.
+func setDynamicAddr(e *op.Executor, selects selector, irIndex, relativeIndex uint64, addr uintptr) error {
+	left := irIndex
+	for i, p := range e.Call.Op.Params {
+		if !selects(p) || p.Class != op.TensorClass && p.Class != op.TensorListClass {
+			continue
+		}
+		if left > 0 {
+			left--
+			continue
+		}
+		list, ok := e.Call.Args()[i].([]*op.Tensor)
+		if !ok || relativeIndex >= uint64(len(list)) {
+			break
+		}
+		list[relativeIndex].Addr = uint64(addr)
+		return nil
+	}
+	return &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("%s: there is no tensor list %d with a member %d", e.Call, irIndex, relativeIndex)}
 }

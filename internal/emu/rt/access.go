@@ -7,9 +7,9 @@ type Touch uint8
 
 const (
 	Reads      Touch = iota // every byte
-	ReadsSome               // which bytes depends on data, such as indices or lengths
-	Keeps                   // reads at most what it does not overwrite, or copies it as it is
-	WritesSome              // which bytes depends on data
+	ReadsSome               // the bytes read depend on data, such as indices or lengths
+	Keeps                   // reads only bytes that it does not overwrite, or copies them unchanged
+	WritesSome              // the bytes written depend on data
 	Writes                  // every byte
 )
 
@@ -20,11 +20,13 @@ func (t Touch) String() string {
 	return "reads"
 }
 
-// write and some: whether the touch changes memory, and whether it is known where.
+// write reports whether the touch changes memory. some reports whether the touched bytes depend on
+// data, so that they are unknown when the task is checked.
 func (t Touch) write() bool { return t == Writes || t == WritesSome }
 func (t Touch) some() bool  { return t == ReadsSome || t == WritesSome }
 
-// Access is device memory that a task touches: a strided view, in the order of its Task.
+// Access is a strided view of device memory that a task touches. A Task lists its accesses in the
+// order in which it makes them.
 type Access struct {
 	Name    string // the argument, for messages
 	Touch   Touch
@@ -33,10 +35,10 @@ type Access struct {
 	Shape   []int64
 	Strides []int64 // in elements
 
-	from, fromPitch uint64 // Writes that copy rows as they are: where from, and the distance of the rows
+	from, fromPitch uint64 // of a plain copy of rows: address of the source and its row pitch
 }
 
-// Bytes is an access to n bytes in a row.
+// Bytes returns an access to n contiguous bytes.
 func Bytes(name string, touch Touch, addr, n uint64) Access {
 	return Access{Name: name, Touch: touch, Addr: addr, Item: 1, Shape: []int64{int64(n)}, Strides: []int64{1}}
 }
@@ -46,14 +48,14 @@ type interval struct{ lo, hi uint64 }
 
 func (i interval) overlaps(o interval) bool { return i.lo < o.hi && o.lo < i.hi }
 
-// axis is a dimension of an access in bytes.
+// axis is one dimension of an access; its stride is in bytes.
 type axis struct {
 	n      int64
 	stride int64
 }
 
-// runs lists the bytes of the access as intervals in ascending order, as few as there are
-// for views without overlaps.
+// runs returns the bytes of the access as intervals in ascending order. Contiguous dimensions are
+// merged, so a view without overlaps gives as few intervals as possible.
 func (a *Access) runs() []interval {
 	var axes []axis
 	addr := a.Addr
@@ -102,7 +104,7 @@ func byStart(x, y interval) int {
 	return 0
 }
 
-// meet is the first interval that two sorted lists have in common.
+// meet returns the first interval that two sorted lists have in common.
 func meet(a, b []interval) (interval, bool) {
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].overlaps(b[0]) {

@@ -2,129 +2,129 @@ package rt
 
 import "sync"
 
-// allocator is what a program gives instead of CANN's own allocation of operators' memory:
-// an object and C functions. The emulator keeps it for those who ask; its operators take
-// their workspace from the caller and call none of it.
+// allocator is a memory allocator that a program registers to replace CANN's own for operator
+// memory: an object and C functions. The emulator only stores it and returns it on request; its
+// operators get their workspace from the caller and never call the functions.
 type allocator struct {
-	object, alloc, free, advise, address uint64
+	object, alloc, free, advise, address Address
 }
 
-// allocators are the registered ones by stream. They are copies: a description may be
-// changed or destroyed after it was registered.
+// allocators holds the registered allocators by stream. It stores copies, because a program may
+// change or destroy a description after it was registered.
 type allocators struct {
 	mu sync.Mutex
-	of map[uint64]registeredAllocator
+	of map[Handle]registeredAllocator
 }
 
 type registeredAllocator struct {
-	description uint64
+	description Handle
 	allocator
 }
 
-func (r *Runtime) allocatorFunctions() table {
-	return table{
-		"aclrtAllocatorCreateDesc": func(*Thread, []uint64) uint64 { return r.Handles.New(AllocatorKind, &allocator{}) },
-		"aclrtAllocatorDestroyDesc": func(t *Thread, a []uint64) uint64 {
-			if _, ok := Lookup[*allocator](&r.Handles, a[0]); !ok {
-				return t.noAllocator("aclrtAllocatorDestroyDesc", a[0])
-			}
-			r.Handles.Delete(a[0])
-			return 0
-		},
-		"aclrtAllocatorSetObjToDesc":                  r.setAllocator("aclrtAllocatorSetObjToDesc", "allocator", func(d *allocator) *uint64 { return &d.object }),
-		"aclrtAllocatorSetAllocFuncToDesc":            r.setAllocator("aclrtAllocatorSetAllocFuncToDesc", "func", func(d *allocator) *uint64 { return &d.alloc }),
-		"aclrtAllocatorSetFreeFuncToDesc":             r.setAllocator("aclrtAllocatorSetFreeFuncToDesc", "func", func(d *allocator) *uint64 { return &d.free }),
-		"aclrtAllocatorSetAllocAdviseFuncToDesc":      r.setAllocator("aclrtAllocatorSetAllocAdviseFuncToDesc", "func", func(d *allocator) *uint64 { return &d.advise }),
-		"aclrtAllocatorSetGetAddrFromBlockFuncToDesc": r.setAllocator("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", "func", func(d *allocator) *uint64 { return &d.address }),
-		"aclrtAllocatorRegister":                      r.registerAllocator,
-		"aclrtAllocatorUnregister":                    r.unregisterAllocator,
-		"aclrtAllocatorGetByStream":                   r.allocatorOfStream,
-	}
+func (r *Runtime) aclrtAllocatorCreateDesc() Handle {
+	return r.Handles.New(AllocatorKind, &allocator{})
 }
 
-func (t *Thread) noAllocator(function string, handle uint64) uint64 {
-	return t.Fail(invalidParam, "EH0001: %s: %#x is no description of an allocator, or it was destroyed", function, handle)
-}
-
-// setAllocator makes a setter of one part of a description.
-func (r *Runtime) setAllocator(function, argument string, part func(*allocator) *uint64) Func {
-	return func(t *Thread, a []uint64) uint64 {
-		d, ok := Lookup[*allocator](&r.Handles, a[0])
-		if !ok {
-			return t.noAllocator(function, a[0])
-		}
-		if a[1] == 0 {
-			return t.null(function, argument)
-		}
-		*part(d) = a[1]
-		return 0
-	}
-}
-
-func (r *Runtime) registerAllocator(t *Thread, a []uint64) uint64 {
-	const function = "aclrtAllocatorRegister"
-	if a[0] == 0 {
-		return t.null(function, "stream")
-	}
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	d, ok := Lookup[*allocator](&r.Handles, a[1])
+//npugen:decode aclrtAllocatorDesc
+func (r *Runtime) allocator(t *Thread, function string, h Handle) (*allocator, Code) {
+	d, ok := Lookup[*allocator](&r.Handles, h)
 	if !ok {
-		return t.noAllocator(function, a[1])
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no description of an allocator, or it was destroyed", function, h)
+	}
+	return d, 0
+}
+
+func (r *Runtime) aclrtAllocatorDestroyDesc(t *Thread, allocatorDesc Handle) Code {
+	_, code := r.allocator(t, "aclrtAllocatorDestroyDesc", allocatorDesc)
+	if code == 0 {
+		r.Handles.Delete(allocatorDesc)
+	}
+	return code
+}
+
+func (r *Runtime) aclrtAllocatorSetObjToDesc(allocatorDesc *allocator, allocator Address) Code {
+	allocatorDesc.object = allocator
+	return 0
+}
+
+func (r *Runtime) aclrtAllocatorSetAllocFuncToDesc(allocatorDesc *allocator, function Address) Code {
+	allocatorDesc.alloc = function
+	return 0
+}
+
+func (r *Runtime) aclrtAllocatorSetFreeFuncToDesc(allocatorDesc *allocator, function Address) Code {
+	allocatorDesc.free = function
+	return 0
+}
+
+func (r *Runtime) aclrtAllocatorSetAllocAdviseFuncToDesc(allocatorDesc *allocator, function Address) Code {
+	allocatorDesc.advise = function
+	return 0
+}
+
+func (r *Runtime) aclrtAllocatorSetGetAddrFromBlockFuncToDesc(allocatorDesc *allocator, function Address) Code {
+	allocatorDesc.address = function
+	return 0
+}
+
+func (r *Runtime) aclrtAllocatorRegister(t *Thread, stream *NamedStream, allocatorDesc Handle) Code {
+	const function = "aclrtAllocatorRegister"
+	d, code := r.allocator(t, function, allocatorDesc)
+	if d == nil {
+		return code
 	}
 	for _, part := range []struct {
 		name  string
-		value uint64
+		value Address
 	}{{"object", d.object}, {"alloc function", d.alloc}, {"free function", d.free}, {"function for the address of a block", d.address}} {
 		if part.value == 0 {
-			return t.null(function, "the description's "+part.name)
+			return t.Null(function, "the description's "+part.name)
 		}
 	}
 	r.allocators.mu.Lock()
 	defer r.allocators.mu.Unlock()
 	if r.allocators.of == nil {
-		r.allocators.of = make(map[uint64]registeredAllocator)
+		r.allocators.of = make(map[Handle]registeredAllocator)
 	}
-	for stream := range r.allocators.of {
-		if _, live := Lookup[*Stream](&r.Handles, stream); !live {
-			delete(r.allocators.of, stream)
+	for h := range r.allocators.of {
+		if _, live := Lookup[*Stream](&r.Handles, h); !live {
+			delete(r.allocators.of, h)
 		}
 	}
-	r.allocators.of[a[0]] = registeredAllocator{description: a[1], allocator: *d}
+	r.allocators.of[stream.handle] = registeredAllocator{description: allocatorDesc, allocator: *d}
 	return 0
 }
 
-// unregisterAllocator finds no mistake in a stream without an allocator.
-func (r *Runtime) unregisterAllocator(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtAllocatorUnregister", "stream")
+// aclrtAllocatorUnregister succeeds also when the stream has no allocator.
+func (r *Runtime) aclrtAllocatorUnregister(t *Thread, stream Handle) Code {
+	if stream == 0 {
+		return t.Null("aclrtAllocatorUnregister", "stream")
 	}
 	r.allocators.mu.Lock()
 	defer r.allocators.mu.Unlock()
-	delete(r.allocators.of, a[0])
+	delete(r.allocators.of, stream)
 	return 0
 }
 
-// allocatorOfStream writes the parts that the caller has a place for.
-func (r *Runtime) allocatorOfStream(t *Thread, a []uint64) uint64 {
+// aclrtAllocatorGetByStream writes only the parts for which the caller passes a pointer.
+func (r *Runtime) aclrtAllocatorGetByStream(t *Thread, stream Handle, allocatorDesc Out[Handle], allocator, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc *Address) Code {
 	const function = "aclrtAllocatorGetByStream"
-	if a[1] == 0 {
-		return t.null(function, "allocatorDesc")
-	}
-	if a[0] == 0 {
-		return t.null(function, "stream")
+	if stream == 0 {
+		return t.Null(function, "stream")
 	}
 	r.allocators.mu.Lock()
-	d, ok := r.allocators.of[a[0]]
+	d, ok := r.allocators.of[stream]
 	r.allocators.mu.Unlock()
-	if _, live := Lookup[*Stream](&r.Handles, a[0]); !ok || !live {
-		return t.Fail(invalidParam, "EH0001: %s: no allocator is registered for stream %#x", function, a[0])
+	if _, live := Lookup[*Stream](&r.Handles, stream); !ok || !live {
+		return t.Fail(InvalidParam, "EH0001: %s: no allocator is registered for stream %#x", function, stream)
 	}
-	for i, v := range []uint64{d.description, d.object, d.alloc, d.free, d.advise, d.address} {
-		if a[1+i] != 0 {
-			Write(a[1+i], v)
+	allocatorDesc.Set(d.description)
+	for _, part := range []struct {
+		at    *Address
+		value Address
+	}{{allocator, d.object}, {allocFunc, d.alloc}, {freeFunc, d.free}, {allocAdviseFunc, d.advise}, {getAddrFromBlockFunc, d.address}} {
+		if part.at != nil {
+			*part.at = part.value
 		}
 	}
 	return 0

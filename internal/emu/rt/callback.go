@@ -6,19 +6,19 @@ import "C"
 import (
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 )
 
-// reporters are the threads that run callbacks in the Subscribe and ProcessReport style,
-// by pthread_self.
+// reporters holds the threads that run callbacks for aclrtSubscribeReport and aclrtProcessReport,
+// by their pthread_self.
 type reporters struct {
 	mu sync.Mutex
 	m  map[uint64]*reporter
 }
 
-// reporter is one such thread: the callbacks that wait for it, and how many streams it
-// serves.
+// reporter is one such thread: its pending callbacks and the number of streams it serves.
 type reporter struct {
 	thread  uint64
 	streams int
@@ -26,94 +26,73 @@ type reporter struct {
 }
 
 type callback struct {
-	function, argument uint64
+	function, argument uintptr
 	done               chan struct{}
 }
 
-func (r *Runtime) callbackFunctions() table {
-	return table{
-		"aclrtSubscribeReport":                 r.subscribe,
-		"aclrtUnSubscribeReport":               r.unsubscribe,
-		"aclrtProcessReport":                   r.processReport,
-		"aclrtSubscribeHostFunc":               r.subscribe,
-		"aclrtUnSubscribeHostFunc":             r.unsubscribe,
-		"aclrtProcessHostFunc":                 r.processReport,
-		"aclrtLaunchCallback":                  r.launchCallback,
-		"aclrtLaunchHostFunc":                  r.launchHostFunc,
-		"aclrtSetExceptionInfoCallback":        r.setExceptionCallback,
-		"aclrtExceptionInfoCallbackRegister":   r.setExceptionCallback,
-		"aclrtExceptionInfoCallbackUnregister": r.unsetExceptionCallback,
-		"aclrtGetTaskIdFromExceptionInfo":      exceptionField(0),
-		"aclrtGetStreamIdFromExceptionInfo":    exceptionField(1),
-		"aclrtGetThreadIdFromExceptionInfo":    exceptionField(2),
-		"aclrtGetDeviceIdFromExceptionInfo":    exceptionField(3),
-		"aclrtGetErrorCodeFromExceptionInfo":   exceptionField(4),
-	}
-}
+// Call runs a C function of the emulated program on this thread.
+func Call(function, argument uintptr) { C.rt_call(C.uint64_t(function), C.uint64_t(argument)) }
 
-// call runs a C function of the emulated program on this thread.
-func call(function, argument uint64) { C.rt_call(C.uint64_t(function), C.uint64_t(argument)) }
-
-// callWith is call for a function of two arguments that returns a code.
-func callWith(function, argument uint64, value int32) int32 {
+// CallWith is Call for a function that takes a second argument and returns a code.
+func CallWith(function, argument uintptr, value int32) int32 {
 	return int32(C.rt_call_with(C.uint64_t(function), C.uint64_t(argument), C.int32_t(value)))
 }
 
-func (r *Runtime) subscribe(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(code))
-	}
+func (r *Runtime) aclrtSubscribeReport(t *Thread, threadID uint64, stream *Stream) Code {
 	r.reports.mu.Lock()
 	defer r.reports.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reporter != nil {
-		return t.Fail(streamSubscribe, "EE1016: aclrtSubscribeReport: the stream has a thread for its callbacks already")
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	if stream.reporter != nil {
+		return t.Fail(StreamSubscribe, "EE1016: aclrtSubscribeReport: the stream has a thread for its callbacks already")
 	}
-	p := r.reports.m[a[0]]
+	p := r.reports.m[threadID]
 	if p == nil {
-		p = &reporter{thread: a[0], queue: make(chan callback, queueDepth)}
+		p = &reporter{thread: threadID, queue: make(chan callback, queueDepth)}
 		if r.reports.m == nil {
 			r.reports.m = make(map[uint64]*reporter)
 		}
-		r.reports.m[a[0]] = p
+		r.reports.m[threadID] = p
 	}
 	p.streams++
-	s.reporter = p
+	stream.reporter = p
 	return 0
 }
 
-func (r *Runtime) unsubscribe(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(code))
-	}
+func (r *Runtime) aclrtSubscribeHostFunc(t *Thread, hostFuncThreadID uint64, exeStream *Stream) Code {
+	return r.aclrtSubscribeReport(t, hostFuncThreadID, exeStream)
+}
+
+func (r *Runtime) aclrtUnSubscribeReport(t *Thread, threadID uint64, stream *Stream) Code {
 	r.reports.mu.Lock()
 	defer r.reports.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reporter == nil || s.reporter.thread != a[0] {
-		return t.Fail(threadSubscribe, "EE1016: aclrtUnSubscribeReport: the thread is not the one that serves the stream")
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	if stream.reporter == nil || stream.reporter.thread != threadID {
+		return t.Fail(ThreadSubscribe, "EE1016: aclrtUnSubscribeReport: the thread is not the one that serves the stream")
 	}
-	if s.reporter.streams--; s.reporter.streams == 0 {
-		delete(r.reports.m, a[0])
+	if stream.reporter.streams--; stream.reporter.streams == 0 {
+		delete(r.reports.m, threadID)
 	}
-	s.reporter = nil
+	stream.reporter = nil
 	return 0
 }
 
-// processReport runs one callback that waits for this thread, or waits for one.
-func (r *Runtime) processReport(t *Thread, a []uint64) uint64 {
-	w, ok := newWait(int32(a[0]))
+func (r *Runtime) aclrtUnSubscribeHostFunc(t *Thread, hostFuncThreadID uint64, exeStream *Stream) Code {
+	return r.aclrtUnSubscribeReport(t, hostFuncThreadID, exeStream)
+}
+
+// aclrtProcessReport runs one pending callback of this thread. If there is none, it waits for one.
+func (r *Runtime) aclrtProcessReport(t *Thread, timeout int32) Code {
+	w, ok := NewWait(timeout)
 	if !ok {
-		return t.Fail(invalidParam, "EH0001: aclrtProcessReport: timeout %d ms; use -1 or a positive number", int32(a[0]))
+		return t.Fail(InvalidParam, "EH0001: aclrtProcessReport: timeout %d ms; use -1 or a positive number", timeout)
 	}
 	r.reports.mu.Lock()
 	p := r.reports.m[uint64(C.rt_thread_self())]
 	r.reports.mu.Unlock()
 	if p == nil {
-		return t.Fail(threadSubscribe, "EE1016: aclrtProcessReport: no stream is subscribed to this thread")
+		return t.Fail(ThreadSubscribe, "EE1016: aclrtProcessReport: no stream is subscribed to this thread")
 	}
 	var expired <-chan time.Time
 	if !w.deadline.IsZero() {
@@ -123,40 +102,39 @@ func (r *Runtime) processReport(t *Thread, a []uint64) uint64 {
 	}
 	select {
 	case c := <-p.queue:
-		call(c.function, c.argument)
+		Call(c.function, c.argument)
 		close(c.done)
 		return 0
 	case <-expired:
-		return t.Fail(reportTimeout, "EE1002: aclrtProcessReport: no callback within %d ms", int32(a[0]))
+		return t.Fail(ReportTimeout, "EE1002: aclrtProcessReport: no callback within %d ms", timeout)
 	}
 }
 
-func (r *Runtime) launchCallback(t *Thread, a []uint64) uint64 {
-	function, argument, kind := a[0], a[1], int32(a[2])
-	if function == 0 {
-		return t.Fail(paramInvalid, "EE1004: aclrtLaunchCallback: fn is null")
+func (r *Runtime) aclrtProcessHostFunc(t *Thread, timeout int32) Code {
+	return r.aclrtProcessReport(t, timeout)
+}
+
+func (r *Runtime) aclrtLaunchCallback(t *Thread, fn, userData uintptr, blockType int32, stream *Stream) Code {
+	if fn == 0 {
+		return t.Fail(ParamInvalid, "EE1004: aclrtLaunchCallback: fn is null")
 	}
-	if kind != int32(abi.ACL_CALLBACK_NO_BLOCK) && kind != int32(abi.ACL_CALLBACK_BLOCK) {
-		return t.Fail(invalidParam, "EH0001: aclrtLaunchCallback: block type %d is unknown", kind)
+	if blockType != int32(abi.ACL_CALLBACK_NO_BLOCK) && blockType != int32(abi.ACL_CALLBACK_BLOCK) {
+		return t.Fail(InvalidParam, "EH0001: aclrtLaunchCallback: block type %d is unknown", blockType)
 	}
-	s, code := r.Stream(t, a[3])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	s.mu.Lock()
-	p := s.reporter
-	s.mu.Unlock()
+	stream.mu.Lock()
+	p := stream.reporter
+	stream.mu.Unlock()
 	if p == nil {
-		return t.Fail(streamNoCallback, "EE1016: aclrtLaunchCallback: no thread is subscribed to the stream; call aclrtSubscribeReport")
+		return t.Fail(StreamNoCallback, "EE1016: aclrtLaunchCallback: no thread is subscribed to the stream; call aclrtSubscribeReport")
 	}
-	c := callback{function: function, argument: argument, done: make(chan struct{})}
-	return r.Submit(t, s, Task{Name: "aclrtLaunchCallback", Host: true, Wait: func(cancel <-chan struct{}) error {
+	c := callback{function: fn, argument: userData, done: make(chan struct{})}
+	return r.Submit(t, stream, Task{Name: "aclrtLaunchCallback", Host: true, Wait: func(cancel <-chan struct{}) error {
 		select {
 		case p.queue <- c:
 		case <-cancel:
 			return nil
 		}
-		if kind == int32(abi.ACL_CALLBACK_BLOCK) {
+		if blockType == int32(abi.ACL_CALLBACK_BLOCK) {
 			select {
 			case <-c.done:
 			case <-cancel:
@@ -166,44 +144,50 @@ func (r *Runtime) launchCallback(t *Thread, a []uint64) uint64 {
 	}})
 }
 
-// launchHostFunc runs the function on the stream's goroutine, which blocks the stream; the
+// aclrtLaunchHostFunc runs the function on the stream's goroutine, which blocks the stream; the
 // functions of one context run one at a time.
-func (r *Runtime) launchHostFunc(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
+func (r *Runtime) aclrtLaunchHostFunc(t *Thread, stream *Stream, fn, args uintptr) Code {
+	if fn == 0 {
+		return t.Fail(ParamInvalid, "EE1004: aclrtLaunchHostFunc: fn is null")
 	}
-	if a[1] == 0 {
-		return t.Fail(paramInvalid, "EE1004: aclrtLaunchHostFunc: fn is null")
-	}
-	s.mu.Lock()
-	subscribed := s.reporter != nil
-	s.mu.Unlock()
+	stream.mu.Lock()
+	subscribed := stream.reporter != nil
+	stream.mu.Unlock()
 	if subscribed {
-		return t.Fail(streamSubscribe, "EE1016: aclrtLaunchHostFunc: the stream uses aclrtSubscribeReport; one style per stream")
+		return t.Fail(StreamSubscribe, "EE1016: aclrtLaunchHostFunc: the stream uses aclrtSubscribeReport; one style per stream")
 	}
-	function, argument := a[1], a[2] // the words are the caller's
-	return r.Submit(t, s, Task{Name: "aclrtLaunchHostFunc", Repeatable: true, Host: true, Run: func() error {
-		s.ctx.callback.Lock()
-		defer s.ctx.callback.Unlock()
-		call(function, argument)
+	return r.Submit(t, stream, Task{Name: "aclrtLaunchHostFunc", Repeatable: true, Host: true, Run: func() error {
+		stream.ctx.callback.Lock()
+		defer stream.ctx.callback.Unlock()
+		Call(fn, args)
 		return nil
 	}})
 }
 
-func (r *Runtime) setExceptionCallback(_ *Thread, a []uint64) uint64 {
-	r.exception.Store(a[0])
+func (r *Runtime) aclrtSetExceptionInfoCallback(callback uintptr) Code {
+	r.exception.Store(callback)
 	return 0
 }
 
-func (r *Runtime) unsetExceptionCallback(t *Thread, a []uint64) uint64 {
-	if !r.exception.CompareAndSwap(a[0], 0) {
-		return t.Fail(invalidParam, "EH0001: aclrtExceptionInfoCallbackUnregister: %#x is not registered", a[0])
+func (r *Runtime) aclrtExceptionInfoCallbackRegister(callback uintptr) Code {
+	return r.aclrtSetExceptionInfoCallback(callback)
+}
+
+func (r *Runtime) aclrtExceptionInfoCallbackUnregister(t *Thread, callback uintptr) Code {
+	if !r.exception.CompareAndSwap(callback, 0) {
+		return t.Fail(InvalidParam, "EH0001: aclrtExceptionInfoCallbackUnregister: %#x is not registered", callback)
 	}
 	return 0
 }
 
-// notifyException tells the program of a failed task: task, stream, thread, device, code.
+// exceptionInfo is the record that the emulator passes as aclrtExceptionInfo.
+type exceptionInfo struct{ task, stream, thread, device, code uint32 }
+
+// unknown is the value of every field when the pointer to an exceptionInfo is null.
+const unknown = ^uint32(0)
+
+// notifyException calls the program's exception callback for a failed task with its task, stream,
+// thread, device and code.
 func (r *Runtime) notifyException(s *Stream, f *Fault) {
 	function := r.exception.Load()
 	if function == 0 {
@@ -212,19 +196,22 @@ func (r *Runtime) notifyException(s *Stream, f *Fault) {
 	s.mu.Lock()
 	task := uint32(s.completed)
 	s.mu.Unlock()
-	info := Malloc(20)
-	defer Free(info)
-	*(*[5]uint32)(info) = [5]uint32{task, uint32(s.id), ^uint32(0), uint32(s.ctx.device.id), uint32(f.Code)}
-	call(function, uint64(uintptr(info)))
+	at := Malloc(int(unsafe.Sizeof(exceptionInfo{})))
+	defer Free(at)
+	*(*exceptionInfo)(at) = exceptionInfo{task, uint32(s.id), unknown, uint32(s.ctx.device.id), uint32(f.Code)}
+	Call(function, uintptr(at))
 }
 
-// exceptionField reads a field of what notifyException passes; a null pointer gives the
-// value for "unknown".
-func exceptionField(i uint64) Func {
-	return func(_ *Thread, a []uint64) uint64 {
-		if a[0] == 0 {
-			return uint64(^uint32(0))
-		}
-		return uint64(Read[uint32](a[0]+4*i, 1)[0])
+// known returns the record, or one with all fields unknown for a null pointer.
+func (x *exceptionInfo) known() exceptionInfo {
+	if x == nil {
+		return exceptionInfo{unknown, unknown, unknown, unknown, unknown}
 	}
+	return *x
 }
+
+func aclrtGetTaskIdFromExceptionInfo(info *exceptionInfo) uint32    { return info.known().task }
+func aclrtGetStreamIdFromExceptionInfo(info *exceptionInfo) uint32  { return info.known().stream }
+func aclrtGetThreadIdFromExceptionInfo(info *exceptionInfo) uint32  { return info.known().thread }
+func aclrtGetDeviceIdFromExceptionInfo(info *exceptionInfo) uint32  { return info.known().device }
+func aclrtGetErrorCodeFromExceptionInfo(info *exceptionInfo) uint32 { return info.known().code }

@@ -2,14 +2,14 @@ package rt
 
 import "maps"
 
-// hostID is the program's place in a clock; streams have their ids, from 1 on.
+// hostID is the key of the program itself in a clock; streams use their ids, which start at 1.
 const hostID = 0
 
-// vectorClock says of each stream which of its tasks is the last one that lies before. Clocks that were
-// handed out are never changed.
+// vectorClock maps each stream to the number of its last task that happens before some point.
+// Methods return new clocks and never change an existing one.
 type vectorClock map[int32]uint64
 
-// covers reports whether everything of o lies before c.
+// covers reports whether everything that happens before o also happens before c.
 func (c vectorClock) covers(o vectorClock) bool {
 	for id, tick := range o {
 		if c[id] < tick {
@@ -19,7 +19,7 @@ func (c vectorClock) covers(o vectorClock) bool {
 	return true
 }
 
-// join is what lies before either.
+// join returns the clock that covers both c and o.
 func (c vectorClock) join(o vectorClock) vectorClock {
 	if c.covers(o) {
 		return c
@@ -34,7 +34,7 @@ func (c vectorClock) join(o vectorClock) vectorClock {
 	return n
 }
 
-// next is the clock of the task after, of the stream with that id.
+// next returns the clock after one more task of the stream with that id.
 func (c vectorClock) next(id int32) vectorClock {
 	n := maps.Clone(c)
 	if n == nil {
@@ -44,9 +44,10 @@ func (c vectorClock) next(id int32) vectorClock {
 	return n
 }
 
-// Order is what makes tasks of one stream lie before tasks of another: the record of an
-// event, a notify, a communicator. Only the race sanitizer looks at it.
+// Order is a happens-before edge between streams: the record of an event, a notify, a communicator.
+// A task that releases the order comes before every task that acquires it later. Only the race
+// sanitizer uses it.
 type Order struct {
 	clock vectorClock
-	also  *Order // gets the same clock
+	also  *Order // another order that is released together with this one
 }

@@ -12,16 +12,16 @@ import (
 type Config struct {
 	Devices  int    // number of devices
 	Memory   int64  // device memory in bytes, per device
-	SoC      string // chip name, as aclrtGetSocName answers it
+	SoC      string // chip name, as aclrtGetSocName returns it
 	Faults   *Faults
 	Sanitize Sanitize
-	Trace    string // file for the trace, "" for none; %p in it stands for the process id
+	Trace    string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 
 // ConfigFromEnv reads CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
-// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and
-// CANN_EMU_TRACE. Defaults: 8 devices of an Ascend910B1, each with the chip's memory, though
-// not more than this machine has.
+// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and CANN_EMU_TRACE. The
+// default is 8 devices of an Ascend910B1, each with the memory of the chip but not more than this
+// machine has.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1"}
 	if v := os.Getenv("CANN_EMU_SOC"); v != "" {

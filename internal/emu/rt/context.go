@@ -15,21 +15,15 @@ type Context struct {
 	main     *Stream // default stream, made on first use
 	streams  map[*Stream]struct{}
 	closed   bool
-	failure  atomic.Pointer[Fault] // sticky, once a stream in stop-on-failure mode failed
+	failure  atomic.Pointer[Fault] // sticky: set when a stream in stop-on-failure mode fails
 	callback sync.Mutex            // host functions of a context run one at a time
 	options  map[int32]int64
 }
 
-func (r *Runtime) contextFunctions() table {
-	return table{
-		"aclrtCreateContext":     r.createContext,
-		"aclrtDestroyContext":    r.destroyContext,
-		"aclrtSetCurrentContext": r.setCurrentContext,
-		"aclrtGetCurrentContext": r.getCurrentContext,
-	}
-}
+// Device returns the device on which the context's streams run.
+func (c *Context) Device() *Device { return c.device }
 
-// newContext registers a context; d.mu is held.
+// newContext registers a context. The caller holds d.mu.
 func (d *Device) newContext(primary bool) *Context {
 	c := &Context{device: d, primary: primary, streams: make(map[*Stream]struct{}), options: make(map[int32]int64)}
 	c.handle = d.rt.Handles.New(ContextKind, c)
@@ -40,9 +34,9 @@ func (d *Device) newContext(primary bool) *Context {
 	return c
 }
 
-// current is the context of the thread, or nil and the code that says there is none. The
-// default device of aclInit's configuration is set when a thread first needs it.
-func (r *Runtime) current(t *Thread) (*Context, uint64) {
+// Current returns the context of the thread, or nil and the code that says that the thread has no
+// context. The default device of aclInit's configuration is set when a thread first needs it.
+func (r *Runtime) Current(t *Thread) (*Context, Code) {
 	if c, ok := Lookup[*Context](&r.Handles, t.Context); ok {
 		return c, 0
 	}
@@ -50,54 +44,51 @@ func (r *Runtime) current(t *Thread) (*Context, uint64) {
 	id := r.life.defaultDevice
 	r.life.mu.Unlock()
 	if id != nil {
-		if code := r.setDevice(t, []uint64{uint64(uint32(*id))}); code != 0 {
+		d, code := r.Device(t, *id)
+		if d == nil {
+			return nil, code
+		}
+		if code := r.aclrtSetDevice(t, d); code != 0 {
 			return nil, code
 		}
 		c, _ := Lookup[*Context](&r.Handles, t.Context)
 		return c, 0
 	}
-	return nil, t.Fail(contextNull, "EE1018: this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext on it")
+	return nil, t.Fail(ContextNull, "EE1018: this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext on it")
 }
 
-func (r *Runtime) createContext(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtCreateContext", "context")
+func (r *Runtime) aclrtCreateContext(t *Thread, context Out[Handle], device *Device) Code {
+	device.mu.Lock()
+	defer device.mu.Unlock()
+	if f := device.openMemory(); f != nil {
+		return f.Report(t)
 	}
-	d, code := r.device(t, int32(a[1]))
-	if d == nil {
-		return code
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if f := d.openMemory(); f != nil {
-		return f.report(t)
-	}
-	c := d.newContext(false)
+	c := device.newContext(false)
 	t.Context = c.handle
-	Write(a[0], c.handle)
+	context.Set(c.handle)
 	return 0
 }
 
-func (r *Runtime) destroyContext(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtDestroyContext", "context")
+func (r *Runtime) aclrtDestroyContext(t *Thread, context Handle) Code {
+	if context == 0 {
+		return t.Null("aclrtDestroyContext", "context")
 	}
-	c, ok := Lookup[*Context](&r.Handles, a[0])
+	c, ok := Lookup[*Context](&r.Handles, context)
 	if !ok {
-		return t.Fail(contextReleased, "EE1018: aclrtDestroyContext: %#x is no live context", a[0])
+		return t.Fail(ContextReleased, "EE1018: aclrtDestroyContext: %#x is no live context", context)
 	}
 	if c.primary {
-		return t.Fail(contextNull, "EE1003: aclrtDestroyContext: this is the primary context of device %d; use aclrtResetDevice", c.device.id)
+		return t.Fail(ContextNull, "EE1003: aclrtDestroyContext: this is the primary context of device %d; use aclrtResetDevice", c.device.id)
 	}
 	c.destroy(true)
-	if t.Context == a[0] {
+	if t.Context == context {
 		t.Context = 0
 	}
 	return 0
 }
 
-// destroy ends the context and its streams; drain lets queued work finish first. Closing
-// twice does nothing.
+// destroy ends the context and its streams; with drain it waits until queued work is done. A second
+// call does nothing.
 func (c *Context) destroy(drain bool) {
 	c.mu.Lock()
 	if c.closed {
@@ -125,25 +116,21 @@ func (c *Context) allStreams() []*Stream {
 	return out
 }
 
-func (r *Runtime) setCurrentContext(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtSetCurrentContext", "context")
+func (r *Runtime) aclrtSetCurrentContext(t *Thread, context Handle) Code {
+	if context == 0 {
+		return t.Null("aclrtSetCurrentContext", "context")
 	}
-	if _, ok := Lookup[*Context](&r.Handles, a[0]); !ok {
-		return t.Fail(paramInvalid, "EE1003: aclrtSetCurrentContext: %#x is no live context; was it destroyed?", a[0])
+	if _, ok := Lookup[*Context](&r.Handles, context); !ok {
+		return t.Fail(ParamInvalid, "EE1003: aclrtSetCurrentContext: %#x is no live context; was it destroyed?", context)
 	}
-	t.Context = a[0]
+	t.Context = context
 	return 0
 }
 
-func (r *Runtime) getCurrentContext(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetCurrentContext", "context")
+func (r *Runtime) aclrtGetCurrentContext(t *Thread, context Out[Handle]) Code {
+	c, code := r.Current(t)
+	if c != nil {
+		context.Set(c.handle)
 	}
-	c, code := r.current(t)
-	if c == nil {
-		return code
-	}
-	Write(a[0], c.handle)
-	return 0
+	return code
 }

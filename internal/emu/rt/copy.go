@@ -6,19 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-func (r *Runtime) copyFunctions() table {
-	return table{
-		"aclrtMemcpy":                   r.memcpy,
-		"aclrtMemcpyAsync":              r.memcpyAsync,
-		"aclrtMemcpyAsyncWithCondition": r.memcpyAsync,
-		"aclrtMemcpy2d":                 r.memcpy2d,
-		"aclrtMemcpy2dAsync":            r.memcpy2dAsync,
-		"aclrtMemset":                   r.memset,
-		"aclrtMemsetAsync":              r.memsetAsync,
-	}
-}
-
-// place is where an address lies.
+// place is the kind of memory that an address belongs to.
 type place uint8
 
 const (
@@ -28,7 +16,7 @@ const (
 	everywhere // managed memory
 )
 
-// onDevice reports whether a device reaches the place by its own address.
+// onDevice reports whether a device can access the memory under the same address.
 func (p place) onDevice() bool { return p == device || p == everywhere }
 
 func (r *Runtime) placeOf(addr, n uint64) place {
@@ -53,14 +41,14 @@ type transfer struct {
 	dstPlace, srcPlace place
 }
 
-// extent is the number of bytes from the first to the last one touched.
+// extent returns the number of bytes from the first to the last byte touched.
 func extent(pitch, width, height uint64) uint64 { return pitch*(height-1) + width }
 
-// check refuses what cannot be copied: null pointers, and a kind that contradicts where the
-// addresses lie, as when device memory is passed for host memory.
+// check refuses null pointers and a copy kind that contradicts the places of the addresses, for
+// example device memory passed as host memory.
 func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 	if x.dst == 0 || x.src == 0 {
-		return t.null(x.function, "dst or src")
+		return t.Null(x.function, "dst or src")
 	}
 	x.dstPlace = r.placeOf(x.dst, extent(x.dstPitch, x.width, x.height))
 	x.srcPlace = r.placeOf(x.src, extent(x.srcPitch, x.width, x.height))
@@ -78,7 +66,7 @@ func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 		return 0 // the direction follows from the addresses
 	}
 	if toDevice != wantTo && x.dstPlace != everywhere || fromDevice != wantFrom && x.srcPlace != everywhere {
-		return t.Fail(paramInvalid, "EE1003: %s: kind %d does not fit: dst %#x is %s memory, src %#x is %s memory",
+		return t.Fail(ParamInvalid, "EE1003: %s: kind %d does not fit: dst %#x is %s memory, src %#x is %s memory",
 			x.function, x.kind, x.dst, sideName(toDevice), x.src, sideName(fromDevice))
 	}
 	return 0
@@ -91,8 +79,16 @@ func sideName(onDevice bool) string {
 	return "host"
 }
 
-// bytes finds the host memory behind an address: device memory as c's device sees it, host
-// memory as it is.
+// OnDevice reports whether a device can access the memory at addr.
+func (r *Runtime) OnDevice(addr uint64) bool { return r.placeOf(addr, 1).onDevice() }
+
+// View returns the host memory behind n bytes at addr: host memory itself, or device memory as the
+// device of m sees it.
+func (r *Runtime) View(m *Memory, addr, n uint64) ([]byte, error) {
+	return r.bytes(m, addr, n, r.placeOf(addr, n))
+}
+
+// bytes is View for an address whose place is known.
 func (r *Runtime) bytes(m *Memory, addr, n uint64, p place) ([]byte, error) {
 	if !p.onDevice() {
 		return bytes(Pointer(addr), int64(n)), nil
@@ -104,7 +100,7 @@ func (r *Runtime) bytes(m *Memory, addr, n uint64, p place) ([]byte, error) {
 	return bytes(host, int64(n)), nil
 }
 
-// run copies, seen from the device whose memory is m.
+// run performs the copy as seen from the device whose memory is m.
 func (x *transfer) run(r *Runtime, m *Memory) error {
 	dst, err := r.bytes(m, x.dst, extent(x.dstPitch, x.width, x.height), x.dstPlace)
 	if err != nil {
@@ -120,7 +116,7 @@ func (x *transfer) run(r *Runtime, m *Memory) error {
 	return nil
 }
 
-// accesses are what the copy touches of device memory.
+// accesses returns the device memory that the copy touches.
 func (x *transfer) accesses() []Access {
 	view := func(name string, touch Touch, addr, pitch uint64) Access {
 		return Access{Name: name, Touch: touch, Addr: addr, Item: 1, Shape: []int64{int64(x.height), int64(x.width)}, Strides: []int64{int64(pitch), 1}}
@@ -136,29 +132,28 @@ func (x *transfer) accesses() []Access {
 	return []Access{src, dst}
 }
 
-// linear reads the arguments dst, destMax, src, count, kind. done says that there is
-// nothing to copy, or why it cannot be.
-func linear(t *Thread, function string, a []uint64) (x transfer, code uint64, done bool) {
-	dst, room, src, count, kind := a[0], a[1], a[2], a[3], int32(a[4])
+// linear returns a copy of one row. done means that the call ends here with code: there is nothing
+// to copy, or the arguments are wrong.
+func linear(t *Thread, function string, dst uintptr, destMax uint64, src uintptr, count uint64, kind int32) (x transfer, code Code, done bool) {
 	switch {
 	case count == 0:
 		return x, 0, true
 	case dst == 0 || src == 0:
-		return x, t.null(function, "dst or src"), true
-	case room < count:
-		return x, t.Fail(paramInvalid, "EE1003: %s: destMax %d is less than count %d", function, room, count), true
+		return x, t.Null(function, "dst or src"), true
+	case destMax < count:
+		return x, t.Fail(ParamInvalid, "EE1003: %s: destMax %d is less than count %d", function, destMax, count), true
 	case dst == src:
 		return x, 0, true
 	}
-	return transfer{function: function, dst: dst, src: src, dstPitch: count, srcPitch: count, width: count, height: 1, kind: kind}, 0, false
+	return transfer{function: function, dst: uint64(dst), src: uint64(src), dstPitch: count, srcPitch: count, width: count, height: 1, kind: kind}, 0, false
 }
 
-// memcpy copies at once and waits for no stream.
-func (r *Runtime) memcpy(t *Thread, a []uint64) uint64 {
-	if kind := int32(a[4]); kind < 0 || kind > int32(abi.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-		return t.Fail(invalidParam, "EH0001: aclrtMemcpy: kind %d; 0 to 5 are possible", kind)
+// aclrtMemcpy copies immediately; it does not wait for any stream.
+func (r *Runtime) aclrtMemcpy(t *Thread, dst uintptr, destMax uint64, src uintptr, count uint64, kind int32) Code {
+	if kind < 0 || kind > int32(abi.ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+		return t.Fail(InvalidParam, "EH0001: aclrtMemcpy: kind %d; 0 to 5 are possible", kind)
 	}
-	x, code, done := linear(t, "aclrtMemcpy", a)
+	x, code, done := linear(t, "aclrtMemcpy", dst, destMax, src, count, kind)
 	if done {
 		return code
 	}
@@ -167,59 +162,63 @@ func (r *Runtime) memcpy(t *Thread, a []uint64) uint64 {
 
 // now checks a transfer and runs it on the calling thread.
 func (r *Runtime) now(t *Thread, x *transfer) uint64 {
-	if r.captures.forbid(t) {
-		return t.Fail(captureForbids, "EE1016: %s: a capture is under way that would not see the copy", x.function)
+	if r.Captures.forbid(t) {
+		return t.Fail(CaptureForbids, "EE1016: %s: a capture is under way that would not see the copy", x.function)
 	}
 	if code := x.check(r, t); code != 0 {
 		return code
 	}
 	var m *Memory
 	if x.dstPlace.onDevice() || x.srcPlace.onDevice() {
-		c, code := r.current(t)
+		c, code := r.Current(t)
 		if c == nil {
 			return code
 		}
 		m = c.device.memory
 	}
 	if err := x.run(r, m); err != nil {
-		return t.Fail(paramInvalid, "EE1003: %v", err)
+		return t.Fail(ParamInvalid, "EE1003: %v", err)
 	}
 	return r.watch(t, x.function, x.accesses)
 }
 
-func (r *Runtime) memcpyAsync(t *Thread, a []uint64) uint64 {
-	x, code, done := linear(t, "aclrtMemcpyAsync", a)
+func (r *Runtime) aclrtMemcpyAsync(t *Thread, dst uintptr, destMax uint64, src uintptr, count uint64, kind int32, stream Handle) Code {
+	x, code, done := linear(t, "aclrtMemcpyAsync", dst, destMax, src, count, kind)
 	if done {
 		return code
 	}
-	return r.later(t, &x, a[5])
+	return r.later(t, &x, stream)
 }
 
-// later queues a transfer. With pageable host memory it waits for the stream and copies
-// before it returns, since the caller may change the memory afterwards.
-func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
+func (r *Runtime) aclrtMemcpyAsyncWithCondition(t *Thread, dst uintptr, destMax uint64, src uintptr, count uint64, kind int32, stream Handle) Code {
+	return r.aclrtMemcpyAsync(t, dst, destMax, src, count, kind, stream)
+}
+
+// later queues a transfer. When the host memory is pageable, it waits for the stream and copies
+// before it returns, since the caller may change that memory afterwards.
+func (r *Runtime) later(t *Thread, x *transfer, stream Handle) Code {
 	s, code := r.Stream(t, stream)
 	if s == nil {
-		return uint64(uint32(code))
+		return code
 	}
 	if code := x.check(r, t); code != 0 {
 		return code
 	}
 	if !x.dstPlace.onDevice() && !x.srcPlace.onDevice() {
-		return t.Fail(featureNotSupported, "EE1005: %s: host to host cannot be asynchronous; use aclrtMemcpy", x.function)
+		return t.Fail(FeatureNotSupported, "EE1005: %s: host to host cannot be asynchronous; use aclrtMemcpy", x.function)
 	}
 	if x.dstPlace == pageable || x.srcPlace == pageable {
 		switch {
-		case s.capture.Load() != nil:
-			return t.Fail(paramInvalid, "EE1016: %s: host memory that is not pinned cannot be captured", x.function)
-		case r.captures.forbid(t):
-			return t.Fail(captureBlocksAsync, "EE1016: %s: host memory that is not pinned makes the copy wait, which a capture forbids", x.function)
+		case s.Capture.Load() != nil:
+			return t.Fail(ParamInvalid, "EE1016: %s: host memory that is not pinned cannot be captured", x.function)
+		case r.Captures.forbid(t):
+			return t.Fail(CaptureBlocksAsync, "EE1016: %s: host memory that is not pinned makes the copy wait, which a capture forbids", x.function)
 		}
-		if f := s.synchronize(wait{}); f != nil {
-			return f.report(t)
+		if f := s.Synchronize(Wait{}); f != nil {
+			return f.Report(t)
 		}
 		if err := x.run(r, s.Memory()); err != nil {
-			return t.Fail(paramInvalid, "EE1003: %v", err)
+			return t.Fail(ParamInvalid, "EE1003: %v", err)
 		}
 		return r.watch(t, x.function, x.accesses)
 	}
@@ -228,42 +227,42 @@ func (r *Runtime) later(t *Thread, x *transfer, stream uint64) uint64 {
 	return r.Submit(t, s, Task{Name: x.function, Repeatable: true, Accesses: copied.accesses, Run: func() error { return copied.run(r, m) }})
 }
 
-// The largest asynchronous 2-D copy.
+// Largest width in bytes and height in rows of an asynchronous 2-D copy.
 const maxAsyncWidth, maxAsyncHeight = 5_000_000, 5_242_880
 
-// planar reads the arguments dst, dpitch, src, spitch, width, height, kind.
-func planar(t *Thread, function string, a []uint64) (x transfer, code uint64, done bool) {
-	x = transfer{function: function, dst: a[0], dstPitch: a[1], src: a[2], srcPitch: a[3], width: a[4], height: a[5], kind: int32(a[6])}
+// planar returns a copy of rows with pitches. done means that the call ends here with code: there
+// is nothing to copy, or the arguments are wrong.
+func planar(t *Thread, x transfer) (code Code, done bool) {
 	switch {
 	case x.width == 0 || x.height == 0:
-		return x, 0, true
+		return 0, true
 	case x.dst == 0 || x.src == 0:
-		return x, t.null(function, "dst or src"), true
+		return t.Null(x.function, "dst or src"), true
 	case x.width > x.dstPitch || x.width > x.srcPitch:
-		return x, t.Fail(paramInvalid, "EE1003: %s: width %d exceeds pitch %d or %d", function, x.width, x.dstPitch, x.srcPitch), true
+		return t.Fail(ParamInvalid, "EE1003: %s: width %d exceeds pitch %d or %d", x.function, x.width, x.dstPitch, x.srcPitch), true
 	case x.kind < int32(abi.ACL_MEMCPY_HOST_TO_DEVICE) || x.kind > int32(abi.ACL_MEMCPY_DEFAULT):
-		return x, t.Fail(paramInvalid, "EE1003: %s: kind %d; use host to device, device to host, device to device or default", function, x.kind), true
+		return t.Fail(ParamInvalid, "EE1003: %s: kind %d; use host to device, device to host, device to device or default", x.function, x.kind), true
 	}
-	return x, 0, false
+	return 0, false
 }
 
-func (r *Runtime) memcpy2d(t *Thread, a []uint64) uint64 {
-	x, code, done := planar(t, "aclrtMemcpy2d", a)
-	if done {
+func (r *Runtime) aclrtMemcpy2d(t *Thread, dst uintptr, dpitch uint64, src uintptr, spitch, width, height uint64, kind int32) Code {
+	x := transfer{function: "aclrtMemcpy2d", dst: uint64(dst), dstPitch: dpitch, src: uint64(src), srcPitch: spitch, width: width, height: height, kind: kind}
+	if code, done := planar(t, x); done {
 		return code
 	}
 	return r.now(t, &x)
 }
 
-func (r *Runtime) memcpy2dAsync(t *Thread, a []uint64) uint64 {
-	x, code, done := planar(t, "aclrtMemcpy2dAsync", a)
-	if done {
+func (r *Runtime) aclrtMemcpy2dAsync(t *Thread, dst uintptr, dpitch uint64, src uintptr, spitch, width, height uint64, kind int32, stream Handle) Code {
+	x := transfer{function: "aclrtMemcpy2dAsync", dst: uint64(dst), dstPitch: dpitch, src: uint64(src), srcPitch: spitch, width: width, height: height, kind: kind}
+	if code, done := planar(t, x); done {
 		return code
 	}
-	if x.width > maxAsyncWidth || x.height > maxAsyncHeight {
-		return t.Fail(paramInvalid, "EE1003: aclrtMemcpy2dAsync: %d x %d is more than %d x %d", x.width, x.height, maxAsyncWidth, maxAsyncHeight)
+	if width > maxAsyncWidth || height > maxAsyncHeight {
+		return t.Fail(ParamInvalid, "EE1003: aclrtMemcpy2dAsync: %d x %d is more than %d x %d", width, height, maxAsyncWidth, maxAsyncHeight)
 	}
-	return r.later(t, &x, a[7])
+	return r.later(t, &x, stream)
 }
 
 // filling is a memset.
@@ -295,50 +294,48 @@ func (f filling) run(r *Runtime, m *Memory) error {
 
 func (f filling) accesses() []Access { return []Access{Bytes("devPtr", Writes, f.addr, f.n)} }
 
-// fill reads the arguments of a memset. Host memory must be of this runtime.
-func (r *Runtime) fill(t *Thread, a []uint64) (f filling, code uint64, done bool) {
-	f = filling{addr: a[0], n: a[3], value: byte(a[2])}
+// filling returns a memset of n bytes at an address with room for max bytes. Host memory must have
+// been allocated by this runtime. done means that the call ends here with code: there is nothing to
+// fill, or the arguments are wrong.
+func (r *Runtime) filling(t *Thread, devPtr uintptr, max uint64, value int32, n uint64) (f filling, code Code, done bool) {
+	f = filling{addr: uint64(devPtr), n: n, value: byte(value)}
 	switch {
-	case f.n == 0:
+	case n == 0:
 		return f, 0, true
-	case f.addr == 0:
-		return f, t.null("aclrtMemset", "devPtr"), true
-	case f.n > a[1]:
-		return f, t.Fail(paramInvalid, "EE1003: aclrtMemset: count %d exceeds maxCount %d", f.n, a[1]), true
+	case devPtr == 0:
+		return f, t.Null("aclrtMemset", "devPtr"), true
+	case n > max:
+		return f, t.Fail(ParamInvalid, "EE1003: aclrtMemset: count %d exceeds maxCount %d", n, max), true
 	}
 	if f.place = r.placeOf(f.addr, f.n); f.place == pageable {
-		return f, t.Fail(paramInvalid, "EE1003: aclrtMemset: %#x is neither device memory nor host memory of aclrtMallocHost", f.addr), true
+		return f, t.Fail(ParamInvalid, "EE1003: aclrtMemset: %#x is neither device memory nor host memory of aclrtMallocHost", f.addr), true
 	}
 	return f, 0, false
 }
 
-func (r *Runtime) memset(t *Thread, a []uint64) uint64 {
-	f, code, done := r.fill(t, a)
+func (r *Runtime) aclrtMemset(t *Thread, devPtr uintptr, maxCount uint64, value int32, count uint64) Code {
+	f, code, done := r.filling(t, devPtr, maxCount, value, count)
 	if done {
 		return code
 	}
-	if r.captures.forbid(t) {
-		return t.Fail(captureForbids, "EE1016: aclrtMemset: a capture is under way that would not see it")
+	if r.Captures.forbid(t) {
+		return t.Fail(CaptureForbids, "EE1016: aclrtMemset: a capture is under way that would not see it")
 	}
-	c, code := r.current(t)
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
 	if err := f.run(r, c.device.memory); err != nil {
-		return t.Fail(paramInvalid, "EE1003: %v", err)
+		return t.Fail(ParamInvalid, "EE1003: %v", err)
 	}
 	return r.watch(t, "aclrtMemset", f.accesses)
 }
 
-func (r *Runtime) memsetAsync(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[4])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	f, fillCode, done := r.fill(t, a)
+func (r *Runtime) aclrtMemsetAsync(t *Thread, devPtr uintptr, maxCount uint64, value int32, count uint64, stream *Stream) Code {
+	f, code, done := r.filling(t, devPtr, maxCount, value, count)
 	if done {
-		return fillCode
+		return code
 	}
-	m := s.Memory()
-	return r.Submit(t, s, Task{Name: "aclrtMemsetAsync", Repeatable: true, Accesses: f.accesses, Run: func() error { return f.run(r, m) }})
+	m := stream.Memory()
+	return r.Submit(t, stream, Task{Name: "aclrtMemsetAsync", Repeatable: true, Accesses: f.accesses, Run: func() error { return f.run(r, m) }})
 }

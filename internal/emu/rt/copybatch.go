@@ -2,47 +2,71 @@ package rt
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 )
 
-// batchFunctions copy many ranges with one call; a failIndex of the first forms names the
-// entry that is refused.
-func (r *Runtime) batchFunctions() table {
-	return table{
-		"aclrtMemcpyBatch": func(t *Thread, a []uint64) uint64 {
-			return r.copyBatch(t, "aclrtMemcpyBatch", a, a[8], r.now)
-		},
-		"aclrtMemcpyBatchV2": func(t *Thread, a []uint64) uint64 {
-			return r.copyBatch(t, "aclrtMemcpyBatchV2", a, 0, r.now)
-		},
-		"aclrtMemcpyBatchAsync": func(t *Thread, a []uint64) uint64 {
-			return r.copyBatch(t, "aclrtMemcpyBatchAsync", a, a[8], r.onStream(a[9]))
-		},
-		"aclrtMemcpyBatchAsyncV2": func(t *Thread, a []uint64) uint64 {
-			return r.copyBatch(t, "aclrtMemcpyBatchAsyncV2", a, 0, r.onStream(a[8]))
-		},
-	}
+// A batch copies many ranges with one call. The first versions of these functions have a parameter
+// failIndex for the index of the entry that was refused.
+
+func (r *Runtime) aclrtMemcpyBatch(t *Thread, dsts *Address, destMaxs *uint64, srcs *Address, sizes *uint64, numBatches uint64,
+	attrs *batchAttributes, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) Code {
+	b := batch{"aclrtMemcpyBatch", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex}
+	return b.copy(t, r, r.now)
 }
 
-// onStream is later for one stream.
-func (r *Runtime) onStream(stream uint64) func(*Thread, *transfer) uint64 {
-	return func(t *Thread, x *transfer) uint64 { return r.later(t, x, stream) }
+func (r *Runtime) aclrtMemcpyBatchV2(t *Thread, dsts *Address, destMaxs *uint64, srcs *Address, sizes *uint64, numBatches uint64,
+	attrs *batchAttributes, attrsIndexes *uint64, numAttrs uint64) Code {
+	b := batch{"aclrtMemcpyBatchV2", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil}
+	return b.copy(t, r, r.now)
+}
+
+func (r *Runtime) aclrtMemcpyBatchAsync(t *Thread, dsts *Address, destMaxs *uint64, srcs *Address, sizes *uint64, numBatches uint64,
+	attrs *batchAttributes, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream Handle) Code {
+	b := batch{"aclrtMemcpyBatchAsync", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex}
+	return b.copy(t, r, r.onStream(stream))
+}
+
+func (r *Runtime) aclrtMemcpyBatchAsyncV2(t *Thread, dsts *Address, destMaxs *uint64, srcs *Address, sizes *uint64, numBatches uint64,
+	attrs *batchAttributes, attrsIndexes *uint64, numAttrs uint64, stream Handle) Code {
+	b := batch{"aclrtMemcpyBatchAsyncV2", dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nil}
+	return b.copy(t, r, r.onStream(stream))
+}
+
+// onStream returns the function that queues transfers on the stream.
+func (r *Runtime) onStream(stream Handle) func(*Thread, *transfer) Code {
+	return func(t *Thread, x *transfer) Code { return r.later(t, x, stream) }
+}
+
+// batch holds the arguments of a call that copies many ranges.
+type batch struct {
+	function     string
+	dsts         *Address
+	destMaxs     *uint64
+	srcs         *Address
+	sizes        *uint64
+	n            uint64
+	attrs        *batchAttributes
+	attrsIndexes *uint64
+	numAttrs     uint64
+	failIndex    *uint64
 }
 
 // memLocation is C's aclrtMemLocation.
 type memLocation struct {
-	_    uint32 // which device
+	_    uint32 // device id
 	side int32
 }
 
-// batchAttributes is C's aclrtMemcpyBatchAttr: where the ends of some entries lie.
+// batchAttributes is C's aclrtMemcpyBatchAttr: the places of the source and destination of some
+// entries.
 type batchAttributes struct {
 	dst, src memLocation
 	_        [16]byte
 }
 
-// kind is the direction of the entries: between host and device, one way or the other.
+// kind returns the direction of the entries. Only host to device and device to host are supported.
 func (b batchAttributes) kind() (kind int64, ok bool) {
 	switch [2]int64{int64(b.dst.side), int64(b.src.side)} {
 	case [2]int64{abi.ACL_MEM_LOCATION_TYPE_DEVICE, abi.ACL_MEM_LOCATION_TYPE_HOST}:
@@ -53,45 +77,70 @@ func (b batchAttributes) kind() (kind int64, ok bool) {
 	return 0, false
 }
 
-// copyBatch reads the arguments dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes,
-// numAttrs, refuses the whole batch for one wrong entry, and moves the entries in their order.
-func (r *Runtime) copyBatch(t *Thread, function string, a []uint64, failIndex uint64, move func(*Thread, *transfer) uint64) uint64 {
-	failed := func(i uint64) {
-		if failIndex != 0 {
-			Write(failIndex, i)
+// failed writes the index of the refused entry to failIndex.
+func (b *batch) failed(entry uint64) {
+	if b.failIndex != nil {
+		*b.failIndex = entry
+	}
+}
+
+// copy copies the entries in order, or refuses the whole batch when one entry is wrong.
+func (b *batch) copy(t *Thread, r *Runtime, move func(*Thread, *transfer) Code) Code {
+	b.failed(math.MaxUint64)
+	transfers, code := b.transfers(t, r)
+	for i := range transfers {
+		if code := move(t, &transfers[i]); code != 0 {
+			return code
 		}
 	}
-	failed(math.MaxUint64)
-	for i, name := range []string{"dsts", "destMaxs", "srcs", "sizes", "", "attrs", "attrsIndexes"} {
-		if name != "" && a[i] == 0 {
-			return t.null(function, name)
+	return code
+}
+
+// check refuses null arrays and inconsistent counts.
+func (b *batch) check(t *Thread) Code {
+	for _, array := range []struct {
+		name string
+		null bool
+	}{
+		{"dsts", b.dsts == nil}, {"destMaxs", b.destMaxs == nil}, {"srcs", b.srcs == nil}, {"sizes", b.sizes == nil},
+		{"attrs", b.attrs == nil}, {"attrsIndexes", b.attrsIndexes == nil},
+	} {
+		if array.null {
+			return t.Null(b.function, array.name)
 		}
 	}
-	n, numAttrs := a[4], a[7]
-	if n == 0 || numAttrs == 0 || numAttrs > n {
-		return t.Fail(paramInvalid, "EE1003: %s: numBatches %d and numAttrs %d; neither may be 0, and not more attributes than entries", function, n, numAttrs)
+	if b.n == 0 || b.numAttrs == 0 || b.numAttrs > b.n {
+		return t.Fail(ParamInvalid, "EE1003: %s: numBatches %d and numAttrs %d; neither may be 0, and not more attributes than entries", b.function, b.n, b.numAttrs)
 	}
-	attributes, starts := Read[batchAttributes](a[5], numAttrs), Read[uint64](a[6], numAttrs)
+	starts := unsafe.Slice(b.attrsIndexes, b.numAttrs)
 	for k, start := range starts {
-		if k == 0 && start != 0 || k > 0 && start <= starts[k-1] || start >= n {
-			return t.Fail(paramInvalid, "EE1003: %s: attrsIndexes[%d] is %d; they begin with 0, rise, and stay below numBatches %d", function, k, start, n)
+		if k == 0 && start != 0 || k > 0 && start <= starts[k-1] || start >= b.n {
+			return t.Fail(ParamInvalid, "EE1003: %s: attrsIndexes[%d] is %d; they begin with 0, rise, and stay below numBatches %d", b.function, k, start, b.n)
 		}
 	}
-	var batch []transfer
+	return 0
+}
+
+// transfers returns the entries with a size above zero.
+func (b *batch) transfers(t *Thread, r *Runtime) (all []transfer, code Code) {
+	if code := b.check(t); code != 0 {
+		return nil, code
+	}
+	attributes, starts := unsafe.Slice(b.attrs, b.numAttrs), unsafe.Slice(b.attrsIndexes, b.numAttrs)
+	dsts, rooms, srcs, sizes := unsafe.Slice(b.dsts, b.n), unsafe.Slice(b.destMaxs, b.n), unsafe.Slice(b.srcs, b.n), unsafe.Slice(b.sizes, b.n)
 	var direction int64
-	dsts, rooms, srcs, sizes := Read[uint64](a[0], n), Read[uint64](a[1], n), Read[uint64](a[2], n), Read[uint64](a[3], n)
-	for i, k := uint64(0), 0; i < n; i++ {
+	for i, k := uint64(0), 0; i < b.n; i++ {
 		if k+1 < len(starts) && starts[k+1] == i {
 			k++
 		}
 		kind, ok := attributes[k].kind()
 		if !ok || i > 0 && kind != direction {
-			failed(i)
-			return t.Fail(paramInvalid, "EE1003: %s: entry %d goes from location %d to %d; a batch goes from host to device or from device to host",
-				function, i, attributes[k].src.side, attributes[k].dst.side)
+			b.failed(i)
+			return nil, t.Fail(ParamInvalid, "EE1003: %s: entry %d goes from location %d to %d; a batch goes from host to device or from device to host",
+				b.function, i, attributes[k].src.side, attributes[k].dst.side)
 		}
 		direction = kind
-		x, code, done := linear(t, function, []uint64{dsts[i], rooms[i], srcs[i], sizes[i], uint64(kind)})
+		x, code, done := linear(t, b.function, uintptr(dsts[i]), rooms[i], uintptr(srcs[i]), sizes[i], int32(kind))
 		if done && code == 0 {
 			continue
 		}
@@ -99,15 +148,10 @@ func (r *Runtime) copyBatch(t *Thread, function string, a []uint64, failIndex ui
 			code = x.check(r, t)
 		}
 		if code != 0 {
-			failed(i)
-			return code
+			b.failed(i)
+			return nil, code
 		}
-		batch = append(batch, x)
+		all = append(all, x)
 	}
-	for i := range batch {
-		if code := move(t, &batch[i]); code != 0 {
-			return code
-		}
-	}
-	return 0
+	return all, 0
 }

@@ -1,19 +1,19 @@
 package rt
 
-// CurrentDevice is the device of the thread's current context, or -1 and the code that says
-// there is none.
+// CurrentDevice returns the device of the thread's current context, or -1 and the code that says
+// that the thread has no context.
 func (r *Runtime) CurrentDevice(t *Thread) (device int, code int32) {
-	c, word := r.current(t)
+	c, word := r.Current(t)
 	if c == nil {
 		return -1, int32(word)
 	}
 	return c.device.id, 0
 }
 
-// DeviceCount is the number of devices that this process sees.
+// DeviceCount returns the number of devices that this process sees.
 func (r *Runtime) DeviceCount() int { return len(r.devices) }
 
-// Memory is the memory of a device, nil while the device is not in use.
+// Memory returns the memory of a device, or nil while the device is not in use.
 func (r *Runtime) Memory(device int) *Memory {
 	d := r.devices[device]
 	d.mu.Lock()
@@ -21,5 +21,5 @@ func (r *Runtime) Memory(device int) *Memory {
 	return d.memory
 }
 
-// PhysicalDevice is the machine's number of a device that this process sees.
+// PhysicalDevice returns the number that the machine gives to a device that this process sees.
 func (r *Runtime) PhysicalDevice(device int) int { return r.devices[device].physical }

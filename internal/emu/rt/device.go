@@ -10,8 +10,8 @@ import (
 
 // Device is one emulated die.
 type Device struct {
-	id       int // among those the process sees
-	physical int // of the machine
+	id       int // index among the devices that the process sees
+	physical int // index on the machine
 	rt       *Runtime
 
 	mu       sync.Mutex
@@ -19,40 +19,17 @@ type Device struct {
 	primary  *Context // while refs > 0
 	contexts map[*Context]struct{}
 	memory   *Memory
-	peers    map[int]bool // devices whose memory this one may reach
+	peers    map[int]bool // devices whose memory this one may access
 	streams  int
 	cores    coreLimits
 	events   int
 	satMode  int32
 }
 
-func (r *Runtime) deviceFunctions() table {
-	return table{
-		"aclrtSetDevice":                    r.setDevice,
-		"aclrtResetDevice":                  r.resetDevice,
-		"aclrtResetDeviceForce":             r.resetDeviceForce,
-		"aclrtGetDevice":                    r.getDevice,
-		"aclrtGetDeviceCount":               r.getDeviceCount,
-		"aclrtSynchronizeDevice":            r.synchronizeDevice,
-		"aclrtSynchronizeDeviceWithTimeout": r.synchronizeDeviceWithTimeout,
-		"aclrtDeviceTaskAbort":              r.deviceTaskAbort,
-		"aclrtQueryDeviceStatus":            r.queryDeviceStatus,
-		"aclrtGetPrimaryCtxState":           r.primaryState,
-		"aclrtDeviceCanAccessPeer":          r.canAccessPeer,
-		"aclrtDeviceEnablePeerAccess":       r.enablePeer,
-		"aclrtDeviceDisablePeerAccess":      r.disablePeer,
-		"aclrtDevicePeerAccessStatus":       r.peerStatus,
-		"aclrtGetDevicesTopo":               r.devicesTopo,
-		"aclGetDeviceCapability":            r.deviceCapability,
-		"aclrtGetDeviceInfo":                r.deviceInfo,
-		"aclrtGetDeviceUtilizationRate":     r.utilization,
-		"aclrtSetDeviceSatMode":             r.setSatMode,
-		"aclrtGetDeviceSatMode":             r.getSatMode,
-		"aclrtDeviceGetStreamPriorityRange": priorityRange,
-	}
-}
+// ID returns the device's index among the devices that the process sees.
+func (d *Device) ID() int { return d.id }
 
-// retain takes a reference on the primary context, which the first one makes.
+// retain takes a reference on the primary context and creates the context for the first reference.
 func (d *Device) retain() (*Context, *Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,54 +43,48 @@ func (d *Device) retain() (*Context, *Fault) {
 	return d.primary, nil
 }
 
-// opened is the device's memory, nil while nobody uses the device.
-func (d *Device) opened() *Memory {
+// Memory returns the device's memory, or nil while the device is not in use.
+func (d *Device) Memory() *Memory {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.memory
 }
 
-// openMemory reserves the device's memory on first use; d.mu is held.
+// openMemory reserves the device's memory on first use. The caller holds d.mu.
 func (d *Device) openMemory() *Fault {
 	if d.memory != nil {
 		return nil
 	}
 	m, err := newMemory(d, d.rt.config.Memory)
 	if err != nil {
-		return &Fault{Code: internalError, Text: err.Error()}
+		return &Fault{Code: InternalError, Text: err.Error()}
 	}
 	d.memory = m
 	return nil
 }
 
-func (r *Runtime) setDevice(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	c, f := d.retain()
+func (r *Runtime) aclrtSetDevice(t *Thread, device *Device) Code {
+	c, f := device.retain()
 	if f != nil {
-		return f.report(t)
+		return f.Report(t)
 	}
 	t.Context = c.handle
 	return 0
 }
 
-func (r *Runtime) resetDevice(t *Thread, a []uint64) uint64 { return r.drop(t, int32(a[0]), false) }
+func (r *Runtime) aclrtResetDevice(t *Thread, device *Device) Code { return device.drop(t, false) }
 
-func (r *Runtime) resetDeviceForce(t *Thread, a []uint64) uint64 { return r.drop(t, int32(a[0]), true) }
+func (r *Runtime) aclrtResetDeviceForce(t *Thread, device *Device) Code {
+	return device.drop(t, true)
+}
 
-// drop gives a reference back, or all of them; the last one ends the primary context after
-// its work is done.
-func (r *Runtime) drop(t *Thread, id int32, force bool) uint64 {
-	d, code := r.device(t, id)
-	if d == nil {
-		return code
-	}
+// drop gives up one reference, or all of them with force. When no reference is left, the primary
+// context ends: after its queued work, or with force at once.
+func (d *Device) drop(t *Thread, force bool) Code {
 	d.mu.Lock()
 	if d.refs == 0 {
 		d.mu.Unlock()
-		return t.Fail(contextReleased, "EE1018: aclrtResetDevice: device %d is not set, or was reset already", id)
+		return t.Fail(ContextReleased, "EE1018: aclrtResetDevice: device %d is not set, or was reset already", d.id)
 	}
 	d.refs--
 	if force {
@@ -133,7 +104,7 @@ func (r *Runtime) drop(t *Thread, id int32, force bool) uint64 {
 	return 0
 }
 
-// reset ends every context of the device and gives its memory back.
+// reset ends every context of the device and releases its memory.
 func (d *Device) reset(force bool) {
 	d.mu.Lock()
 	d.refs, d.primary = 0, nil
@@ -150,68 +121,59 @@ func (d *Device) reset(force bool) {
 	}
 }
 
-func (r *Runtime) getDevice(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetDevice", "deviceId")
+func (r *Runtime) aclrtGetDevice(t *Thread, deviceID Out[int32]) Code {
+	c, code := r.Current(t)
+	if c != nil {
+		deviceID.Set(int32(c.device.id))
 	}
-	c, code := r.current(t)
-	if c == nil {
-		return code
-	}
-	Write(a[0], int32(c.device.id))
-	return 0
+	return code
 }
 
-func (r *Runtime) getDeviceCount(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetDeviceCount", "count")
-	}
+func (r *Runtime) aclrtGetDeviceCount(t *Thread, count Out[uint32]) Code {
 	if r.err != nil {
-		return t.Fail(internalError, "EH9999: %v", r.err)
+		return t.Fail(InternalError, "EH9999: %v", r.err)
 	}
 	if len(r.devices) == 0 {
-		return t.Fail(noDevice, "EL0001: aclrtGetDeviceCount: no device")
+		return t.Fail(NoDevice, "EL0001: aclrtGetDeviceCount: no device")
 	}
-	Write(a[0], uint32(len(r.devices)))
+	count.Set(uint32(len(r.devices)))
 	return 0
 }
 
-func (r *Runtime) synchronizeDevice(t *Thread, _ []uint64) uint64 { return r.syncDevice(t, -1) }
-
-func (r *Runtime) synchronizeDeviceWithTimeout(t *Thread, a []uint64) uint64 {
-	return r.syncDevice(t, int32(a[0]))
+func (r *Runtime) aclrtSynchronizeDevice(t *Thread) Code {
+	return r.aclrtSynchronizeDeviceWithTimeout(t, -1)
 }
 
-// syncDevice waits for every stream of the device of the current context.
-func (r *Runtime) syncDevice(t *Thread, milliseconds int32) uint64 {
-	c, code := r.current(t)
+// aclrtSynchronizeDeviceWithTimeout waits for every stream of the device of the current context.
+func (r *Runtime) aclrtSynchronizeDeviceWithTimeout(t *Thread, timeout int32) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
-	w, ok := newWait(milliseconds)
+	w, ok := NewWait(timeout)
 	if !ok {
-		return t.Fail(paramInvalid, "EE1003: aclrtSynchronizeDeviceWithTimeout: timeout %d ms; use -1 or a positive number", milliseconds)
+		return t.Fail(ParamInvalid, "EE1003: aclrtSynchronizeDeviceWithTimeout: timeout %d ms; use -1 or a positive number", timeout)
 	}
-	if r.captures.onDevice(c.device) {
-		return t.Fail(streamCaptured, "EE1016: aclrtSynchronizeDevice: a stream of the device is capturing")
+	if r.Captures.onDevice(c.device) {
+		return t.Fail(StreamCaptured, "EE1016: aclrtSynchronizeDevice: a stream of the device is capturing")
 	}
 	var first *Fault
 	for _, s := range c.device.allStreams() {
-		f := s.synchronize(w)
-		if f != nil && f.Code == streamSyncTimeout {
-			return f.report(t)
+		f := s.Synchronize(w)
+		if f != nil && f.Code == StreamSyncTimeout {
+			return f.Report(t)
 		}
 		if first == nil {
 			first = f
 		}
 	}
 	if first != nil {
-		return first.report(t)
+		return first.Report(t)
 	}
 	return 0
 }
 
-// allContexts is a copy, since contexts lock themselves before their device.
+// allContexts returns a copy of the list, since contexts lock themselves before their device.
 func (d *Device) allContexts() []*Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,107 +188,73 @@ func (d *Device) allStreams() []*Stream {
 	return out
 }
 
-// deviceTaskAbort drops everything queued on the device; blocked calls get 107022.
-func (r *Runtime) deviceTaskAbort(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	for _, s := range d.allStreams() {
-		s.abort(deviceTaskAbort)
+// aclrtDeviceTaskAbort drops everything queued on the device; blocked calls return 107022.
+func (r *Runtime) aclrtDeviceTaskAbort(device *Device, _ uint32) Code {
+	for _, s := range device.allStreams() {
+		s.abort(DeviceTaskAbort)
 	}
 	return 0
 }
 
-func (r *Runtime) queryDeviceStatus(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null("aclrtQueryDeviceStatus", "deviceStatus")
-	}
-	Write(a[1], int32(abi.ACL_RT_DEVICE_STATUS_NORMAL))
+func (r *Runtime) aclrtQueryDeviceStatus(_ *Device, deviceStatus Out[int32]) Code {
+	deviceStatus.Set(int32(abi.ACL_RT_DEVICE_STATUS_NORMAL))
 	return 0
 }
 
-func (r *Runtime) primaryState(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
+func (r *Runtime) aclrtGetPrimaryCtxState(device *Device, flags *uint32, active Out[int32]) Code {
+	device.mu.Lock()
+	defer device.mu.Unlock()
+	if flags != nil {
+		*flags = 0
 	}
-	if a[2] == 0 {
-		return t.null("aclrtGetPrimaryCtxState", "active")
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var active int32
-	if d.refs > 0 {
-		active = 1
-	}
-	if a[1] != 0 {
-		Write[uint32](a[1], 0)
-	}
-	Write(a[2], active)
+	active.Set(truth(device.refs > 0))
 	return 0
 }
 
-func (r *Runtime) canAccessPeer(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtDeviceCanAccessPeer", "canAccessPeer")
+// truth converts a condition to C's 1 or 0.
+func truth(holds bool) int32 {
+	if holds {
+		return 1
 	}
-	for _, w := range a[1:3] {
-		if d, code := r.device(t, int32(w)); d == nil {
-			return code
-		}
-	}
-	if int32(a[1]) == int32(a[2]) {
-		return t.Fail(invalidParam, "EH0001: aclrtDeviceCanAccessPeer: both are device %d", int32(a[1]))
-	}
-	Write[int32](a[0], 1)
 	return 0
 }
 
-// setPeer opens or closes the current device's way to another one's memory.
-func (r *Runtime) setPeer(t *Thread, peer int32, open bool) uint64 {
-	c, code := r.current(t)
+func (r *Runtime) aclrtDeviceCanAccessPeer(t *Thread, canAccessPeer Out[int32], device, peerDevice *Device) Code {
+	if device == peerDevice {
+		return t.Fail(InvalidParam, "EH0001: aclrtDeviceCanAccessPeer: both are device %d", device.id)
+	}
+	canAccessPeer.Set(1)
+	return 0
+}
+
+// setPeer enables or disables the current device's access to the memory of another one.
+func (r *Runtime) setPeer(t *Thread, peer *Device, open bool) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
-	if p, code := r.device(t, peer); p == nil {
-		return code
-	}
-	if int(peer) == c.device.id {
-		return t.Fail(invalidParam, "EH0001: device %d is no peer of itself", peer)
+	if peer == c.device {
+		return t.Fail(InvalidParam, "EH0001: device %d is no peer of itself", peer.id)
 	}
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
-	c.device.peers[int(peer)] = open
+	c.device.peers[peer.id] = open
 	return 0
 }
 
-func (r *Runtime) enablePeer(t *Thread, a []uint64) uint64 {
-	if a[1] != 0 {
-		return t.Fail(invalidParam, "EH0001: aclrtDeviceEnablePeerAccess: flags %d; must be 0", a[1])
+func (r *Runtime) aclrtDeviceEnablePeerAccess(t *Thread, peerDevice *Device, flags uint32) Code {
+	if flags != 0 {
+		return t.Fail(InvalidParam, "EH0001: aclrtDeviceEnablePeerAccess: flags %d; must be 0", flags)
 	}
-	return r.setPeer(t, int32(a[0]), true)
+	return r.setPeer(t, peerDevice, true)
 }
 
-func (r *Runtime) disablePeer(t *Thread, a []uint64) uint64 { return r.setPeer(t, int32(a[0]), false) }
+func (r *Runtime) aclrtDeviceDisablePeerAccess(t *Thread, peerDevice *Device) Code {
+	return r.setPeer(t, peerDevice, false)
+}
 
-func (r *Runtime) peerStatus(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	if a[2] == 0 {
-		return t.null("aclrtDevicePeerAccessStatus", "status")
-	}
-	var status int32
-	if d.reaches(int(int32(a[1]))) {
-		status = 1
-	}
-	Write(a[2], status)
+func (r *Runtime) aclrtDevicePeerAccessStatus(device *Device, peerDeviceID int32, status Out[int32]) Code {
+	status.Set(truth(device.reaches(int(peerDeviceID))))
 	return 0
 }
 
@@ -337,100 +265,68 @@ func (d *Device) reaches(peer int) bool {
 	return d.peers[peer]
 }
 
-// devicesTopo: the emulated dies are all linked by HCCS.
-func (r *Runtime) devicesTopo(t *Thread, a []uint64) uint64 {
-	for _, w := range a[:2] {
-		if d, code := r.device(t, int32(w)); d == nil {
-			return code
-		}
-	}
-	if a[2] == 0 {
-		return t.null("aclrtGetDevicesTopo", "value")
-	}
-	Write[uint64](a[2], 1)
+// aclrtGetDevicesTopo reports that all emulated dies are linked by HCCS.
+func (r *Runtime) aclrtGetDevicesTopo(_, _ *Device, value Out[uint64]) Code {
+	value.Set(1)
 	return 0
 }
 
-func (r *Runtime) deviceCapability(t *Thread, a []uint64) uint64 {
-	if d, code := r.device(t, int32(a[0])); d == nil {
-		return code
-	}
-	if a[2] == 0 {
-		return t.null("aclGetDeviceCapability", "value")
-	}
+func (r *Runtime) aclGetDeviceCapability(t *Thread, _ *Device, deviceInfo int32, value Out[int64]) Code {
 	chip := socs[r.config.SoC]
-	var v int64
-	switch int64(int32(a[1])) {
+	switch int64(deviceInfo) {
 	case abi.ACL_DEVICE_INFO_AI_CORE_NUM:
-		v = chip.cube
+		value.Set(chip.cube)
 	case abi.ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-		v = chip.vector
+		value.Set(chip.vector)
 	case abi.ACL_DEVICE_INFO_L2_SIZE:
-		v = chip.l2
+		value.Set(chip.l2)
 	default:
-		return t.Fail(invalidParam, "EH0001: aclGetDeviceCapability: information %d is unknown", int32(a[1]))
+		return t.Fail(InvalidParam, "EH0001: aclGetDeviceCapability: information %d is unknown", deviceInfo)
 	}
-	Write(a[2], v)
 	return 0
 }
 
-func (r *Runtime) deviceInfo(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	if a[2] == 0 {
-		return t.null("aclrtGetDeviceInfo", "value")
-	}
+func (r *Runtime) aclrtGetDeviceInfo(t *Thread, device *Device, attr int32, value Out[int64]) Code {
 	chip := socs[r.config.SoC]
-	id := int64(d.id)
+	id := int64(device.id)
 	values := map[int32]int64{
 		1: 6, 101: chip.cube, 102: chip.cube, 201: chip.vector, 301: r.config.Memory, 302: chip.l2,
 		401: id, 402: id, 403: 0, 404: 0, 405: 0, 406: 0, 407: 0, 408: 0, 409: 0, 501: 0, 601: 2201,
 	}
-	attr := int32(a[1])
 	v, ok := values[attr]
-	if !ok && (attr < 202 || attr > 212) { // these describe SIMT, which the chips lack
-		return t.Fail(invalidParam, "EH0001: aclrtGetDeviceInfo: attribute %d is unknown", attr)
+	if !ok && (attr < 202 || attr > 212) { // these describe SIMT, which the chips do not have
+		return t.Fail(InvalidParam, "EH0001: aclrtGetDeviceInfo: attribute %d is unknown", attr)
 	}
-	Write(a[2], v)
+	value.Set(v)
 	return 0
 }
 
-// utilizationInfo is aclrtUtilizationInfo.
-type utilizationInfo struct {
-	_      [3]int32 // cube, vector and AI-CPU, which the emulator does not have
+// utilizationRates is aclrtUtilizationInfo.
+type utilizationRates struct {
+	_      [3]int32 // cube, vector and AI CPU; not emulated
 	memory int32
 	_      uint64 // must be null
 }
 
-func (r *Runtime) utilization(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null("aclrtGetDeviceUtilizationRate", "utilizationInfo")
-	}
-	info := utilizationInfo{}
-	d.mu.Lock()
-	if d.memory != nil {
-		free, total := d.memory.info()
+func (r *Runtime) aclrtGetDeviceUtilizationRate(device *Device, utilizationInfo Out[utilizationRates]) Code {
+	var info utilizationRates
+	device.mu.Lock()
+	if device.memory != nil {
+		free, total := device.memory.info()
 		info.memory = int32((total - free) * 100 / total)
 	}
-	d.mu.Unlock()
-	Write(a[1], info)
+	device.mu.Unlock()
+	utilizationInfo.Set(info)
 	return 0
 }
 
-func (r *Runtime) setSatMode(t *Thread, a []uint64) uint64 {
-	c, code := r.current(t)
+func (r *Runtime) aclrtSetDeviceSatMode(t *Thread, mode int32) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
-	mode := int32(a[0])
 	if mode != int32(abi.ACL_RT_OVERFLOW_MODE_SATURATION) && mode != int32(abi.ACL_RT_OVERFLOW_MODE_INFNAN) {
-		return t.Fail(invalidParam, "EH0001: aclrtSetDeviceSatMode: mode %d is unknown", mode)
+		return t.Fail(InvalidParam, "EH0001: aclrtSetDeviceSatMode: mode %d is unknown", mode)
 	}
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
@@ -438,25 +334,19 @@ func (r *Runtime) setSatMode(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
-func (r *Runtime) getSatMode(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetDeviceSatMode", "mode")
-	}
-	c, code := r.current(t)
+func (r *Runtime) aclrtGetDeviceSatMode(t *Thread, mode Out[int32]) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
-	Write(a[0], c.device.satMode)
+	mode.Set(c.device.satMode)
 	return 0
 }
 
-func priorityRange(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 || a[1] == 0 {
-		return t.null("aclrtDeviceGetStreamPriorityRange", "a priority pointer")
-	}
-	Write[int32](a[0], lowestPriority)
-	Write[int32](a[1], 0)
+func (r *Runtime) aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority Out[int32]) Code {
+	leastPriority.Set(lowestPriority)
+	greatestPriority.Set(0)
 	return 0
 }

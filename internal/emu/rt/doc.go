@@ -1,7 +1,21 @@
 // Package rt is the emulated ACL runtime: devices, contexts, streams, events, memory,
-// host functions and error text, with the codes CANN answers (one Go function per C
-// function, keyed by the C name in Functions).
+// host functions and error text, with the codes that CANN answers.
 //
-// It knows nothing of operators or collectives, and no package above cshim knows it. C
-// types end at package export: here every argument is a 64-bit word.
+// A C function is emulated by a Go function or method of its name, a handler, which takes the C
+// parameters with Go types:
+//
+//	func (r *Runtime) aclrtStreamGetId(stream *Stream, streamID Out[int32]) Code {
+//		streamID.Set(stream.id)
+//		return 0
+//	}
+//
+// Package npugen finds the handlers and generates Functions, which decodes the words of a call,
+// refuses null pointers (In, Out, Address, string), finds the objects of handles by the functions
+// that are marked npugen:decode, and encodes the result. When several arguments are wrong, the
+// first null pointer is reported, and else the first handle.
+//
+// Packages graph and queue build on this one, which does not import them. Graphs receive the tasks
+// of streams through Capture and Detour; queues register their clean-up with AtFinalize. Package
+// rttest calls the functions in tests. The package knows nothing of operators or collectives, and
+// no package above cshim imports it.
 package rt

@@ -12,18 +12,18 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// dumps is what the process writes of the operators that it runs. Files are in the safetensors
-// format, named and placed as CANN's.
+// dumps holds the state of operator dumps. The files are in the safetensors format, with CANN's
+// names and folders.
 type dumps struct {
-	wanted     atomic.Bool // whether calls of operators are to be told; every launch asks
+	wanted     atomic.Bool // whether Dump must be called for operators; read at every launch
 	mu         sync.Mutex
-	started    bool              // aclmdlInitDump
-	configured bool              // by aclInit, which leaves nothing for the functions to set
-	config     dumpConfig        // of either
-	since      time.Time         // when it changed
-	callback   uint64            // takes the files instead of the disk
-	arguments  string            // folder for the descriptions of calls, "" for none
-	paths      map[string]uint64 // C texts that were handed out
+	started    bool               // aclmdlInitDump was called
+	configured bool               // set up by aclInit; the functions must then not set it again
+	config     dumpConfig         // set by aclInit or aclmdlSetDump
+	since      time.Time          // when config last changed
+	callback   uintptr            // receives the files instead of the disk
+	arguments  string             // folder for the descriptions of calls, "" to write none
+	paths      map[string]uintptr // C strings returned to the program
 }
 
 // dumpConfig is the part "dump" of a configuration file.
@@ -36,11 +36,12 @@ type dumpConfig struct {
 	Overflow  string `json:"dump_debug"`
 }
 
-// exceptionScenes are the values of dump_scene for exceptions. All write the same here, where a
-// core has no registers.
+// exceptionScenes holds the values of dump_scene for exceptions. All of them write the same dump
+// here, since emulated cores have no registers.
 var exceptionScenes = map[string]bool{"aic_err_brief_dump": true, "aic_err_norm_dump": true, "aic_err_detail_dump": true, "lite_exception": true}
 
-// readDumpConfig says "" or why the emulator cannot do what a configuration asks for.
+// readDumpConfig parses the part "dump" of a configuration. refusal is "" or the reason why the
+// emulator cannot do what it asks for.
 func readDumpConfig(text []byte) (c dumpConfig, refusal string) {
 	var file struct {
 		Dump dumpConfig `json:"dump"`
@@ -75,7 +76,8 @@ func readDumpConfig(text []byte) (c dumpConfig, refusal string) {
 func (c dumpConfig) operators() bool  { return c.Operators == "on" }
 func (c dumpConfig) exceptions() bool { return c.Scene != "" }
 
-// exceptionRoot is where the dumps of exceptions go; the environment decides first.
+// exceptionRoot returns the folder for dumps of exceptions; the environment takes precedence over
+// the configuration.
 func (c dumpConfig) exceptionRoot() string {
 	for _, root := range []string{os.Getenv("NPU_COLLECT_PATH"), os.Getenv("ASCEND_WORK_PATH"), c.Path} {
 		if root != "" {
@@ -85,12 +87,12 @@ func (c dumpConfig) exceptionRoot() string {
 	return "."
 }
 
-// exceptionFolder is the folder for a device.
+// exceptionFolder returns the folder for exception dumps of a device.
 func (c dumpConfig) exceptionFolder(device int) string {
 	return filepath.Join(c.exceptionRoot(), "extra-info", "data-dump", strconv.Itoa(device)) + "/"
 }
 
-// set is for who holds mu.
+// set changes the configuration. The caller holds mu.
 func (d *dumps) set(c dumpConfig, arguments string) {
 	if c != d.config {
 		d.config, d.since = c, time.Now()
@@ -99,7 +101,7 @@ func (d *dumps) set(c dumpConfig, arguments string) {
 	d.wanted.Store(arguments != "" || c.operators() || c.exceptions())
 }
 
-// begin is set for aclInit.
+// begin applies the configuration of aclInit.
 func (d *dumps) begin(c dumpConfig) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +110,7 @@ func (d *dumps) begin(c dumpConfig) {
 	}
 }
 
-// close forgets everything, when the process gives its devices up.
+// close clears the state when the process releases its devices.
 func (d *dumps) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,38 +118,23 @@ func (d *dumps) close() {
 	d.set(dumpConfig{}, "")
 }
 
-func (r *Runtime) dumpFunctions() table {
-	return table{
-		"aclmdlInitDump":              r.initDump,
-		"aclmdlSetDump":               r.setDump,
-		"aclmdlFinalizeDump":          r.finalizeDump,
-		"acldumpRegCallback":          r.registerDump,
-		"acldumpUnregCallback":        r.unregisterDump,
-		"acldumpGetPath":              r.dumpPath,
-		"aclopStartDumpArgs":          r.startArguments,
-		"aclopStopDumpArgs":           r.stopArguments,
-		"acldumpGetExceptionInfoPath": r.exceptionPath,
-		"acldumpSaveExceptionInfo":    r.saveException,
-	}
-}
-
 const (
-	dumpNotRun        = int32(abi.ACL_ERROR_DUMP_NOT_RUN)
-	dumpConfigInvalid = int32(abi.ACL_ERROR_INVALID_DUMP_CONFIG)
-	uninitialized     = int32(abi.ACL_ERROR_UNINITIALIZE)
+	DumpNotRun        = int32(abi.ACL_ERROR_DUMP_NOT_RUN)
+	DumpConfigInvalid = int32(abi.ACL_ERROR_INVALID_DUMP_CONFIG)
+	Uninitialized     = int32(abi.ACL_ERROR_UNINITIALIZE)
 )
 
-// initialised refuses what comes before aclInit.
-func (r *Runtime) initialised(t *Thread, function string) uint64 {
+// initialised refuses calls before aclInit.
+func (r *Runtime) initialised(t *Thread, function string) Code {
 	r.life.mu.Lock()
 	defer r.life.mu.Unlock()
 	if r.life.count > 0 {
 		return 0
 	}
-	return t.Fail(uninitialized, "EP0008: %s: call aclInit first", function)
+	return t.Fail(Uninitialized, "EP0008: %s: call aclInit first", function)
 }
 
-func (r *Runtime) initDump(t *Thread, _ []uint64) uint64 {
+func (r *Runtime) aclmdlInitDump(t *Thread) Code {
 	const function = "aclmdlInitDump"
 	if code := r.initialised(t, function); code != 0 {
 		return code
@@ -156,13 +143,13 @@ func (r *Runtime) initDump(t *Thread, _ []uint64) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.started || d.configured {
-		return t.Fail(repeatInitialize, "EP0008: %s: dumps are initialised already, by this function or by the configuration of aclInit", function)
+		return t.Fail(RepeatInitialize, "EP0008: %s: dumps are initialised already, by this function or by the configuration of aclInit", function)
 	}
 	d.started = true
 	return 0
 }
 
-func (r *Runtime) setDump(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclmdlSetDump(t *Thread, dumpCfgPath *string) Code {
 	const function = "aclmdlSetDump"
 	if code := r.initialised(t, function); code != 0 {
 		return code
@@ -171,25 +158,26 @@ func (r *Runtime) setDump(t *Thread, a []uint64) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.started {
-		return t.Fail(dumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
+		return t.Fail(DumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
 	}
-	if a[0] == 0 {
-		return t.null(function, "dumpCfgPath")
+	if dumpCfgPath == nil {
+		return t.Null(function, "dumpCfgPath")
 	}
-	text, err := os.ReadFile(CString(a[0]))
+	text, err := os.ReadFile(*dumpCfgPath)
 	if err != nil {
-		return t.Fail(invalidFile, "EH0003: %s: the configuration cannot be read: %v", function, err)
+		return t.Fail(InvalidFile, "EH0003: %s: the configuration cannot be read: %v", function, err)
 	}
 	c, refusal := readDumpConfig(text)
 	if refusal != "" {
-		return t.Fail(dumpConfigInvalid, "EP0009: %s: %s: %s", function, CString(a[0]), refusal)
+		return t.Fail(DumpConfigInvalid, "EP0009: %s: %s: %s", function, *dumpCfgPath, refusal)
 	}
 	d.set(c, d.arguments)
 	return 0
 }
 
-// finalizeDump ends what aclmdlSetDump began; tasks that are queued already still dump.
-func (r *Runtime) finalizeDump(t *Thread, _ []uint64) uint64 {
+// aclmdlFinalizeDump ends the dump that aclmdlSetDump began. Tasks that are already queued are
+// still dumped.
+func (r *Runtime) aclmdlFinalizeDump(t *Thread) Code {
 	const function = "aclmdlFinalizeDump"
 	if code := r.initialised(t, function); code != 0 {
 		return code
@@ -198,53 +186,48 @@ func (r *Runtime) finalizeDump(t *Thread, _ []uint64) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.started {
-		return t.Fail(dumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
+		return t.Fail(DumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
 	}
 	d.started = false
 	d.set(dumpConfig{}, d.arguments)
 	return 0
 }
 
-func (r *Runtime) registerDump(t *Thread, a []uint64) uint64 {
-	const function = "acldumpRegCallback"
-	if a[0] == 0 {
-		return t.null(function, "messageCallback")
-	}
-	if flag := int32(a[1]); flag != 0 {
-		return t.Fail(invalidParam, "EH0001: %s: flag is %d; it must be 0", function, flag)
+func (r *Runtime) acldumpRegCallback(t *Thread, messageCallback Address, flag int32) Code {
+	if flag != 0 {
+		return t.Fail(InvalidParam, "EH0001: acldumpRegCallback: flag is %d; it must be 0", flag)
 	}
 	r.dumps.mu.Lock()
 	defer r.dumps.mu.Unlock()
-	r.dumps.callback = a[0]
+	r.dumps.callback = uintptr(messageCallback)
 	return 0
 }
 
-func (r *Runtime) unregisterDump(*Thread, []uint64) uint64 {
+func (r *Runtime) acldumpUnregCallback() {
 	r.dumps.mu.Lock()
 	defer r.dumps.mu.Unlock()
 	r.dumps.callback = 0
-	return 0
 }
 
-// text is one C text for each path, however often a program asks. d.mu is held.
-func (d *dumps) text(path string) uint64 {
+// text returns the C string of a path, the same one at every call. The caller holds d.mu.
+func (d *dumps) text(path string) uintptr {
 	at, ok := d.paths[path]
 	if !ok {
 		if d.paths == nil {
-			d.paths = make(map[string]uint64)
+			d.paths = make(map[string]uintptr)
 		}
-		at = NewCString(path)
+		at = uintptr(NewCString(path))
 		d.paths[path] = at
 	}
 	return at
 }
 
-// dumpPath gives null for a kind of dump that is off.
-func (r *Runtime) dumpPath(_ *Thread, a []uint64) uint64 {
+// acldumpGetPath returns null for a kind of dump that is off.
+func (r *Runtime) acldumpGetPath(dumpType int32) uintptr {
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch kind := int64(int32(a[0])); {
+	switch kind := int64(dumpType); {
 	case kind == abi.DATA_DUMP && d.config.operators():
 		return d.text(d.config.Path)
 	case kind >= abi.AIC_ERR_BRIEF_DUMP && kind <= abi.AIC_ERR_DETAIL_DUMP && d.config.exceptions():
@@ -253,43 +236,42 @@ func (r *Runtime) dumpPath(_ *Thread, a []uint64) uint64 {
 	return 0
 }
 
-func (r *Runtime) argumentDump(t *Thread, function string, kind uint32) uint64 {
+func (r *Runtime) argumentDump(t *Thread, function string, kind uint32) Code {
 	if kind == uint32(abi.ACL_OP_DUMP_OP_AICORE_ARGS) {
 		return 0
 	}
-	return t.Fail(invalidParam, "EH0001: %s: dumpType is %d; use ACL_OP_DUMP_OP_AICORE_ARGS (1)", function, kind)
+	return t.Fail(InvalidParam, "EH0001: %s: dumpType is %d; use ACL_OP_DUMP_OP_AICORE_ARGS (1)", function, kind)
 }
 
-// startArguments makes the folder, which may be there.
-func (r *Runtime) startArguments(t *Thread, a []uint64) uint64 {
+// aclopStartDumpArgs creates the folder if it does not exist.
+func (r *Runtime) aclopStartDumpArgs(t *Thread, dumpType uint32, path *string) Code {
 	const function = "aclopStartDumpArgs"
-	if code := r.argumentDump(t, function, uint32(a[0])); code != 0 {
+	if code := r.argumentDump(t, function, dumpType); code != 0 {
 		return code
 	}
-	if a[1] == 0 || CString(a[1]) == "" {
-		return t.null(function, "path")
+	if path == nil || *path == "" {
+		return t.Null(function, "path")
 	}
-	path := CString(a[1])
-	if err := os.MkdirAll(path, 0o750); err != nil {
-		return t.Fail(invalidParam, "EH0003: %s: %v", function, err)
+	if err := os.MkdirAll(*path, 0o750); err != nil {
+		return t.Fail(InvalidParam, "EH0003: %s: %v", function, err)
 	}
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.set(d.config, path)
+	d.set(d.config, *path)
 	return 0
 }
 
-func (r *Runtime) stopArguments(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclopStopDumpArgs(t *Thread, dumpType uint32) Code {
 	const function = "aclopStopDumpArgs"
-	if code := r.argumentDump(t, function, uint32(a[0])); code != 0 {
+	if code := r.argumentDump(t, function, dumpType); code != 0 {
 		return code
 	}
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.arguments == "" {
-		return t.Fail(failure, "EH0001: %s: call aclopStartDumpArgs first", function)
+		return t.Fail(Failure, "EH0001: %s: call aclopStartDumpArgs first", function)
 	}
 	d.set(d.config, "")
 	return 0

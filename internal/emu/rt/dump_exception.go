@@ -23,83 +23,76 @@ type tensorInfo struct {
 	_                uint32 // offset among the arguments of a kernel
 	dims, originDims uint32
 	shape            [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64
-	_                [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64 // shape of the origin
+	_                [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64 // original shape
 }
 
-// exceptionDump is the configuration and the current device, while dumps of exceptions are on.
-func (r *Runtime) exceptionDump(t *Thread, function string) (c dumpConfig, d *Device, code uint64) {
+// exceptionDump returns the configuration and the current device, or a code when dumps of
+// exceptions are off.
+func (r *Runtime) exceptionDump(t *Thread, function string) (c dumpConfig, d *Device, code Code) {
 	r.dumps.mu.Lock()
 	c = r.dumps.config
 	r.dumps.mu.Unlock()
 	if !c.exceptions() {
-		return c, nil, t.Fail(dumpNotRun, "EP0008: %s: dumps of exceptions are off; set dump_scene in the configuration of aclInit or aclmdlSetDump", function)
+		return c, nil, t.Fail(DumpNotRun, "EP0008: %s: dumps of exceptions are off; set dump_scene in the configuration of aclInit or aclmdlSetDump", function)
 	}
-	x, code := r.current(t)
+	x, code := r.Current(t)
 	if x == nil {
 		return c, nil, code
 	}
 	return c, x.device, 0
 }
 
-func (r *Runtime) exceptionPath(t *Thread, a []uint64) uint64 {
+func (r *Runtime) acldumpGetExceptionInfoPath(t *Thread, path Out[byte], maxLen uint64) Code {
 	const function = "acldumpGetExceptionInfoPath"
-	if a[0] == 0 {
-		return t.null(function, "path")
-	}
 	c, d, code := r.exceptionDump(t, function)
 	if d == nil {
 		return code
 	}
-	path := append([]byte(c.exceptionFolder(d.id)), 0)
-	if uint64(len(path)) > a[1] {
-		return t.Fail(invalidParam, "EH0001: %s: the path has %d bytes with its NUL, there is room for %d", function, len(path), a[1])
+	folder := append([]byte(c.exceptionFolder(d.id)), 0)
+	if uint64(len(folder)) > maxLen {
+		return t.Fail(InvalidParam, "EH0001: %s: the path has %d bytes with its NUL, there is room for %d", function, len(folder), maxLen)
 	}
-	for i, b := range path {
-		Write(a[0]+uint64(i), b)
-	}
+	path.Fill(folder)
 	return 0
 }
 
-// saveException writes tensors that the program chose into a file beside the dumps of exceptions.
-func (r *Runtime) saveException(t *Thread, a []uint64) uint64 {
+// acldumpSaveExceptionInfo writes the tensors that the program passes into a file in the folder of
+// exception dumps.
+func (r *Runtime) acldumpSaveExceptionInfo(t *Thread, fileName string, userTag *string, tensors In[tensorInfo], tensorCount uint64) Code {
 	const function = "acldumpSaveExceptionInfo"
-	if a[0] == 0 || a[2] == 0 {
-		return t.null(function, "fileName or tensors")
-	}
-	name := CString(a[0])
-	if name == "" || slices.Contains(strings.Split(name, "/"), "..") || a[3] == 0 {
-		return t.Fail(invalidParam, "EH0001: %s: fileName is %q, tensorCount %d; use a name without \"..\" and one tensor or more", function, name, a[3])
+	if fileName == "" || slices.Contains(strings.Split(fileName, "/"), "..") || tensorCount == 0 {
+		return t.Fail(InvalidParam, "EH0001: %s: fileName is %q, tensorCount %d; use a name without \"..\" and one tensor or more", function, fileName, tensorCount)
 	}
 	c, d, code := r.exceptionDump(t, function)
 	if d == nil {
 		return code
 	}
-	m := d.opened()
+	m := d.Memory()
 	if m == nil {
-		return t.Fail(paramInvalid, "EE1003: %s: device %d was reset", function, d.id)
+		return t.Fail(ParamInvalid, "EE1003: %s: device %d was reset", function, d.id)
 	}
-	var tensors []DumpTensor
-	for i, x := range Read[tensorInfo](a[2], a[3]) {
+	var found []DumpTensor
+	for i, x := range tensors.Slice(tensorCount) {
 		tensor, refusal := x.tensor(m)
 		if refusal != "" {
-			return t.Fail(invalidParam, "EH0001: %s: tensor %d: %s", function, i, refusal)
+			return t.Fail(InvalidParam, "EH0001: %s: tensor %d: %s", function, i, refusal)
 		}
 		tensor.Name = fmt.Sprint(i)
-		tensors = append(tensors, tensor)
+		found = append(found, tensor)
 	}
 	var metadata map[string]string
-	if a[1] != 0 {
-		metadata = map[string]string{"userTag": CString(a[1])}
+	if userTag != nil {
+		metadata = map[string]string{"userTag": *userTag}
 	}
 	now := time.Now()
 	stamp := fmt.Sprintf("%s%03d", now.Format("20060102150405"), now.Nanosecond()/1e6)
-	if err := writeDump(filepath.Join(c.exceptionFolder(d.id), name+".custom."+stamp), tensors, metadata); err != nil {
-		return t.Fail(internalError, "EH9999: %s: %v", function, err)
+	if err := writeDump(filepath.Join(c.exceptionFolder(d.id), fileName+".custom."+stamp), found, metadata); err != nil {
+		return t.Fail(InternalError, "EH9999: %s: %v", function, err)
 	}
 	return 0
 }
 
-// tensor checks a description and finds its data.
+// tensor validates a description and finds the data of the tensor.
 func (x *tensorInfo) tensor(m *Memory) (t DumpTensor, refusal string) {
 	switch {
 	case x.addr == 0 || x.size == 0:
@@ -128,7 +121,7 @@ func (x *tensorInfo) tensor(m *Memory) (t DumpTensor, refusal string) {
 		}
 		n *= d
 	}
-	if n > room { // type and shape do not tell what lies there
+	if n > room { // type and shape do not describe the data
 		return DumpTensor{Output: t.Output, DType: dtype.Uint8, Format: t.Format, First: p, Shape: []int64{int64(x.size)}, Strides: []int64{1}}, ""
 	}
 	t.Strides = make([]int64, len(t.Shape))

@@ -1,7 +1,6 @@
 package rt
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,12 +11,12 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/safetensors"
 )
 
-// DumpTensor is a tensor of a call for those who dump it. First is its first element.
+// DumpTensor is a tensor of a call that is dumped. First is the address of its first element.
 type DumpTensor struct {
 	Name    string
 	Output  bool
@@ -28,10 +27,10 @@ type DumpTensor struct {
 	First   unsafe.Pointer
 }
 
-// Dumping reports whether calls of operators have to be told to Dump.
+// Dumping reports whether Dump must be called for operators.
 func (r *Runtime) Dumping() bool { return r.dumps.wanted.Load() }
 
-// Dump writes what is asked for of a call that has run, or failed.
+// Dump writes the dump files that are configured for a call that has run or failed.
 func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed bool) error {
 	d := &r.dumps
 	d.mu.Lock()
@@ -63,7 +62,8 @@ func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed 
 	return writeDump(path, chosen, nil)
 }
 
-// dumpNames tells inputs from outputs; arguments with one name, of lists, are numbered.
+// dumpNames returns a name for each tensor that says whether it is an input or an output. Tensors
+// of a list share an argument name and get numbers.
 func dumpNames(tensors []DumpTensor) []string {
 	names := make([]string, len(tensors))
 	for i, t := range tensors {
@@ -78,7 +78,8 @@ func dumpNames(tensors []DumpTensor) []string {
 	return names
 }
 
-// elements are a tensor's, row-major; a type that the file format lacks gives its bytes.
+// elements returns the tensor's elements in row-major order, or raw bytes when the file format
+// lacks the type.
 func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 	info.DType = t.DType
 	n := 1
@@ -116,45 +117,31 @@ func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 	return data, info
 }
 
+// dumped converts the tensors to the form of a safetensors file.
+func dumped(tensors []DumpTensor) []safetensors.Data {
+	names := dumpNames(tensors)
+	data := make([]safetensors.Data, len(tensors))
+	for i, t := range tensors {
+		data[i].Elements, data[i].Info = t.elements()
+		data[i].Name = names[i]
+	}
+	return data
+}
+
 // writeDump writes the tensors into a new file.
 func writeDump(path string, tensors []DumpTensor, metadata map[string]string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	names := dumpNames(tensors)
-	infos, data := make([]safetensors.Info, len(tensors)), make([][]byte, len(tensors))
-	for i, t := range tensors {
-		data[i], infos[i] = t.elements()
-		infos[i].Name = names[i]
-	}
-	w, err := safetensors.Create(path, infos, metadata)
-	if err != nil {
-		return err
-	}
-	for i, name := range names {
-		if err := w.Write(name, data[i]); err != nil {
-			_ = w.Close()
-			return err
-		}
-	}
-	return cmp.Or(w.Commit(), w.Close())
+	return safetensors.WriteFile(path, dumped(tensors), metadata)
 }
 
-// C's acldumpChunk: its size, and where the data begins.
+// Layout of C's acldumpChunk: its size, and the offset of the data.
 const chunkSize, chunkData = 4120, 4116
 
-// sendDump hands the callback of the program what the file would hold, in one chunk.
-func sendDump(callback uint64, path string, tensors []DumpTensor) error {
-	dir, err := os.MkdirTemp("", "cann-emu-dump-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "dump")
-	if err := writeDump(file, tensors, nil); err != nil {
-		return err
-	}
-	data, err := os.ReadFile(file)
+// sendDump passes the content of the file to the callback of the program, in one chunk.
+func sendDump(callback uintptr, path string, tensors []DumpTensor) error {
+	data, err := safetensors.Marshal(dumped(tensors), nil)
 	if err != nil {
 		return err
 	}
@@ -167,16 +154,16 @@ func sendDump(callback uint64, path string, tensors []DumpTensor) error {
 	copy(b[:abi.ACL_DUMP_MAX_FILE_PATH_LENGTH-1], path)
 	at := uint64(uintptr(chunk))
 	Write(at+4096, uint32(len(data)))
-	Write(at+4100, uint32(1)) // the last one
-	Write(at+4104, int64(-1)) // to be appended
+	Write(at+4100, uint32(1)) // last chunk
+	Write(at+4104, int64(-1)) // offset: append
 	copy(b[chunkData:], data)
-	if code := callWith(callback, at, int32(len(b))); code != 0 {
+	if code := CallWith(callback, uintptr(at), int32(len(b))); code != 0 {
 		return fmt.Errorf("the callback of acldumpRegCallback returned %d", code)
 	}
 	return nil
 }
 
-// describe writes a file for each operator and set of shapes.
+// describe writes one file for each operator and set of shapes.
 func describe(folder, operator string, tensors []DumpTensor) error {
 	type tensor struct {
 		Name   string  `json:"name"`

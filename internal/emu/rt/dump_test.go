@@ -1,4 +1,4 @@
-package rt
+package rt_test
 
 import (
 	"encoding/json"
@@ -11,25 +11,43 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/safetensors"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
 // text is a C text that the test owns.
-func text(s string) uint64 {
-	b := append([]byte(s), 0)
-	return address(&b[0])
+// tensorInfo is C's acldumpTensorInfo.
+type tensorInfo struct {
+	kind             int32
+	size             uint64
+	_                int32 // format
+	dtype            int32
+	addr             uint64
+	addrKind         int32
+	placement        int32
+	_                uint32 // offset among the arguments of a kernel
+	dims, originDims uint32
+	shape            [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64
+	_                [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64 // original shape
 }
 
-// config writes a configuration of dumps into a folder.
+func text(s string) uint64 {
+	b := append([]byte(s), 0)
+	return rttest.Address(&b[0])
+}
+
+// config writes a configuration file for dumps into a folder.
 func config(t testing.TB, dir, dump string) string {
 	path := filepath.Join(dir, "acl.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"dump":{`+dump+`}}`), 0o600))
 	return path
 }
 
-// dumpFiles are the files below a folder by name, but for configurations.
+// dumpFiles returns the files below a folder, without configurations, sorted by name.
 func dumpFiles(t testing.TB, dir string) (paths []string) {
 	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && e.Name() != "acl.json" {
@@ -46,15 +64,16 @@ func float32s(t testing.TB, path, name string) (shape []int, values []float32) {
 	defer f.Close()
 	x, err := f.Tensor(name)
 	require.NoError(t, err)
-	values, err = x.Float32s()
+	values, err = safetensors.Values[float32](x)
 	require.NoError(t, err)
 	return x.Shape, values
 }
 
-// example are the tensors of a call: a transposed input, an output, a packed one, an empty one.
-func example() []DumpTensor {
+// example returns the tensors of a call: a transposed input, an output, a packed one, and an empty
+// one.
+func example() []rt.DumpTensor {
 	in, out, packed := []float32{1, 2, 3, 4, 5, 6}, []float32{7}, []byte{0x21, 0x43, 0x05}
-	return []DumpTensor{
+	return []rt.DumpTensor{
 		{Name: "self", DType: dtype.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}, First: unsafe.Pointer(&in[0])},
 		{Name: "weight", DType: dtype.Int4, Shape: []int64{5}, Strides: []int64{1}, First: unsafe.Pointer(&packed[0])},
 		{Name: "list", DType: dtype.Float32, Shape: []int64{0, 4}, Strides: []int64{4, 1}},
@@ -70,19 +89,19 @@ func TestDumpOfOperators(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			p, dir := newProcess(t), t.TempDir()
-			th := new(Thread)
-			p.must(th, "aclInit", 0)
-			th = p.thread(0)
-			s, _ := p.r.Stream(th, p.stream(th))
-			require.False(t, p.r.Dumping())
-			p.must(th, "aclmdlInitDump")
-			p.must(th, "aclmdlSetDump", text(config(t, dir, `"dump_path":"`+dir+`","dump_list":[{}],"dump_op_switch":"on","dump_mode":"`+mode+`"`)))
-			require.Equal(t, dir, CString(p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)})))
-			require.Equal(t, p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), p.f["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), "one text")
-			require.Zero(t, p.f["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_BRIEF_DUMP)}))
-			require.True(t, p.r.Dumping())
-			require.NoError(t, p.r.Dump(s, "aclnnExample", example(), false))
-			require.NoError(t, p.r.Dump(s, "aclnnExample", example(), true), "a failure is no dump of data")
+			th := new(rt.Thread)
+			p.Must(th, "aclInit", 0)
+			th = p.Thread(0)
+			s, _ := p.Runtime.Stream(th, p.Stream(th))
+			require.False(t, p.Runtime.Dumping())
+			p.Must(th, "aclmdlInitDump")
+			p.Must(th, "aclmdlSetDump", text(config(t, dir, `"dump_path":"`+dir+`","dump_list":[{}],"dump_op_switch":"on","dump_mode":"`+mode+`"`)))
+			require.Equal(t, dir, rt.CString(p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)})))
+			require.Equal(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), "one text")
+			require.Zero(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_BRIEF_DUMP)}))
+			require.True(t, p.Runtime.Dumping())
+			require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
+			require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), true), "a failure is no dump of data")
 			files := dumpFiles(t, dir)
 			require.Len(t, files, 1)
 			require.Regexp(t, `/\d{14}/0/Example\.aclnnExample\.0\.\d+\.\d+$`, files[0])
@@ -95,23 +114,23 @@ func TestDumpOfOperators(t *testing.T) {
 				require.Equal(t, []int{3, 2}, shape)
 				require.Equal(t, []float32{1, 4, 2, 5, 3, 6}, values)
 			}
-			p.must(th, "aclmdlFinalizeDump")
-			require.False(t, p.r.Dumping())
+			p.Must(th, "aclmdlFinalizeDump")
+			require.False(t, p.Runtime.Dumping())
 		})
 	}
 }
 
 func TestDumpOfArguments(t *testing.T) {
 	p, dir := newProcess(t), filepath.Join(t.TempDir(), "made", "here")
-	th := p.thread(0)
-	s, _ := p.r.Stream(th, 0)
-	p.must(th, "aclopStartDumpArgs", 1, text(dir))
-	for range 3 { // one shape is one file
-		require.NoError(t, p.r.Dump(s, "aclnnExample", example(), false))
+	th := p.Thread(0)
+	s, _ := p.Runtime.Stream(th, 0)
+	p.Must(th, "aclopStartDumpArgs", 1, text(dir))
+	for range 3 { // equal shapes share one file
+		require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
 	}
-	require.NoError(t, p.r.Dump(s, "aclnnExample", example()[:2], false))
-	p.must(th, "aclopStopDumpArgs", 1)
-	require.NoError(t, p.r.Dump(s, "aclnnExample", nil, false))
+	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example()[:2], false))
+	p.Must(th, "aclopStopDumpArgs", 1)
+	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", nil, false))
 	files := dumpFiles(t, dir)
 	require.Len(t, files, 2)
 	for _, path := range files {
@@ -135,26 +154,26 @@ func TestDumpOfExceptions(t *testing.T) {
 	t.Setenv("NPU_COLLECT_PATH", "")
 	t.Setenv("ASCEND_WORK_PATH", "")
 	p, dir := newProcess(t), t.TempDir()
-	th := new(Thread)
-	p.must(th, "aclInit", text(config(t, dir, `"dump_path":"`+dir+`","dump_scene":"aic_err_brief_dump"`)))
-	require.Equal(t, repeatInitialize, p.call(th, "aclmdlInitDump"))
-	th = p.thread(1)
-	s, _ := p.r.Stream(th, 0)
-	require.Equal(t, dir, CString(p.f["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_NORM_DUMP)})))
+	th := new(rt.Thread)
+	p.Must(th, "aclInit", text(config(t, dir, `"dump_path":"`+dir+`","dump_scene":"aic_err_brief_dump"`)))
+	require.Equal(t, rt.RepeatInitialize, p.Call(th, "aclmdlInitDump"))
+	th = p.Thread(1)
+	s, _ := p.Runtime.Stream(th, 0)
+	require.Equal(t, dir, rt.CString(p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_NORM_DUMP)})))
 	path := make([]byte, 4096)
-	p.must(th, "acldumpGetExceptionInfoPath", address(&path[0]), 4096)
+	p.Must(th, "acldumpGetExceptionInfoPath", rttest.Address(&path[0]), 4096)
 	folder := filepath.Join(dir, "extra-info", "data-dump", "1") + "/"
-	require.Equal(t, folder, CString(address(&path[0])))
-	require.Equal(t, invalidParam, p.call(th, "acldumpGetExceptionInfoPath", address(&path[0]), uint64(len(folder))))
+	require.Equal(t, folder, rt.CString(rttest.Address(&path[0])))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpGetExceptionInfoPath", rttest.Address(&path[0]), uint64(len(folder))))
 
-	require.NoError(t, p.r.Dump(s, "aclnnExample", example(), false))
+	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
 	require.Empty(t, dumpFiles(t, dir))
-	require.NoError(t, p.r.Dump(s, "aclnnExample", example(), true))
+	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), true))
 	require.Len(t, dumpFiles(t, folder), 1)
 
-	d := p.out(th, "aclrtMalloc", 0, 64, 0)
+	d := p.Out(th, "aclrtMalloc", 0, 64, 0)
 	numbers := [4]float32{1, 2, 3, 4}
-	p.must(th, "aclrtMemcpy", d, 64, address(&numbers[0]), 16, uint64(abi.ACL_MEMCPY_HOST_TO_DEVICE))
+	p.Must(th, "aclrtMemcpy", d, 64, rttest.Address(&numbers[0]), 16, uint64(abi.ACL_MEMCPY_HOST_TO_DEVICE))
 	info := tensorInfo{kind: int32(abi.ACL_DUMP_TENSOR_OUTPUT), size: 16, dtype: int32(abi.ACL_FLOAT), addr: d, addrKind: int32(abi.ACL_DUMP_ADDR_RAW), dims: 2, originDims: 2}
 	info.shape[0], info.shape[1] = 2, 2
 	odd := info
@@ -162,7 +181,7 @@ func TestDumpOfExceptions(t *testing.T) {
 	odd.shape[1] = 1 << 33
 	both := [2]tensorInfo{info, odd}
 	require.EqualValues(t, 456, unsafe.Sizeof(info))
-	p.must(th, "acldumpSaveExceptionInfo", text("mine"), text("a tag"), address(&both[0]), 2)
+	p.Must(th, "acldumpSaveExceptionInfo", text("mine"), text("a tag"), rttest.Address(&both[0]), 2)
 	saved, err := filepath.Glob(folder + "mine.custom.*")
 	require.NoError(t, err)
 	require.Len(t, saved, 1)
@@ -191,23 +210,23 @@ func TestDumpOfExceptions(t *testing.T) {
 	} {
 		wrong := info
 		x.change(&wrong)
-		require.Equal(t, invalidParam, p.call(th, "acldumpSaveExceptionInfo", text("mine"), 0, address(&wrong), 1), x.text)
-		require.Contains(t, takeText(th), x.text)
+		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text("mine"), 0, rttest.Address(&wrong), 1), x.text)
+		require.Contains(t, rttest.Text(th), x.text)
 	}
 	for _, name := range []string{"", "..", "a/../b"} {
-		require.Equal(t, invalidParam, p.call(th, "acldumpSaveExceptionInfo", text(name), 0, address(&info), 1), name)
+		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text(name), 0, rttest.Address(&info), 1), name)
 	}
-	require.Equal(t, invalidParam, p.call(th, "acldumpSaveExceptionInfo", text("mine"), 0, address(&info), 0))
-	p.must(th, "aclrtFree", d)
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text("mine"), 0, rttest.Address(&info), 0))
+	p.Must(th, "aclrtFree", d)
 }
 
 func TestDumpFaults(t *testing.T) {
 	p, dir := newProcess(t), t.TempDir()
-	th := p.thread(0)
+	th := p.Thread(0)
 	for _, f := range []string{"aclmdlInitDump", "aclmdlSetDump", "aclmdlFinalizeDump"} {
-		require.Equal(t, uninitialized, p.call(th, f, 0), f)
+		require.Equal(t, rt.Uninitialized, p.Call(th, f, 0), f)
 	}
-	takeText(th)
+	rttest.Text(th)
 	for dump, want := range map[string]string{
 		`"dump_op_switch":"on"`:                                               "needs a dump_path",
 		`"dump_path":"x","dump_mode":"some"`:                                  "dump_mode is some",
@@ -216,25 +235,25 @@ func TestDumpFaults(t *testing.T) {
 		`"dump_path":"x","dump_debug":"on"`:                                   "overflows",
 		`"dump_path":"x","dump_scene":"lite_exception","dump_op_switch":"on"`: "exclude one another",
 	} {
-		require.Equal(t, dumpConfigInvalid, p.call(th, "aclInit", text(config(t, dir, dump))), dump)
-		require.Contains(t, takeText(th), want)
+		require.Equal(t, rt.DumpConfigInvalid, p.Call(th, "aclInit", text(config(t, dir, dump))), dump)
+		require.Contains(t, rttest.Text(th), want)
 	}
-	p.must(th, "aclInit", 0)
-	require.Equal(t, dumpNotRun, p.call(th, "aclmdlSetDump", 0))
-	require.Equal(t, dumpNotRun, p.call(th, "aclmdlFinalizeDump"))
-	p.must(th, "aclmdlInitDump")
-	require.Equal(t, repeatInitialize, p.call(th, "aclmdlInitDump"))
-	require.Equal(t, invalidParam, p.call(th, "aclmdlSetDump", 0))
-	require.Equal(t, invalidFile, p.call(th, "aclmdlSetDump", text(filepath.Join(dir, "missing"))))
-	require.Equal(t, dumpConfigInvalid, p.call(th, "aclmdlSetDump", text(config(t, dir, `"dump_debug":"on"`))))
-	require.Equal(t, dumpNotRun, p.call(th, "acldumpGetExceptionInfoPath", address(new(byte)), 1))
-	require.Equal(t, dumpNotRun, p.call(th, "acldumpSaveExceptionInfo", text("x"), 0, address(&tensorInfo{}), 1))
-	require.Equal(t, invalidParam, p.call(th, "acldumpSaveExceptionInfo", 0, 0, 0, 1))
-	require.Equal(t, invalidParam, p.call(th, "acldumpRegCallback", 0, 0))
-	require.Equal(t, invalidParam, p.call(th, "acldumpRegCallback", 1, 1))
-	require.Equal(t, invalidParam, p.call(th, "aclopStartDumpArgs", 2, text(dir)))
-	require.Equal(t, invalidParam, p.call(th, "aclopStartDumpArgs", 1, 0))
-	require.Equal(t, invalidParam, p.call(th, "aclopStartDumpArgs", 1, text(strings.Repeat("x", 300))))
-	require.Equal(t, failure, p.call(th, "aclopStopDumpArgs", 1))
-	require.Zero(t, p.f["acldumpGetPath"](th, []uint64{uint64(abi.OVERFLOW_DUMP)}))
+	p.Must(th, "aclInit", 0)
+	require.Equal(t, rt.DumpNotRun, p.Call(th, "aclmdlSetDump", 0))
+	require.Equal(t, rt.DumpNotRun, p.Call(th, "aclmdlFinalizeDump"))
+	p.Must(th, "aclmdlInitDump")
+	require.Equal(t, rt.RepeatInitialize, p.Call(th, "aclmdlInitDump"))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclmdlSetDump", 0))
+	require.Equal(t, rt.InvalidFile, p.Call(th, "aclmdlSetDump", text(filepath.Join(dir, "missing"))))
+	require.Equal(t, rt.DumpConfigInvalid, p.Call(th, "aclmdlSetDump", text(config(t, dir, `"dump_debug":"on"`))))
+	require.Equal(t, rt.DumpNotRun, p.Call(th, "acldumpGetExceptionInfoPath", rttest.Address(new(byte)), 1))
+	require.Equal(t, rt.DumpNotRun, p.Call(th, "acldumpSaveExceptionInfo", text("x"), 0, rttest.Address(&tensorInfo{}), 1))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", 0, 0, 0, 1))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpRegCallback", 0, 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpRegCallback", 1, 1))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 2, text(dir)))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 1, 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 1, text(strings.Repeat("x", 300))))
+	require.Equal(t, rt.Failure, p.Call(th, "aclopStopDumpArgs", 1))
+	require.Zero(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.OVERFLOW_DUMP)}))
 }

@@ -13,26 +13,26 @@ const (
 	eventExternal = uint32(abi.ACL_EVENT_EXTERNAL)
 	eventIPC      = uint32(abi.ACL_EVENT_IPC)
 
-	maxEvents = 65536 // hardware event ids per device, for events that take theirs at creation
+	maxEvents = 65536 // hardware event ids per device, for events that take an id at creation
 )
 
-// Event marks a point of a stream. An Ex event may be recorded again at will, and a wait
-// binds to the latest record at the time of the call.
+// Event marks a point of a stream. An event made by aclrtCreateEventExWithFlag may be recorded any
+// number of times, and a wait binds to the record that is the latest at the time of the call.
 type Event struct {
 	handle uint64
 	device *Device
 	flags  uint32
 	ex     bool
 	early  bool         // took a hardware id at creation
-	shared *sharedEvent // of ACL_EVENT_IPC, instead of what follows
+	shared *sharedEvent // of an ACL_EVENT_IPC event; then the fields below are unused
 
 	mu     sync.Mutex
 	last   *record
-	mark   *mark         // where a capture recorded it last
-	waited int           // device waits queued and not passed yet
-	order  Order         // of an external event, whose waits in a graph find their record late
-	coming []*record     // which replays under way will make, in order
-	change chan struct{} // closed by the next record; nil when nobody waits for one
+	mark   Mark          // point of the last record in a capture
+	waited int           // device waits that are queued and not done
+	order  Order         // of an external event, whose waits bind at replay
+	coming []*record     // records that replays under way will make, in order
+	change chan struct{} // closed by the next record; nil while there is no waiter
 }
 
 // set makes a record the latest one. The caller holds the lock.
@@ -44,40 +44,16 @@ func (e *Event) set(rec *record) {
 	}
 }
 
-// record is one recording: done is closed when the stream has passed it.
+// record is one recording of an event; done is closed when the stream has passed it.
 type record struct {
 	done  chan struct{}
 	at    time.Time
-	fault *Fault // of the stream, as it passed
+	fault *Fault // fault of the stream when it passed the record
 	order Order
 }
 
-func (r *Runtime) eventFunctions() table {
-	return table{
-		"aclrtCreateEvent":                 r.createEvent,
-		"aclrtCreateEventWithFlag":         r.createEventWithFlag,
-		"aclrtCreateEventExWithFlag":       r.createEventEx,
-		"aclrtDestroyEvent":                r.destroyEvent,
-		"aclrtRecordEvent":                 r.recordEvent,
-		"aclrtResetEvent":                  r.resetEvent,
-		"aclrtStreamWaitEvent":             r.streamWaitEvent,
-		"aclrtStreamWaitEventWithTimeout":  r.streamWaitEventWithTimeout,
-		"aclrtQueryEvent":                  r.queryEvent,
-		"aclrtQueryEventStatus":            r.queryEventStatus,
-		"aclrtQueryEventWaitStatus":        r.queryEventWaitStatus,
-		"aclrtSynchronizeEvent":            r.synchronizeEvent,
-		"aclrtSynchronizeEventWithTimeout": r.synchronizeEventWithTimeout,
-		"aclrtEventElapsedTime":            r.elapsedTime,
-		"aclrtEventGetTimestamp":           r.eventTimestamp,
-		"aclrtGetEventAvailNum":            r.availableEvents,
-	}
-}
-
-func (r *Runtime) makeEvent(t *Thread, out uint64, e *Event) uint64 {
-	if out == 0 {
-		return t.null("aclrtCreateEvent", "event")
-	}
-	c, code := r.current(t)
+func (r *Runtime) makeEvent(t *Thread, event Out[Handle], e *Event) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
@@ -90,39 +66,37 @@ func (r *Runtime) makeEvent(t *Thread, out uint64, e *Event) uint64 {
 		}
 		e.device.mu.Unlock()
 		if full {
-			return t.Fail(noEventResource, "EE1023: the device has no event left; destroy some, %d can exist", maxEvents)
+			return t.Fail(NoEventResource, "EE1023: the device has no event left; destroy some, %d can exist", maxEvents)
 		}
 	}
 	e.handle = r.Handles.New(EventKind, e)
-	Write(out, e.handle)
+	event.Set(e.handle)
 	return 0
 }
 
-func (r *Runtime) createEvent(t *Thread, a []uint64) uint64 {
-	return r.makeEvent(t, a[0], &Event{flags: eventSync | eventTimeLine})
+func (r *Runtime) aclrtCreateEvent(t *Thread, event Out[Handle]) Code {
+	return r.makeEvent(t, event, &Event{flags: eventSync | eventTimeLine})
 }
 
-func (r *Runtime) createEventWithFlag(t *Thread, a []uint64) uint64 {
-	flags := uint32(a[1])
-	if !validEventFlags(flags, false) {
-		return t.Fail(paramInvalid, "EE1003: aclrtCreateEventWithFlag: flag %#x is unknown or combines what cannot be combined", flags)
+func (r *Runtime) aclrtCreateEventWithFlag(t *Thread, event Out[Handle], flag uint32) Code {
+	if !validEventFlags(flag, false) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtCreateEventWithFlag: flag %#x is unknown or combines what cannot be combined", flag)
 	}
-	return r.makeEvent(t, a[0], &Event{flags: flags, early: true})
+	return r.makeEvent(t, event, &Event{flags: flag, early: true})
 }
 
-func (r *Runtime) createEventEx(t *Thread, a []uint64) uint64 {
-	flags := uint32(a[1])
-	if !validEventFlags(flags, true) {
-		return t.Fail(paramInvalid, "EE1003: aclrtCreateEventExWithFlag: flag %#x is unknown or combines what cannot be combined", flags)
+func (r *Runtime) aclrtCreateEventExWithFlag(t *Thread, event Out[Handle], flag uint32) Code {
+	if !validEventFlags(flag, true) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtCreateEventExWithFlag: flag %#x is unknown or combines what cannot be combined", flag)
 	}
-	if flags == eventIPC {
-		return r.createSharedEvent(t, a[0])
+	if flag == eventIPC {
+		return r.createSharedEvent(t, event)
 	}
-	return r.makeEvent(t, a[0], &Event{flags: flags, ex: true})
+	return r.makeEvent(t, event, &Event{flags: flag, ex: true})
 }
 
-// validEventFlags: the sharing flags stand alone, EXTERNAL not on an Ex event and IPC on
-// nothing else.
+// validEventFlags reports whether the flags may be combined: a sharing flag must be the only flag,
+// an Ex event cannot be EXTERNAL, and nothing but an Ex event can be IPC.
 func validEventFlags(flags uint32, ex bool) bool {
 	plain := eventSync | eventTimeLine | uint32(abi.ACL_EVENT_CAPTURE_STREAM_PROGRESS) | uint32(abi.ACL_EVENT_DEVICE_USE_ONLY)
 	switch {
@@ -136,50 +110,40 @@ func validEventFlags(flags uint32, ex bool) bool {
 	return flags&^plain == 0
 }
 
-func (r *Runtime) event(t *Thread, function string, h uint64) (*Event, uint64) {
+//npugen:decode aclrtEvent
+func (r *Runtime) event(t *Thread, function, parameter string, h Handle) (*Event, Code) {
 	if h == 0 {
-		return nil, t.null(function, "event")
+		return nil, t.Null(function, parameter)
 	}
 	e, ok := Lookup[*Event](&r.Handles, h)
 	if !ok {
-		return nil, t.Fail(paramInvalid, "EE1003: %s: %#x is no live event; was it destroyed?", function, h)
+		return nil, t.Fail(ParamInvalid, "EE1003: %s: %#x is no live event; was it destroyed?", function, h)
 	}
 	return e, 0
 }
 
-func (r *Runtime) destroyEvent(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtDestroyEvent", a[0])
-	if e == nil {
-		return code
+func (r *Runtime) aclrtDestroyEvent(event *Event) Code {
+	r.Handles.Delete(event.handle)
+	if event.shared != nil {
+		event.shared.page.close()
 	}
-	r.Handles.Delete(a[0])
-	if e.shared != nil {
-		e.shared.page.close()
-	}
-	if e.early {
-		e.device.mu.Lock()
-		e.device.events--
-		e.device.mu.Unlock()
+	if event.early {
+		event.device.mu.Lock()
+		event.device.events--
+		event.device.mu.Unlock()
 	}
 	return 0
 }
 
-func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtRecordEvent", a[0])
-	if e == nil {
-		return code
-	}
-	s, streamCode := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(streamCode))
-	}
+func (r *Runtime) aclrtRecordEvent(t *Thread, event *Event, stream *Stream) Code {
+	e, s := event, stream
 	if e.shared != nil {
 		return e.shared.record(r, t, s)
 	}
-	if c := s.capture.Load(); c != nil {
-		return c.record(t, s, e)
+	if c := s.Capture.Load(); c != nil {
+		return e.recordIn(t, c, s)
 	}
-	if s.bound.Load() != nil {
+	if s.Build.Load() != nil {
 		return r.Submit(t, s, e.repeatedRecord())
 	}
 	rec := &record{done: make(chan struct{})}
@@ -195,57 +159,50 @@ func (r *Runtime) recordEvent(t *Thread, a []uint64) uint64 {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	code = r.Submit(t, s, Task{Name: "aclrtRecordEvent", Releases: &rec.order, Run: func() error { pass(); return nil }, Drop: pass})
+	code := r.Submit(t, s, Task{Name: "aclrtRecordEvent", Releases: &rec.order, Run: func() error { pass(); return nil }, Drop: pass})
 	if code == 0 {
 		e.set(rec)
 	}
 	return code
 }
 
-// record records an event on a capturing stream: one of aclrtCreateEventExWithFlag orders
-// the streams of the capture, an external one is recorded by each replay.
-func (c *capture) record(t *Thread, s *Stream, e *Event) uint64 {
+// recordIn records the event on a capturing stream. An event of aclrtCreateEventExWithFlag orders
+// the streams of the capture; an external event is recorded at each replay.
+func (e *Event) recordIn(t *Thread, c *Capture, s *Stream) Code {
 	if !e.ex && e.flags&eventExternal == 0 {
-		return t.Fail(featureNotSupported, "EE1005: aclrtRecordEvent: a capture takes events of aclrtCreateEventExWithFlag, or external ones")
+		return t.Fail(FeatureNotSupported, "EE1005: aclrtRecordEvent: a capture takes events of aclrtCreateEventExWithFlag, or external ones")
 	}
 	if e.ex {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.mark = c.mark(s)
+		e.mark = c.Mark(s)
 		return 0
 	}
-	return c.add(t, s, e.repeatedRecord())
+	return c.Take(t, s, e.repeatedRecord())
 }
 
-// captured refuses a call that asks for the state of an event of a capture.
-func (e *Event) captured(t *Thread, function string) uint64 {
+// captured refuses a call that asks for the state of an event that was recorded in a capture.
+func (e *Event) captured(t *Thread, function string) Code {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mark == nil {
 		return 0
 	}
-	return t.Fail(eventCaptured, "EE1016: %s: the event was recorded in a capture", function)
+	return t.Fail(EventCaptured, "EE1016: %s: the event was recorded in a capture", function)
 }
 
-func (r *Runtime) resetEvent(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtResetEvent", a[0])
-	if e == nil {
-		return code
-	}
+func (r *Runtime) aclrtResetEvent(t *Thread, event *Event, stream *Stream) Code {
+	e, s := event, stream
 	if e.ex || e.flags&(eventSync|eventExternal) == 0 {
-		return t.Fail(featureNotSupported, "EE1005: aclrtResetEvent: only an event made with ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL by aclrtCreateEventWithFlag can be reset")
+		return t.Fail(FeatureNotSupported, "EE1005: aclrtResetEvent: only an event made with ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL by aclrtCreateEventWithFlag can be reset")
 	}
-	s, streamCode := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(streamCode))
-	}
-	if s.capture.Load() != nil && e.flags&eventExternal == 0 {
-		return t.Fail(captureForbids, "EE1016: aclrtResetEvent cannot be captured, but for an event made with ACL_EVENT_EXTERNAL")
+	if s.Capture.Load() != nil && e.flags&eventExternal == 0 {
+		return t.Fail(CaptureForbids, "EE1016: aclrtResetEvent cannot be captured, but for an event made with ACL_EVENT_EXTERNAL")
 	}
 	e.mu.Lock()
 	rec := e.last
 	e.mu.Unlock()
-	repeated := s.Capturing() || s.bound.Load() != nil
+	repeated := s.Capturing() || s.Build.Load() != nil
 	return r.Submit(t, s, Task{Name: "aclrtResetEvent", Repeatable: repeated, Run: func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -256,44 +213,35 @@ func (r *Runtime) resetEvent(t *Thread, a []uint64) uint64 {
 	}})
 }
 
-func (r *Runtime) streamWaitEvent(t *Thread, a []uint64) uint64 {
-	return r.streamWait(t, a[0], a[1], 0)
+func (r *Runtime) aclrtStreamWaitEvent(t *Thread, stream *Stream, event *Event) Code {
+	return r.streamWait(t, stream, event, 0)
 }
 
-func (r *Runtime) streamWaitEventWithTimeout(t *Thread, a []uint64) uint64 {
-	seconds := int32(a[2])
-	if seconds < 0 {
-		return t.Fail(paramInvalid, "EE1003: aclrtStreamWaitEventWithTimeout: timeout %d s", seconds)
+func (r *Runtime) aclrtStreamWaitEventWithTimeout(t *Thread, stream *Stream, event *Event, timeout int32) Code {
+	if timeout < 0 {
+		return t.Fail(ParamInvalid, "EE1003: aclrtStreamWaitEventWithTimeout: timeout %d s", timeout)
 	}
-	return r.streamWait(t, a[0], a[1], time.Duration(seconds)*time.Second)
+	return r.streamWait(t, stream, event, time.Duration(timeout)*time.Second)
 }
 
-// streamWait makes a stream wait for the latest record of an event at the time of the call.
-// A limit of 0 waits for ever.
-func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duration) uint64 {
-	e, code := r.event(t, "aclrtStreamWaitEvent", event)
-	if e == nil {
-		return code
-	}
-	s, streamCode := r.Stream(t, stream)
-	if s == nil {
-		return uint64(uint32(streamCode))
-	}
+// streamWait makes a stream wait for the latest record of an event at the time of the call. A limit
+// of 0 means no limit.
+func (r *Runtime) streamWait(t *Thread, s *Stream, e *Event, limit time.Duration) Code {
 	if e.shared != nil {
 		return e.shared.streamWait(r, t, s, limit)
 	}
 	if e.flags&(eventSync|eventExternal) == 0 {
-		return t.Fail(featureNotSupported, "EE1005: aclrtStreamWaitEvent: the event was made without ACL_EVENT_SYNC")
+		return t.Fail(FeatureNotSupported, "EE1005: aclrtStreamWaitEvent: the event was made without ACL_EVENT_SYNC")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mark != nil {
-		return e.mark.join(t, s)
+		return e.mark.Join(t, s)
 	}
-	if c := s.capture.Load(); c != nil {
-		return c.wait(t, s, e, limit)
+	if c := s.Capture.Load(); c != nil {
+		return e.waitIn(t, c, s, limit)
 	}
-	if s.bound.Load() != nil {
+	if s.Build.Load() != nil {
 		return r.Submit(t, s, e.repeatedWait(limit))
 	}
 	rec := e.last
@@ -306,7 +254,7 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 		e.waited--
 		e.mu.Unlock()
 	}
-	code = r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Acquires: &rec.order, Drop: passed, Wait: func(cancel <-chan struct{}) error {
+	code := r.Submit(t, s, Task{Name: "aclrtStreamWaitEvent", Acquires: &rec.order, Drop: passed, Wait: func(cancel <-chan struct{}) error {
 		defer passed()
 		return rec.waitFor(cancel, limit)
 	}})
@@ -316,13 +264,13 @@ func (r *Runtime) streamWait(t *Thread, stream, event uint64, limit time.Duratio
 	return code
 }
 
-// wait makes each replay wait for an external event; another event would reach out of the
-// capture.
-func (c *capture) wait(t *Thread, s *Stream, e *Event, limit time.Duration) uint64 {
+// waitIn makes each replay wait for an external event. A wait for another event that was not
+// recorded in the capture is refused.
+func (e *Event) waitIn(t *Thread, c *Capture, s *Stream, limit time.Duration) Code {
 	if e.flags&eventExternal == 0 {
-		return t.Fail(captureDependency, "EE1016: aclrtStreamWaitEvent: the event was recorded outside the capture")
+		return t.Fail(CaptureDependency, "EE1016: aclrtStreamWaitEvent: the event was recorded outside the capture")
 	}
-	return c.add(t, s, e.repeatedWait(limit))
+	return c.Take(t, s, e.repeatedWait(limit))
 }
 
 func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {
@@ -336,12 +284,12 @@ func (rec *record) waitFor(cancel <-chan struct{}, limit time.Duration) error {
 	case <-rec.done:
 	case <-cancel:
 	case <-expired:
-		return &Fault{Code: waitTimeout, Text: "EE1002: waiting for an event timed out on the device"}
+		return &Fault{Code: WaitTimeout, Text: "EE1002: waiting for an event timed out on the device"}
 	}
 	return nil
 }
 
-// state is the latest record and whether the stream has passed it.
+// state returns the latest record and whether the stream has passed it.
 func (e *Event) state() (rec *record, done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -357,172 +305,128 @@ func (e *Event) state() (rec *record, done bool) {
 	}
 }
 
-func (r *Runtime) queryEvent(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtQueryEvent", a[0])
-	if e == nil {
+func (r *Runtime) aclrtQueryEvent(t *Thread, event *Event, status Out[int32]) Code {
+	if event.ex {
+		return t.Fail(FeatureNotSupported, "EE1005: aclrtQueryEvent: use aclrtQueryEventStatus for an event of aclrtCreateEventExWithFlag")
+	}
+	if code := event.captured(t, "aclrtQueryEvent"); code != 0 {
 		return code
 	}
-	if a[1] == 0 {
-		return t.null("aclrtQueryEvent", "status")
+	if _, done := event.state(); done {
+		status.Set(int32(abi.ACL_EVENT_STATUS_COMPLETE))
+	} else {
+		status.Set(int32(abi.ACL_EVENT_STATUS_NOT_READY))
 	}
-	if e.ex {
-		return t.Fail(featureNotSupported, "EE1005: aclrtQueryEvent: use aclrtQueryEventStatus for an event of aclrtCreateEventExWithFlag")
-	}
-	if code := e.captured(t, "aclrtQueryEvent"); code != 0 {
-		return code
-	}
-	status := int32(abi.ACL_EVENT_STATUS_NOT_READY)
-	if _, done := e.state(); done {
-		status = int32(abi.ACL_EVENT_STATUS_COMPLETE)
-	}
-	Write(a[1], status)
 	return 0
 }
 
-// queryEventStatus: the values are inverted to those of aclrtQueryEvent, and an Ex event
-// that was never recorded counts as complete.
-func (r *Runtime) queryEventStatus(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtQueryEventStatus", a[0])
-	if e == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null("aclrtQueryEventStatus", "status")
-	}
-	if code := e.captured(t, "aclrtQueryEventStatus"); code != 0 {
+// aclrtQueryEventStatus writes the inverse values of aclrtQueryEvent; an Ex event that was never
+// recorded counts as complete.
+func (r *Runtime) aclrtQueryEventStatus(t *Thread, event *Event, status Out[int32]) Code {
+	if code := event.captured(t, "aclrtQueryEventStatus"); code != 0 {
 		return code
 	}
 	var done bool
-	if e.shared != nil {
-		done = e.shared.complete()
+	if event.shared != nil {
+		done = event.shared.complete()
 	} else {
-		rec, passed := e.state()
-		done = passed || rec == nil && e.ex
+		rec, passed := event.state()
+		done = passed || rec == nil && event.ex
 	}
-	status := int32(abi.ACL_EVENT_RECORDED_STATUS_NOT_READY)
 	if done {
-		status = int32(abi.ACL_EVENT_RECORDED_STATUS_COMPLETE)
+		status.Set(int32(abi.ACL_EVENT_RECORDED_STATUS_COMPLETE))
+	} else {
+		status.Set(int32(abi.ACL_EVENT_RECORDED_STATUS_NOT_READY))
 	}
-	Write(a[1], status)
 	return 0
 }
 
-func (r *Runtime) queryEventWaitStatus(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtQueryEventWaitStatus", a[0])
-	if e == nil {
-		return code
+func (r *Runtime) aclrtQueryEventWaitStatus(t *Thread, event *Event, status Out[int32]) Code {
+	if event.ex {
+		return t.Fail(FeatureNotSupported, "EE1005: aclrtQueryEventWaitStatus: not for an event of aclrtCreateEventExWithFlag")
 	}
-	if a[1] == 0 {
-		return t.null("aclrtQueryEventWaitStatus", "status")
+	event.mu.Lock()
+	defer event.mu.Unlock()
+	if event.waited > 0 {
+		status.Set(int32(abi.ACL_EVENT_WAIT_STATUS_NOT_READY))
+	} else {
+		status.Set(int32(abi.ACL_EVENT_WAIT_STATUS_COMPLETE))
 	}
-	if e.ex {
-		return t.Fail(featureNotSupported, "EE1005: aclrtQueryEventWaitStatus: not for an event of aclrtCreateEventExWithFlag")
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	status := int32(abi.ACL_EVENT_WAIT_STATUS_COMPLETE)
-	if e.waited > 0 {
-		status = int32(abi.ACL_EVENT_WAIT_STATUS_NOT_READY)
-	}
-	Write(a[1], status)
 	return 0
 }
 
-func (r *Runtime) synchronizeEvent(t *Thread, a []uint64) uint64 { return r.syncEvent(t, a[0], -1) }
-
-func (r *Runtime) synchronizeEventWithTimeout(t *Thread, a []uint64) uint64 {
-	return r.syncEvent(t, a[0], int32(a[1]))
+func (r *Runtime) aclrtSynchronizeEvent(t *Thread, event *Event) Code {
+	return r.aclrtSynchronizeEventWithTimeout(t, event, -1)
 }
 
-func (r *Runtime) syncEvent(t *Thread, h uint64, milliseconds int32) uint64 {
-	w, ok := newWait(milliseconds)
+func (r *Runtime) aclrtSynchronizeEventWithTimeout(t *Thread, event *Event, timeout int32) Code {
+	w, ok := NewWait(timeout)
 	if !ok {
-		return t.Fail(paramInvalid, "EE1003: aclrtSynchronizeEventWithTimeout: timeout %d ms; use -1 or a positive number", milliseconds)
+		return t.Fail(ParamInvalid, "EE1003: aclrtSynchronizeEventWithTimeout: timeout %d ms; use -1 or a positive number", timeout)
 	}
-	e, code := r.event(t, "aclrtSynchronizeEvent", h)
-	if e == nil {
+	if code := event.captured(t, "aclrtSynchronizeEvent"); code != 0 {
 		return code
 	}
-	if code := e.captured(t, "aclrtSynchronizeEvent"); code != 0 {
-		return code
+	if event.shared != nil {
+		return event.shared.synchronize(t, w)
 	}
-	if e.shared != nil {
-		return e.shared.synchronize(t, w)
-	}
-	rec, _ := e.state()
+	rec, _ := event.state()
 	if rec == nil {
 		return 0
 	}
-	if !w.on(rec.done) {
-		return t.Fail(eventSyncTimeout, "EE1002: event synchronize timeout after %d ms", milliseconds)
+	if !w.On(rec.done) {
+		return t.Fail(EventSyncTimeout, "EE1002: event synchronize timeout after %d ms", timeout)
 	}
 	r.sanitizer.passed(&rec.order)
 	if rec.fault != nil {
-		return rec.fault.report(t)
+		return rec.fault.Report(t)
 	}
 	return 0
 }
 
-func (r *Runtime) elapsedTime(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtEventElapsedTime", "ms")
-	}
+func (r *Runtime) aclrtEventElapsedTime(t *Thread, ms Out[float32], startEvent, endEvent *Event) Code {
 	var at [2]time.Time
-	for i, h := range a[1:3] {
-		e, code := r.event(t, "aclrtEventElapsedTime", h)
-		if e == nil {
-			return code
-		}
+	for i, e := range []*Event{startEvent, endEvent} {
 		if code := e.timestamp(t, "aclrtEventElapsedTime", &at[i]); code != 0 {
 			return code
 		}
 	}
-	Write(a[0], float32(at[1].Sub(at[0]).Seconds()*1e3))
+	ms.Set(float32(at[1].Sub(at[0]).Seconds() * 1e3))
 	return 0
 }
 
-// timestamp gives the time the stream passed the event.
-func (e *Event) timestamp(t *Thread, function string, at *time.Time) uint64 {
+// timestamp writes the time at which the stream passed the event.
+func (e *Event) timestamp(t *Thread, function string, at *time.Time) Code {
 	if e.shared != nil {
-		return t.Fail(featureNotSupported, "EE1005: %s: an event made with ACL_EVENT_IPC has no time", function)
+		return t.Fail(FeatureNotSupported, "EE1005: %s: an event made with ACL_EVENT_IPC has no time", function)
 	}
 	rec, done := e.state()
 	if !done {
-		return t.Fail(runtimeInternal, "EE1018: %s: the event is not recorded, or its stream has not passed it; synchronise first", function)
+		return t.Fail(RuntimeInternal, "EE1018: %s: the event is not recorded, or its stream has not passed it; synchronise first", function)
 	}
 	if e.flags&eventTimeLine == 0 {
-		return t.Fail(timestampInvalid, "EE1003: %s: the event was made without ACL_EVENT_TIME_LINE", function)
+		return t.Fail(TimestampInvalid, "EE1003: %s: the event was made without ACL_EVENT_TIME_LINE", function)
 	}
 	*at = rec.at
 	return 0
 }
 
-func (r *Runtime) eventTimestamp(t *Thread, a []uint64) uint64 {
-	e, code := r.event(t, "aclrtEventGetTimestamp", a[0])
-	if e == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null("aclrtEventGetTimestamp", "timestamp")
-	}
+func (r *Runtime) aclrtEventGetTimestamp(t *Thread, event *Event, timestamp Out[uint64]) Code {
 	var at time.Time
-	if code := e.timestamp(t, "aclrtEventGetTimestamp", &at); code != 0 {
-		return code
+	code := event.timestamp(t, "aclrtEventGetTimestamp", &at)
+	if code == 0 {
+		timestamp.Set(uint64(at.Sub(r.start).Microseconds()))
 	}
-	Write(a[1], uint64(at.Sub(r.start).Microseconds()))
-	return 0
+	return code
 }
 
-func (r *Runtime) availableEvents(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetEventAvailNum", "eventCount")
-	}
-	c, code := r.current(t)
+func (r *Runtime) aclrtGetEventAvailNum(t *Thread, eventCount Out[uint32]) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
 	c.device.mu.Lock()
 	defer c.device.mu.Unlock()
-	Write(a[0], uint32(maxEvents-c.device.events))
+	eventCount.Set(uint32(maxEvents - c.device.events))
 	return 0
 }

@@ -6,16 +6,10 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// eventFlagFunctions record and wait with a flag: by the external one a replay meets streams
-// and replays outside of its graph.
-func (r *Runtime) eventFlagFunctions() table {
-	return table{
-		"aclrtRecordEventWithFlag":     r.recordEventWithFlag,
-		"aclrtStreamWaitEventWithFlag": r.streamWaitEventWithFlag,
-	}
-}
+// With the external flag, a record or wait of a replay synchronises with streams and replays
+// outside the graph.
 
-// repeatedRecord is a record that each replay makes as it passes.
+// repeatedRecord returns a task that records the event anew at each replay.
 func (e *Event) repeatedRecord() Task {
 	return Task{Name: "aclrtRecordEvent", Repeatable: true, Releases: &e.order, Run: func() error {
 		rec := &record{done: make(chan struct{}), at: time.Now(), order: Order{clock: e.device.rt.sanitizer.of(&e.order)}}
@@ -27,7 +21,7 @@ func (e *Event) repeatedRecord() Task {
 	}}
 }
 
-// promisedRecord is a record that others can wait for from when the replay is queued on.
+// promisedRecord returns a record task for which others can wait as soon as the replay is queued.
 func (e *Event) promisedRecord() Task {
 	promise := func() {
 		rec := &record{done: make(chan struct{})}
@@ -48,7 +42,8 @@ func (e *Event) promisedRecord() Task {
 	return Task{Name: "aclrtRecordEventWithFlag", Repeatable: true, Releases: &e.order, Promise: promise, Run: pass}
 }
 
-// repeatedWait waits in each replay for the latest record, or for the first there will be.
+// repeatedWait returns a task that waits at each replay for the latest record, or for the first one
+// if the event has none yet.
 func (e *Event) repeatedWait(limit time.Duration) Task {
 	return Task{Name: "aclrtStreamWaitEvent", Repeatable: true, Acquires: &e.order, Wait: func(cancel <-chan struct{}) error {
 		var expired <-chan time.Time
@@ -73,64 +68,56 @@ func (e *Event) repeatedWait(limit time.Duration) Task {
 			case <-cancel:
 				return nil
 			case <-expired:
-				return &Fault{Code: waitTimeout, Text: "EE1002: waiting for an event timed out on the device"}
+				return &Fault{Code: WaitTimeout, Text: "EE1002: waiting for an event timed out on the device"}
 			}
 		}
 	}}
 }
 
-// outward is the capturing stream and the event of a call with the external flag.
-func (r *Runtime) outward(t *Thread, function string, stream, event uint64) (*capture, *Stream, *Event, uint64) {
-	e, code := r.event(t, function, event)
-	if e == nil {
-		return nil, nil, nil, code
-	}
-	s, streamCode := r.Stream(t, stream)
-	if s == nil {
-		return nil, nil, nil, uint64(uint32(streamCode))
-	}
-	c := s.capture.Load()
+// outward returns the capture of the stream for a call with the external flag, and refuses other
+// streams and events.
+func (s *Stream) outward(t *Thread, function string, e *Event) (*Capture, Code) {
+	c := s.Capture.Load()
 	switch {
 	case c == nil:
-		return nil, nil, nil, t.Fail(streamNotCaptured, "EE1016: %s: with the external flag the stream must be capturing", function)
+		return nil, t.Fail(StreamNotCaptured, "EE1016: %s: with the external flag the stream must be capturing", function)
 	case !e.ex || e.flags != eventSync:
-		return nil, nil, nil, t.Fail(featureNotSupported, "EE1005: %s: with the external flag the event must be one of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function)
+		return nil, t.Fail(FeatureNotSupported, "EE1005: %s: with the external flag the event must be one of aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)", function)
 	}
-	return c, s, e, 0
+	return c, 0
 }
 
-func (r *Runtime) recordEventWithFlag(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtRecordEventWithFlag(t *Thread, event *Event, stream *Stream, flag uint32) Code {
 	const function = "aclrtRecordEventWithFlag"
-	switch flag := uint32(a[2]); flag {
+	switch flag {
 	case uint32(abi.ACL_EVENT_RECORD_DEFAULT):
-		return r.recordEvent(t, a[:2])
+		return r.aclrtRecordEvent(t, event, stream)
 	case uint32(abi.ACL_EVENT_RECORD_EXTERNAL):
-		c, s, e, code := r.outward(t, function, a[1], a[0])
+		c, code := stream.outward(t, function, event)
 		if c == nil {
 			return code
 		}
-		return c.add(t, s, e.promisedRecord())
+		return c.Take(t, stream, event.promisedRecord())
 	default:
-		return t.Fail(paramInvalid, "EE1003: %s: flag %d is unknown", function, flag)
+		return t.Fail(ParamInvalid, "EE1003: %s: flag %d is unknown", function, flag)
 	}
 }
 
-func (r *Runtime) streamWaitEventWithFlag(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtStreamWaitEventWithFlag(t *Thread, stream *Stream, event *Event, timeout, flag uint32) Code {
 	const function = "aclrtStreamWaitEventWithFlag"
-	seconds := uint32(a[2])
-	switch flag := uint32(a[3]); flag {
+	switch flag {
 	case uint32(abi.ACL_EVENT_WAIT_DEFAULT):
-		return r.streamWait(t, a[0], a[1], time.Duration(seconds)*time.Second)
+		return r.streamWait(t, stream, event, time.Duration(timeout)*time.Second)
 	case uint32(abi.ACL_EVENT_WAIT_EXTERNAL):
-		if seconds != 0 {
-			return t.Fail(paramInvalid, "EE1003: %s: timeout is %d s; with the external flag only 0 is supported", function, seconds)
+		if timeout != 0 {
+			return t.Fail(ParamInvalid, "EE1003: %s: timeout is %d s; with the external flag only 0 is supported", function, timeout)
 		}
-		c, s, e, code := r.outward(t, function, a[0], a[1])
+		c, code := stream.outward(t, function, event)
 		if c == nil {
 			return code
 		}
-		return c.add(t, s, e.repeatedWait(0))
+		return c.Take(t, stream, event.repeatedWait(0))
 	default:
-		return t.Fail(paramInvalid, "EE1003: %s: flag %d is unknown", function, flag)
+		return t.Fail(ParamInvalid, "EE1003: %s: flag %d is unknown", function, flag)
 	}
 }

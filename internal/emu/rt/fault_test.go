@@ -1,46 +1,49 @@
-package rt
+package rt_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
-// TestCallFaultCode is the table "call × fault → code" of what CANN answers.
+// TestCallFaultCode checks the code that CANN returns for each call and fault.
 func TestCallFaultCode(t *testing.T) {
 	p := newProcess(t)
-	th := p.thread(0)
-	other := p.thread(1)
-	stream := p.stream(th)
-	foreign := p.stream(other)
-	ex := p.event(th)
-	plain := p.out(th, "aclrtCreateEventWithFlag", 0, uint64(eventSync))
-	device := p.out(th, "aclrtMalloc", 0, 4096, 0)
-	host := p.out(th, "aclrtMallocHost", 0, 4096)
-	dead := p.out(new(Thread), "aclrtCreateContext", 0, 2)
-	p.must(th, "aclrtDestroyContext", dead)
+	th := p.Thread(0)
+	other := p.Thread(1)
+	stream := p.Stream(th)
+	foreign := p.Stream(other)
+	ex := p.Event(th)
+	plain := p.Out(th, "aclrtCreateEventWithFlag", 0, uint64(eventSync))
+	device := p.Out(th, "aclrtMalloc", 0, 4096, 0)
+	host := p.Out(th, "aclrtMallocHost", 0, 4096)
+	dead := p.Out(new(rt.Thread), "aclrtCreateContext", 0, 2)
+	p.Must(th, "aclrtDestroyContext", dead)
 	word := new(uint64)
-	out := address(word)
+	out := rttest.Address(word)
 	never := uint64(1<<64 - 1)
-	set := func() *Thread { return &Thread{Context: th.Context} }
-	bare := func() *Thread { return new(Thread) }
+	set := func() *rt.Thread { return &rt.Thread{Context: th.Context} }
+	bare := func() *rt.Thread { return new(rt.Thread) }
 
-	stopped := p.stream(th)
-	p.must(th, "aclrtSetStreamFailureMode", stopped, 1)
-	busy := p.stream(th)
+	stopped := p.Stream(th)
+	p.Must(th, "aclrtSetStreamFailureMode", stopped, 1)
+	busy := p.Stream(th)
 	release := make(chan struct{})
-	p.submit(th, busy, func() error { <-release; return nil })
-	pending := p.event(th)
-	p.must(th, "aclrtRecordEvent", pending, busy)
-	noTime := p.out(th, "aclrtCreateEventExWithFlag", 0, uint64(eventSync))
-	p.must(th, "aclrtRecordEvent", noTime, stream)
-	p.must(th, "aclrtRecordEvent", ex, stream)
-	p.must(th, "aclrtSynchronizeStream", stream)
-	unrecorded := p.event(th)
+	p.Submit(th, busy, func() error { <-release; return nil })
+	pending := p.Event(th)
+	p.Must(th, "aclrtRecordEvent", pending, busy)
+	noTime := p.Out(th, "aclrtCreateEventExWithFlag", 0, uint64(eventSync))
+	p.Must(th, "aclrtRecordEvent", noTime, stream)
+	p.Must(th, "aclrtRecordEvent", ex, stream)
+	p.Must(th, "aclrtSynchronizeStream", stream)
+	unrecorded := p.Event(th)
 
 	for _, c := range []struct {
 		fault    string
-		thread   func() *Thread
+		thread   func() *rt.Thread
 		function string
 		args     []uint64
 		code     int32
@@ -144,19 +147,19 @@ func TestCallFaultCode(t *testing.T) {
 		{"stale event", set, "aclrtRecordEvent", []uint64{stream, stream}, 107000},
 	} {
 		th := c.thread()
-		got := p.call(th, c.function, c.args...)
-		text := takeText(th)
+		got := p.Call(th, c.function, c.args...)
+		text := rttest.Text(th)
 		require.Equal(t, c.code, got, "%s: %s: %s", c.function, c.fault, text)
 		if c.code != 0 {
 			require.NotEmpty(t, text, "%s: %s leaves no text", c.function, c.fault)
 			require.Equal(t, c.code, th.LastError)
-			require.Empty(t, takeText(th), "reading clears the text")
+			require.Empty(t, rttest.Text(th), "reading clears the text")
 		}
 	}
 	close(release)
-	p.must(th, "aclrtFree", device)
-	p.must(th, "aclrtFreeHost", host)
+	p.Must(th, "aclrtFree", device)
+	p.Must(th, "aclrtFreeHost", host)
 	for _, e := range []uint64{ex, plain, pending, noTime, unrecorded} {
-		p.must(th, "aclrtDestroyEvent", e)
+		p.Must(th, "aclrtDestroyEvent", e)
 	}
 }

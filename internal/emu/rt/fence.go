@@ -2,11 +2,13 @@
 
 package rt
 
-// fenceSize is the least that the address sanitizer needs behind an allocation.
+// fenceSize is the number of bytes that the address sanitizer needs behind an allocation; without
+// the sanitizer it needs none.
 const fenceSize = 0
 
-// fence tells the address sanitizer which device memory nobody has allocated.
+// fence marks unallocated device memory for the address sanitizer. Without the sanitizer it does
+// nothing.
 func fence([]byte) {}
 
-// unfence takes that back.
+// unfence undoes fence.
 func unfence([]byte) {}

@@ -7,17 +7,17 @@ import "C"
 
 import "unsafe"
 
-// fenceSize is the least that the address sanitizer needs behind an allocation: more than
+// fenceSize is the number of bytes that the address sanitizer needs behind an allocation: more than
 // the widest vector of a kernel.
 const fenceSize = 64
 
-// fence tells the address sanitizer which device memory nobody has allocated, so that it
-// reports a kernel that touches it.
+// fence marks device memory as unallocated, so that the address sanitizer reports a kernel that
+// accesses it.
 func fence(b []byte) {
 	C.__asan_poison_memory_region(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))
 }
 
-// unfence takes that back.
+// unfence undoes fence.
 func unfence(b []byte) {
 	C.__asan_unpoison_memory_region(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))
 }

@@ -1,6 +1,6 @@
 //go:build asan
 
-package rt
+package rt_test
 
 import (
 	"os"
@@ -10,22 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFence: the address sanitizer reports a byte behind an allocation and one that is freed.
+// TestFence checks that the address sanitizer reports accesses behind an allocation and to freed
+// memory.
 func TestFence(t *testing.T) {
 	if at := os.Getenv("FENCE_AT"); at != "" {
 		p := newProcess(t)
-		th := p.thread(0)
-		a := p.out(th, "aclrtMalloc", 0, 512, 0)
-		m := p.r.Memory(0)
+		th := p.Thread(0)
+		a := p.Out(th, "aclrtMalloc", 0, 512, 0)
+		m := p.Runtime.Memory(0)
 		end := a + (512+63)/32*32
 		switch at {
 		case "inside":
-			t.Log(m.bytes(a, end)[end-a-1])
+			t.Log(m.HostBytes(a, end)[end-a-1])
 		case "behind":
-			t.Log(m.bytes(a, end+1)[end-a])
+			t.Log(m.HostBytes(a, end+1)[end-a])
 		case "freed":
-			p.must(th, "aclrtFree", a)
-			t.Log(m.bytes(a, end)[0])
+			p.Must(th, "aclrtFree", a)
+			t.Log(m.HostBytes(a, end)[0])
 		}
 		return
 	}

@@ -2,97 +2,71 @@ package rt
 
 import "github.com/goascend/cann/internal/abi"
 
-// groupFunctions: a device is one group with all its cores, as Atlas A2 and A3 are.
-func (r *Runtime) groupFunctions() table {
-	return table{
-		"aclrtSetGroup":           r.setGroup,
-		"aclrtGetGroupCount":      r.groupCount,
-		"aclrtCreateGroupInfo":    r.createGroupInfo,
-		"aclrtDestroyGroupInfo":   r.destroyGroupInfo,
-		"aclrtGetAllGroupInfo":    r.allGroupInfo,
-		"aclrtGetGroupInfoDetail": r.groupDetail,
-	}
-}
+// A device is one group with all its cores, as on Atlas A2 and A3.
 
-// groupInfo is aclrtGroupInfo; filled says that aclrtGetAllGroupInfo has.
+// groupInfo is an aclrtGroupInfo; filled is set by aclrtGetAllGroupInfo.
 type groupInfo struct{ filled bool }
 
-func (r *Runtime) setGroup(t *Thread, a []uint64) uint64 {
-	if c, code := r.current(t); c == nil {
+func (r *Runtime) aclrtSetGroup(t *Thread, groupID int32) Code {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	if int32(a[0]) != 0 {
-		return t.Fail(int32(abi.ACL_ERROR_RT_GROUP_NOT_CREATE), "EE1003: aclrtSetGroup: group %d does not exist, there is group 0", int32(a[0]))
+	if groupID != 0 {
+		return t.Fail(int32(abi.ACL_ERROR_RT_GROUP_NOT_CREATE), "EE1003: aclrtSetGroup: group %d does not exist, there is group 0", groupID)
 	}
 	return 0
 }
 
-func (r *Runtime) groupCount(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtGetGroupCount", "count")
-	}
-	if c, code := r.current(t); c == nil {
+func (r *Runtime) aclrtGetGroupCount(t *Thread, count Out[uint32]) Code {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	Write[uint32](a[0], 1)
+	count.Set(1)
 	return 0
 }
 
-func (r *Runtime) createGroupInfo(*Thread, []uint64) uint64 {
-	return r.Handles.New(GroupInfoKind, &groupInfo{})
-}
+func (r *Runtime) aclrtCreateGroupInfo() Handle { return r.Handles.New(GroupInfoKind, &groupInfo{}) }
 
-func (r *Runtime) groupInfo(t *Thread, function string, h uint64) (*groupInfo, uint64) {
+//npugen:decode aclrtGroupInfo
+func (r *Runtime) groupInfo(t *Thread, function, parameter string, h Handle) (*groupInfo, Code) {
 	if h == 0 {
-		return nil, t.null(function, "groupInfo")
+		return nil, t.Null(function, parameter)
 	}
 	g, ok := Lookup[*groupInfo](&r.Handles, h)
 	if !ok {
-		return nil, t.Fail(invalidParam, "EH0001: %s: %#x is no live group information", function, h)
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live group information", function, h)
 	}
 	return g, 0
 }
 
-func (r *Runtime) destroyGroupInfo(t *Thread, a []uint64) uint64 {
-	g, code := r.groupInfo(t, "aclrtDestroyGroupInfo", a[0])
-	if g != nil {
-		r.Handles.Delete(a[0])
+func (r *Runtime) aclrtDestroyGroupInfo(t *Thread, groupInfo Handle) Code {
+	_, code := r.groupInfo(t, "aclrtDestroyGroupInfo", "groupInfo", groupInfo)
+	if code == 0 {
+		r.Handles.Delete(groupInfo)
 	}
 	return code
 }
 
-func (r *Runtime) allGroupInfo(t *Thread, a []uint64) uint64 {
-	g, code := r.groupInfo(t, "aclrtGetAllGroupInfo", a[0])
-	if g == nil {
+func (r *Runtime) aclrtGetAllGroupInfo(t *Thread, groupInfo *groupInfo) Code {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	if c, code := r.current(t); c == nil {
-		return code
-	}
-	g.filled = true
+	groupInfo.filled = true
 	return 0
 }
 
-// groupDetail writes an attribute, a 32-bit number, and its size.
-func (r *Runtime) groupDetail(t *Thread, a []uint64) uint64 {
-	const function = "aclrtGetGroupInfoDetail"
-	g, code := r.groupInfo(t, function, a[0])
-	if g == nil {
-		return code
-	}
-	if a[3] == 0 || a[5] == 0 {
-		return t.null(function, "attrValue or paramRetSize")
-	}
+// aclrtGetGroupInfoDetail writes an attribute, which is a 32-bit number, and its size in bytes.
+func (r *Runtime) aclrtGetGroupInfoDetail(t *Thread, groupInfo *groupInfo, groupIndex, attr int32, attrValue Out[int32], valueLen uint64, paramRetSize Out[uint64]) Code {
 	chip := socs[r.config.SoC]
 	values := map[int32]int64{
 		int32(abi.ACL_GROUP_AICORE_INT): chip.cube, int32(abi.ACL_GROUP_AIV_INT): chip.vector, int32(abi.ACL_GROUP_AIC_INT): chip.cube,
 		int32(abi.ACL_GROUP_SDMANUM_INT): 1, int32(abi.ACL_GROUP_ASQNUM_INT): 1, int32(abi.ACL_GROUP_GROUPID_INT): 0,
 	}
-	v, known := values[int32(a[2])]
-	if !g.filled || int32(a[1]) != 0 || !known || a[4] < 4 {
-		return t.Fail(invalidParam, "EH0001: %s: group %d, attribute %d, %d bytes, information read: %t", function, int32(a[1]), int32(a[2]), a[4], g.filled)
+	v, known := values[attr]
+	if !groupInfo.filled || groupIndex != 0 || !known || valueLen < 4 {
+		return t.Fail(InvalidParam, "EH0001: aclrtGetGroupInfoDetail: group %d, attribute %d, %d bytes, information read: %t", groupIndex, attr, valueLen, groupInfo.filled)
 	}
-	Write(a[3], int32(v))
-	Write[uint64](a[5], 4)
+	attrValue.Set(int32(v))
+	paramRetSize.Set(4)
 	return 0
 }

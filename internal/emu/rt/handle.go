@@ -2,7 +2,7 @@ package rt
 
 import "sync"
 
-// Kind is the type of object a handle stands for.
+// Kind is the type of object that a handle refers to.
 type Kind uint8
 
 // Kinds of handles.
@@ -42,9 +42,9 @@ const (
 	DomainKind
 )
 
-// Handles maps the opaque values given to C programs to Go objects. A handle is a
-// non-canonical address that carries its kind and is never used twice, so a stale, wrong
-// or invented handle finds nothing instead of something else.
+// Handles maps the opaque values given to C programs to Go objects. A handle is a non-canonical
+// address that contains its kind and is never reused, so a stale, wrong or made-up handle is not
+// found instead of naming another object.
 type Handles struct {
 	mu   sync.RWMutex
 	next uint64
@@ -82,7 +82,7 @@ func (h *Handles) Delete(id uint64) any {
 	return obj
 }
 
-// Count is the number of live handles of one kind.
+// Count returns the number of live handles of one kind.
 func (h *Handles) Count(k Kind) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -95,7 +95,7 @@ func (h *Handles) Count(k Kind) int {
 	return n
 }
 
-// Of are the live objects of one kind by handle.
+// Of returns the live objects of one kind by handle.
 func (h *Handles) Of(k Kind) map[uint64]any {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -108,7 +108,7 @@ func (h *Handles) Of(k Kind) map[uint64]any {
 	return live
 }
 
-// Lookup is Get for an object of type T; a handle of another kind gives false.
+// Lookup is Get for an object of type T; it returns false for a handle of another kind.
 func Lookup[T any](h *Handles, id uint64) (T, bool) {
 	v, ok := h.Get(id).(T)
 	return v, ok

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// hostMemory is the page-locked host memory: what aclrtMallocHost gave and what
-// aclrtHostRegister was told of.
+// hostMemory holds the page-locked host memory: memory that aclrtMallocHost allocated and memory
+// that a program registered with aclrtHostRegister.
 type hostMemory struct {
 	mu      sync.RWMutex
 	pinned  spans
 	owned   map[uint64]bool // allocated here, not registered
-	adopted map[uint64]bool // registered though it was allocated here
+	adopted map[uint64]bool // allocated here and also registered
 }
 
 // isPinned reports whether n bytes at addr lie in one pinned range.
@@ -22,7 +22,7 @@ func (h *hostMemory) isPinned(addr uint64, n uint64) bool {
 	return i >= 0 && n <= h.pinned[i].end-addr
 }
 
-// add notes a pinned range; false when it overlaps one.
+// add registers a pinned range. It returns false when the range overlaps another one.
 func (h *hostMemory) add(addr, n uint64, owned bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,8 +39,8 @@ func (h *hostMemory) add(addr, n uint64, owned bool) bool {
 	return true
 }
 
-// adopt notes that a range of memory that was allocated here was registered too; false when
-// it is not such memory, or was.
+// adopt notes that a range that was allocated here has also been registered. It returns false when
+// the range was not allocated here or is registered already.
 func (h *hostMemory) adopt(addr, n uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *hostMemory) adopt(addr, n uint64) bool {
 	return true
 }
 
-// remove forgets the range that starts at addr and was added the same way.
+// remove drops the range that starts at addr and that was added with the same value of owned.
 func (h *hostMemory) remove(addr uint64, owned bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

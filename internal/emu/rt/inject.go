@@ -25,18 +25,19 @@ type Faults struct {
 	random *rand.Rand
 }
 
-// rule is one failure: of the first call that counts, or of that and all later ones.
+// rule is one failure rule. A rule with a count applies to one call, or to that call and all later
+// ones.
 type rule struct {
 	device      int // -1 for any
 	first       uint64
 	all         bool
-	probability float64 // 0 for a rule that counts
+	probability float64 // 0 for a rule that counts calls
 	code        int32
 
 	calls uint64 // guarded by Faults.mu
 }
 
-// ParseFaults reads rules; the empty text gives nil, which never fails anything.
+// ParseFaults parses rules. The empty text gives nil, which never makes a call fail.
 func ParseFaults(text string, seed uint64) (*Faults, error) {
 	f := &Faults{rules: make(map[string][]*rule), random: rand.New(rand.NewPCG(seed, 0))}
 	for part := range strings.SplitSeq(text, ";") {
@@ -97,7 +98,7 @@ func (r *rule) parseWhen(text string) (err error) {
 	return nil
 }
 
-// hit counts a call and returns the code it fails with, or 0.
+// hit counts a call and returns the code with which it must fail, or 0.
 func (f *Faults) hit(name string, device int) int32 {
 	if f == nil {
 		return 0
@@ -125,10 +126,11 @@ func (f *Faults) hit(name string, device int) int32 {
 	return 0
 }
 
-// Watched reports whether calls may fail on demand or are traced.
+// Watched reports whether faults are injected or calls are traced.
 func (r *Runtime) Watched() bool { return r.faults != nil || r.Trace != nil }
 
-// Inject fails a call if a rule says so: it returns the code, with a text on the thread.
+// Inject applies the fault rules to a call. When a rule matches, it records an error text on the
+// thread and returns the code and true.
 func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) {
 	if r.faults == nil {
 		return 0, false
@@ -143,7 +145,7 @@ func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) 
 	return 0, false
 }
 
-// injectRun is Inject for work on a stream.
+// injectRun applies the fault rules to a task that runs on a stream.
 func (s *Stream) injectRun(task string) error {
 	faults := s.ctx.device.rt.faults
 	if faults == nil {

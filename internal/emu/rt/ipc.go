@@ -8,25 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange is the device memory that this process shares with others: allocations of its
-// own that they may import, and theirs that it has imported.
+// exchange holds the device memory that this process shares with others: its own exported
+// allocations and the allocations that it imported.
 type exchange struct {
 	mu      sync.Mutex
 	exports map[string]*Memory // by key
 	imports map[string]uint64  // address of the reserved range, by key
 }
 
-func (r *Runtime) ipcFunctions() table {
-	return table{
-		"aclrtIpcMemGetExportKey": r.exportMemory,
-		"aclrtIpcMemSetImportPid": r.allowImport,
-		"aclrtIpcMemImportByKey":  r.importMemory,
-		"aclrtIpcMemClose":        r.closeKey,
-	}
-}
-
-// share moves an allocation into a file that other processes can open. No work that writes
-// to the allocation may be under way.
+// share moves an allocation into a file that other processes can open. While it runs, no queued
+// work may write to the allocation.
 func (m *Memory) share(addr, n uint64, check bool) (name uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +58,8 @@ func (m *Memory) moveToFile(x span) (sharedFile, error) {
 	return f, nil
 }
 
-// unshare puts the device's own memory back behind a freed allocation. m.mu is held.
+// unshare maps the device's own memory again behind a freed allocation that was shared. The caller
+// holds m.mu.
 func (m *Memory) unshare(x span) {
 	f, ok := m.shared[x.start]
 	if !ok {
@@ -78,55 +70,48 @@ func (m *Memory) unshare(x span) {
 	if m.file != nil {
 		kind, fd = unix.MAP_SHARED, int(m.file.Fd())
 	}
-	_ = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, kind, fd, x.start-m.base) // over pages that are mapped
+	_ = remap(x.start+m.delta, x.reserved, unix.PROT_READ|unix.PROT_WRITE, kind, fd, x.start-m.base) // replaces pages that are mapped already
 	_ = f.Close()
 }
 
-// exportMemory: flag 1 turns the check of process ids off.
-func (r *Runtime) exportMemory(t *Thread, a []uint64) uint64 {
+// aclrtIpcMemGetExportKey: flag 1 turns the check of process ids off.
+func (r *Runtime) aclrtIpcMemGetExportKey(t *Thread, devPtr Address, size uint64, key Out[byte], room, flags uint64) Code {
 	const function = "aclrtIpcMemGetExportKey"
-	if a[0] == 0 || a[2] == 0 {
-		return t.null(function, "devPtr or key")
+	if room < keySize || flags > 1 {
+		return t.Fail(ParamInvalid, "EE1003: %s: len %d, flags %d; a key has %d bytes, flags are 0 or 1", function, room, flags, keySize)
 	}
-	if a[3] < keySize || a[4] > 1 {
-		return t.Fail(paramInvalid, "EE1003: %s: len %d, flags %d; a key has %d bytes, flags are 0 or 1", function, a[3], a[4], keySize)
-	}
-	m := r.memoryOf(a[0])
+	m := r.memoryOf(uint64(devPtr))
 	if m == nil {
-		return t.Fail(paramInvalid, "EE1003: %s: %#x is no address of aclrtMalloc", function, a[0])
+		return t.Fail(ParamInvalid, "EE1003: %s: %#x is no address of aclrtMalloc", function, devPtr)
 	}
-	name, err := m.share(a[0], a[1], a[4] == 0)
+	name, err := m.share(uint64(devPtr), size, flags == 0)
 	if err != nil {
-		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
+		return t.Fail(ParamInvalid, "EE1003: %s: %v", function, err)
 	}
-	writeKey(a[2], keySize, name)
+	writeKey(key, keySize, name)
 	x := &r.exchange
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.exports == nil {
 		x.exports = make(map[string]*Memory)
 	}
-	x.exports[CString(a[2])] = m
+	x.exports[CString(uint64(key))] = m
 	return 0
 }
 
-func (r *Runtime) allowImport(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtIpcMemSetImportPid(t *Thread, key string, pid In[int32], num uint64) Code {
 	const function = "aclrtIpcMemSetImportPid"
-	if a[0] == 0 || a[1] == 0 {
-		return t.null(function, "key or pid")
-	}
-	key := CString(a[0])
 	f, ok := r.exchange.file(key)
-	if !ok || a[2] == 0 || a[2] > maxPids {
-		return t.Fail(paramInvalid, "EE1003: %s: %q was not exported by this process, or %d are no 1 to %d process ids", function, key, a[2], maxPids)
+	if !ok || num == 0 || num > maxPids {
+		return t.Fail(ParamInvalid, "EE1003: %s: %q was not exported by this process, or %d are no 1 to %d process ids", function, key, num, maxPids)
 	}
-	if err := f.admit(true, Read[int32](a[1], a[2])); err != nil {
-		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
+	if err := f.admit(true, pid.Slice(num)); err != nil {
+		return t.Fail(RuntimeInternal, "EE9999: %s: %v", function, err)
 	}
 	return 0
 }
 
-// file is what an exported key of this process stands for.
+// file returns the shared file behind a key that this process exported.
 func (x *exchange) file(key string) (sharedFile, bool) {
 	x.mu.Lock()
 	m := x.exports[key]
@@ -144,25 +129,21 @@ func (x *exchange) file(key string) (sharedFile, bool) {
 	return sharedFile{}, false
 }
 
-// importMemory maps memory of another process as memory of the current device.
-func (r *Runtime) importMemory(t *Thread, a []uint64) uint64 {
+// aclrtIpcMemImportByKey maps memory of another process as memory of the current device.
+func (r *Runtime) aclrtIpcMemImportByKey(t *Thread, devPtr Out[Address], key string, flags uint64) Code {
 	const function = "aclrtIpcMemImportByKey"
-	if a[0] == 0 || a[1] == 0 {
-		return t.null(function, "devPtr or key")
+	if flags > 1 {
+		return t.Fail(ParamInvalid, "EE1003: %s: flags %d; 0 or 1 are possible", function, flags)
 	}
-	if a[2] > 1 {
-		return t.Fail(paramInvalid, "EE1003: %s: flags %d; 0 or 1 are possible", function, a[2])
-	}
-	c, code := r.current(t)
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
-	key := CString(a[1])
 	x := &r.exchange
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if _, twice := x.imports[key]; twice {
-		return t.Fail(paramInvalid, "EE1003: %s: %q is imported already", function, key)
+		return t.Fail(ParamInvalid, "EE1003: %s: %q is imported already", function, key)
 	}
 	name, err := parseKey(key)
 	var f sharedFile
@@ -170,7 +151,7 @@ func (r *Runtime) importMemory(t *Thread, a []uint64) uint64 {
 		f, err = openShared(name)
 	}
 	if err != nil {
-		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
+		return t.Fail(ParamInvalid, "EE1003: %s: %v", function, err)
 	}
 	s, err := newSpace(f.size)
 	if err == nil {
@@ -178,23 +159,20 @@ func (r *Runtime) importMemory(t *Thread, a []uint64) uint64 {
 	}
 	if err != nil {
 		_ = f.Close()
-		return t.Fail(memoryAllocation, "EL0003: %s: %v", function, err)
+		return t.Fail(MemoryAllocation, "EL0003: %s: %v", function, err)
 	}
 	if x.imports == nil {
 		x.imports = make(map[string]uint64)
 	}
 	x.imports[key] = s.start
-	Write(a[0], s.start)
+	devPtr.Set(Address(s.start))
 	return 0
 }
 
-// closeKey ends an import, or what others may import by the key.
-func (r *Runtime) closeKey(t *Thread, a []uint64) uint64 {
+// aclrtIpcMemClose ends an import, or withdraws an export so that the key can no longer be
+// imported.
+func (r *Runtime) aclrtIpcMemClose(t *Thread, key string) Code {
 	const function = "aclrtIpcMemClose"
-	if a[0] == 0 {
-		return t.null(function, "key")
-	}
-	key := CString(a[0])
 	f, exported := r.exchange.file(key)
 	x := &r.exchange
 	x.mu.Lock()
@@ -208,12 +186,12 @@ func (r *Runtime) closeKey(t *Thread, a []uint64) uint64 {
 		delete(x.exports, key)
 		_ = f.admit(true, nil)
 	default:
-		return t.Fail(paramInvalid, "EE1003: %s: %q is neither imported nor exported here", function, key)
+		return t.Fail(ParamInvalid, "EE1003: %s: %q is neither imported nor exported here", function, key)
 	}
 	return 0
 }
 
-// mapWhole makes a range of one mapping.
+// mapWhole adds a reserved range that consists of one mapping.
 func (v *virtual) mapWhole(s *space, p *physical) error {
 	if err := remap(s.start+s.delta, s.reserved, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED, int(p.file.Fd()), 0); err != nil {
 		s.unmap()
@@ -227,7 +205,7 @@ func (v *virtual) mapWhole(s *space, p *physical) error {
 	return nil
 }
 
-// discard ends a range with its mappings.
+// discard removes a range and its mappings.
 func (v *virtual) discard(start uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

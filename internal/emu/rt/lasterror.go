@@ -1,24 +1,19 @@
 package rt
 
-// errorFunctions read and clear what the thread's failed calls left.
-func (r *Runtime) errorFunctions() table {
-	return table{
-		"aclGetRecentErrMsg":   func(t *Thread, _ []uint64) uint64 { return t.TakeText() },
-		"aclrtPeekAtLastError": func(t *Thread, a []uint64) uint64 { return t.lastError(a, false) },
-		"aclrtGetLastError":    func(t *Thread, a []uint64) uint64 { return t.lastError(a, true) },
-		"aclrtGetErrorVerbose": r.errorVerbose,
-	}
-}
+func (r *Runtime) aclGetRecentErrMsg(t *Thread) uintptr { return uintptr(t.TakeText()) }
 
-// lastError answers the code of the thread's last failed call. Only level 0, the thread's,
-// exists.
-func (t *Thread) lastError(a []uint64, clear bool) uint64 {
-	if int32(a[0]) != 0 {
-		return uint64(invalidParam)
+func (r *Runtime) aclrtPeekAtLastError(t *Thread, level int32) Code { return t.lastError(level, false) }
+
+func (r *Runtime) aclrtGetLastError(t *Thread, level int32) Code { return t.lastError(level, true) }
+
+// lastError returns the code of the thread's last failed call. The only level is 0, the thread.
+func (t *Thread) lastError(level int32, clear bool) Code {
+	if level != 0 {
+		return Code(InvalidParam)
 	}
 	code := t.LastError
 	if clear {
 		t.LastError = 0
 	}
-	return uint64(uint32(code))
+	return Code(uint32(code))
 }

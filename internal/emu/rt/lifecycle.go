@@ -18,44 +18,34 @@ type lifecycle struct {
 	defaultDevice *int32
 }
 
-func (r *Runtime) lifecycleFunctions() table {
-	return table{
-		"aclInit":              r.init,
-		"aclFinalize":          r.finalize,
-		"aclFinalizeReference": r.finalizeReference,
-	}
-}
-
-// initConfig is what the emulator reads of aclInit's configuration file; other keys are
-// accepted.
+// initConfig holds the keys that the emulator reads from aclInit's configuration file; other keys
+// are ignored.
 type initConfig struct {
 	DefaultDevice *struct {
 		Device string `json:"default_device"`
 	} `json:"defaultDevice"`
 }
 
-func (r *Runtime) init(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 	l := &r.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count > 0 {
 		l.count++
-		return t.Fail(repeatInitialize, "EH0006: aclInit: already initialised; the call counts as a reference and can be ignored")
+		return t.Fail(RepeatInitialize, "EH0006: aclInit: already initialised; the call counts as a reference and can be ignored")
 	}
 	var text []byte
 	path := ""
-	if a[0] != 0 {
-		path = CString(a[0])
-	}
-	if path != "" {
+	if configPath != nil && *configPath != "" {
+		path = *configPath
 		var err error
 		if text, err = os.ReadFile(path); err != nil {
-			return t.Fail(invalidFile, "EH0003: aclInit: the configuration cannot be read: %v", err)
+			return t.Fail(InvalidFile, "EH0003: aclInit: the configuration cannot be read: %v", err)
 		}
 	}
 	sum := sha256.Sum256(text)
 	if l.configured && sum != l.config {
-		return t.Fail(invalidParam, "EH0001: aclInit: the configuration differs from that of the first aclInit of the process")
+		return t.Fail(InvalidParam, "EH0001: aclInit: the configuration differs from that of the first aclInit of the process")
 	}
 	device, code := parseInitConfig(t, text)
 	if code != 0 {
@@ -63,36 +53,36 @@ func (r *Runtime) init(t *Thread, a []uint64) uint64 {
 	}
 	dump, refusal := readDumpConfig(text)
 	if refusal != "" {
-		return t.Fail(dumpConfigInvalid, "EP0009: aclInit: %s: %s", path, refusal)
+		return t.Fail(DumpConfigInvalid, "EP0009: aclInit: %s: %s", path, refusal)
 	}
 	r.dumps.begin(dump)
 	l.count, l.finalized, l.configured, l.config, l.defaultDevice = 1, false, true, sum, device
 	return 0
 }
 
-func parseInitConfig(t *Thread, text []byte) (device *int32, code uint64) {
+func parseInitConfig(t *Thread, text []byte) (device *int32, code Code) {
 	if len(text) == 0 {
 		return nil, 0
 	}
 	if jsonDepth(text) > 10 {
-		return nil, t.Fail(parseFile, "EH0004: aclInit: the configuration nests deeper than 10 levels")
+		return nil, t.Fail(ParseFile, "EH0004: aclInit: the configuration nests deeper than 10 levels")
 	}
 	var c initConfig
 	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, t.Fail(parseFile, "EH0004: aclInit: the configuration is not valid JSON: %v", err)
+		return nil, t.Fail(ParseFile, "EH0004: aclInit: the configuration is not valid JSON: %v", err)
 	}
 	if c.DefaultDevice == nil {
 		return nil, 0
 	}
 	n, err := strconv.ParseInt(c.DefaultDevice.Device, 10, 32)
 	if err != nil || n < 0 {
-		return nil, t.Fail(invalidParam, "EH0001: aclInit: defaultDevice.default_device %q is not a device number", c.DefaultDevice.Device)
+		return nil, t.Fail(InvalidParam, "EH0001: aclInit: defaultDevice.default_device %q is not a device number", c.DefaultDevice.Device)
 	}
 	id := int32(n)
 	return &id, 0
 }
 
-// jsonDepth is the deepest nesting of brackets outside strings.
+// jsonDepth returns the deepest nesting of brackets outside strings.
 func jsonDepth(text []byte) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -111,29 +101,29 @@ func jsonDepth(text []byte) (deepest int) {
 	return deepest
 }
 
-// finalize drops all references at once, as CANN does on these chips.
-func (r *Runtime) finalize(t *Thread, _ []uint64) uint64 {
+// aclFinalize drops all references at once, as CANN does on these chips.
+func (r *Runtime) aclFinalize(t *Thread) Code {
 	l := &r.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.finalized {
-		return t.Fail(repeatFinalize, "EH0007: aclFinalize: already finalized")
+		return t.Fail(RepeatFinalize, "EH0007: aclFinalize: already finalized")
 	}
 	l.count, l.finalized = 0, true
 	r.release()
 	return 0
 }
 
-func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclFinalizeReference(t *Thread, refCount *uint64) Code {
 	l := &r.life
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count == 0 {
-		return t.Fail(repeatFinalize, "EH0007: aclFinalizeReference: there is no reference left")
+		return t.Fail(RepeatFinalize, "EH0007: aclFinalizeReference: there is no reference left")
 	}
 	l.count--
-	if a[0] != 0 {
-		Write(a[0], l.count)
+	if refCount != nil {
+		*refCount = l.count
 	}
 	if l.count == 0 {
 		l.finalized = true
@@ -142,12 +132,18 @@ func (r *Runtime) finalizeReference(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
-// release resets every device, so that a process can initialise again from nothing.
+// AtFinalize registers a function that runs when the process releases its devices. It must be
+// called while the machine is being set up.
+func (r *Runtime) AtFinalize(end func()) { r.ends = append(r.ends, end) }
+
+// release resets every device, so that a process can initialise again from a clean state.
 func (r *Runtime) release() {
 	r.Trace.Flush()
 	r.virtual.close()
 	r.managed.close()
-	r.queues.close()
+	for _, end := range r.ends {
+		end()
+	}
 	r.dumps.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)

@@ -2,25 +2,11 @@ package rt
 
 import "github.com/goascend/cann/internal/abi"
 
-// coreLimits bound the cube and vector cores that operators may use; 0 sets no bound. The
-// emulator keeps and answers them: they change how CANN's operators tile, not their results.
+// coreLimits limits the numbers of cube and vector cores that operators may use; 0 means no limit.
+// The emulator only stores them: in CANN they change the tiling of operators, not their results.
 type coreLimits [2]uint32
 
-func (r *Runtime) limitFunctions() table {
-	return table{
-		"aclrtSetDeviceResLimit":             r.setDeviceLimit,
-		"aclrtGetDeviceResLimit":             r.getDeviceLimit,
-		"aclrtResetDeviceResLimit":           r.resetDeviceLimit,
-		"aclrtSetStreamResLimit":             r.setStreamLimit,
-		"aclrtGetStreamResLimit":             r.getStreamLimit,
-		"aclrtResetStreamResLimit":           r.resetStreamLimit,
-		"aclrtUseStreamResInCurrentThread":   r.useStreamLimit,
-		"aclrtUnuseStreamResInCurrentThread": r.unuseStreamLimit,
-		"aclrtGetResInCurrentThread":         r.threadLimit,
-	}
-}
-
-// cores is how many cores of a type the chip has; ok is false for an unknown type.
+// cores returns the chip's number of cores of a type; ok is false for an unknown type.
 func (r *Runtime) cores(kind int32) (n uint32, ok bool) {
 	chip := socs[r.config.SoC]
 	switch kind {
@@ -32,21 +18,18 @@ func (r *Runtime) cores(kind int32) (n uint32, ok bool) {
 	return 0, false
 }
 
-func (r *Runtime) checkLimit(t *Thread, function string, kind int32, value uint32) uint64 {
+func (r *Runtime) checkLimit(t *Thread, function string, kind int32, value uint32) Code {
 	if n, ok := r.cores(kind); !ok || value == 0 || value > n {
-		return t.Fail(paramInvalid, "EE1003: %s: type %d, value %d; cube 0 or vector 1, and 1 to %d cores are possible", function, kind, value, n)
+		return t.Fail(ParamInvalid, "EE1003: %s: type %d, value %d; cube 0 or vector 1, and 1 to %d cores are possible", function, kind, value, n)
 	}
 	return 0
 }
 
-// effective is the first of the limits that is set, else what the chip has.
-func (r *Runtime) effective(t *Thread, function string, kind int32, out uint64, limits ...coreLimits) uint64 {
-	if out == 0 {
-		return t.null(function, "value")
-	}
+// effective writes the first limit that is set, or the chip's number of cores if none is.
+func (r *Runtime) effective(t *Thread, function string, kind int32, value Out[uint32], limits ...coreLimits) Code {
 	n, ok := r.cores(kind)
 	if !ok {
-		return t.Fail(paramInvalid, "EE1003: %s: type %d; cube 0 or vector 1 are possible", function, kind)
+		return t.Fail(ParamInvalid, "EE1003: %s: type %d; cube 0 or vector 1 are possible", function, kind)
 	}
 	for _, l := range limits {
 		if l[kind] != 0 {
@@ -54,7 +37,7 @@ func (r *Runtime) effective(t *Thread, function string, kind int32, out uint64, 
 			break
 		}
 	}
-	Write(out, n)
+	value.Set(n)
 	return 0
 }
 
@@ -70,93 +53,63 @@ func (s *Stream) limits() coreLimits {
 	return s.cores
 }
 
-func (r *Runtime) setDeviceLimit(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
+func (r *Runtime) aclrtSetDeviceResLimit(t *Thread, device *Device, typ int32, value uint32) Code {
+	code := r.checkLimit(t, "aclrtSetDeviceResLimit", typ, value)
+	if code == 0 {
+		device.mu.Lock()
+		defer device.mu.Unlock()
+		device.cores[typ] = value
 	}
-	if code := r.checkLimit(t, "aclrtSetDeviceResLimit", int32(a[1]), uint32(a[2])); code != 0 {
-		return code
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cores[a[1]] = uint32(a[2])
+	return code
+}
+
+func (r *Runtime) aclrtGetDeviceResLimit(t *Thread, device *Device, typ int32, value Out[uint32]) Code {
+	return r.effective(t, "aclrtGetDeviceResLimit", typ, value, device.limits())
+}
+
+func (r *Runtime) aclrtResetDeviceResLimit(device *Device) Code {
+	device.mu.Lock()
+	defer device.mu.Unlock()
+	device.cores = coreLimits{}
 	return 0
 }
 
-func (r *Runtime) getDeviceLimit(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
+func (r *Runtime) aclrtSetStreamResLimit(t *Thread, stream *Stream, typ int32, value uint32) Code {
+	code := r.checkLimit(t, "aclrtSetStreamResLimit", typ, value)
+	if code == 0 {
+		stream.mu.Lock()
+		defer stream.mu.Unlock()
+		stream.cores[typ] = value
 	}
-	return r.effective(t, "aclrtGetDeviceResLimit", int32(a[1]), a[2], d.limits())
+	return code
 }
 
-func (r *Runtime) resetDeviceLimit(t *Thread, a []uint64) uint64 {
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cores = coreLimits{}
+func (r *Runtime) aclrtGetStreamResLimit(t *Thread, stream *Stream, typ int32, value Out[uint32]) Code {
+	return r.effective(t, "aclrtGetStreamResLimit", typ, value, stream.limits(), stream.ctx.device.limits())
+}
+
+func (r *Runtime) aclrtResetStreamResLimit(stream *Stream) Code {
+	stream.mu.Lock()
+	defer stream.mu.Unlock()
+	stream.cores = coreLimits{}
 	return 0
 }
 
-func (r *Runtime) setStreamLimit(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	if code := r.checkLimit(t, "aclrtSetStreamResLimit", int32(a[1]), uint32(a[2])); code != 0 {
-		return code
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cores[a[1]] = uint32(a[2])
+func (r *Runtime) aclrtUseStreamResInCurrentThread(t *Thread, stream *Stream) Code {
+	t.limiter = stream.handle
 	return 0
 }
 
-func (r *Runtime) getStreamLimit(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	return r.effective(t, "aclrtGetStreamResLimit", int32(a[1]), a[2], s.limits(), s.ctx.device.limits())
-}
-
-func (r *Runtime) resetStreamLimit(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cores = coreLimits{}
-	return 0
-}
-
-func (r *Runtime) useStreamLimit(t *Thread, a []uint64) uint64 {
-	s, code := r.Stream(t, a[0])
-	if s == nil {
-		return uint64(uint32(code))
-	}
-	t.limiter = s.handle
-	return 0
-}
-
-func (r *Runtime) unuseStreamLimit(t *Thread, a []uint64) uint64 {
-	if s, code := r.Stream(t, a[0]); s == nil {
-		return uint64(uint32(code))
-	}
+func (r *Runtime) aclrtUnuseStreamResInCurrentThread(t *Thread, _ *Stream) Code {
 	t.limiter = 0
 	return 0
 }
 
-// threadLimit is what phase one of an operator asks: the limit of the stream in use by the
-// thread, then the process's for the device, then the chip's.
-func (r *Runtime) threadLimit(t *Thread, a []uint64) uint64 {
-	c, code := r.current(t)
+// aclrtGetResInCurrentThread returns the limit that applies in phase one of an operator: the limit
+// of the stream that the thread uses, else the process's limit for the device, else the chip's
+// number.
+func (r *Runtime) aclrtGetResInCurrentThread(t *Thread, typ int32, value Out[uint32]) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
@@ -164,5 +117,5 @@ func (r *Runtime) threadLimit(t *Thread, a []uint64) uint64 {
 	if s, ok := Lookup[*Stream](&r.Handles, t.limiter); ok {
 		own = s.limits()
 	}
-	return r.effective(t, "aclrtGetResInCurrentThread", int32(a[0]), a[1], own, c.device.limits())
+	return r.effective(t, "aclrtGetResInCurrentThread", typ, value, own, c.device.limits())
 }

@@ -17,5 +17,5 @@ func mallocAligned(n uint64) unsafe.Pointer {
 	return C.aligned_alloc(hostPage, C.size_t(rounded))
 }
 
-// Free releases memory of Malloc.
+// Free releases memory that Malloc returned.
 func Free(p unsafe.Pointer) { C.free(p) }

@@ -10,34 +10,31 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// managed is memory that the host and all devices reach under one address
-// (aclrtMemAllocManaged). Pages exist once and come with their first use, so that nothing moves
-// between host and device; sizes do not count against a device's memory.
+// managed is memory that the host and all devices access under one address (aclrtMemAllocManaged).
+// There is one copy of each page, allocated on first use, so nothing migrates between host and
+// device. The size does not count against a device's memory.
 type managed struct {
 	mu    sync.RWMutex
 	areas spans
-	maps  map[uint64][]byte // by the start of an area
+	maps  map[uint64][]byte // by start address
 }
 
-// mostManaged is how much a process may have.
+// mostManaged is the number of bytes of managed memory that a process may allocate.
 const mostManaged = 3 << 40
 
-func (r *Runtime) allocManaged(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtMemAllocManaged(t *Thread, ptr Out[Address], size uint64, flag uint32) Code {
 	const function = "aclrtMemAllocManaged"
-	if a[0] == 0 {
-		return t.null(function, "ptr")
+	if size == 0 || size > mostManaged || flag != uint32(abi.ACL_RT_MEM_ATTACH_GLOBAL) {
+		return t.Fail(InvalidParam, "EH0001: %s: size %d with flag %d; use 1 to %d bytes and ACL_RT_MEM_ATTACH_GLOBAL (1)", function, size, flag, uint64(mostManaged))
 	}
-	if a[1] == 0 || a[1] > mostManaged || uint32(a[2]) != uint32(abi.ACL_RT_MEM_ATTACH_GLOBAL) {
-		return t.Fail(invalidParam, "EH0001: %s: size %d with flag %d; use 1 to %d bytes and ACL_RT_MEM_ATTACH_GLOBAL (1)", function, a[1], uint32(a[2]), uint64(mostManaged))
-	}
-	if c, code := r.current(t); c == nil {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	addr, err := r.managed.alloc((a[1] + pageUnit - 1) / pageUnit * pageUnit)
+	addr, err := r.managed.alloc((size + pageUnit - 1) / pageUnit * pageUnit)
 	if err != nil {
-		return t.Fail(memoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes: %v", function, a[1], err)
+		return t.Fail(MemoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes: %v", function, size, err)
 	}
-	Write(a[0], addr)
+	ptr.Set(Address(addr))
 	return 0
 }
 
@@ -57,7 +54,7 @@ func (m *managed) alloc(n uint64) (uint64, error) {
 	return start, nil
 }
 
-// release ends the area that starts at addr, if there is one.
+// release frees the area that starts at addr. It returns false when there is no such area.
 func (m *managed) release(addr uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,14 +68,14 @@ func (m *managed) release(addr uint64) bool {
 	return true
 }
 
-// holds reports whether an address is of an area.
+// holds reports whether an address lies in an area.
 func (m *managed) holds(addr uint64) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.areas.find(addr) >= 0
 }
 
-// resolve gives the memory behind n bytes; ok is false when the address is of no area.
+// resolve returns the host memory behind n bytes; ok is false when the address lies in no area.
 func (m *managed) resolve(addr uint64, n int64) (p unsafe.Pointer, ok bool, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -92,7 +89,7 @@ func (m *managed) resolve(addr uint64, n int64) (p unsafe.Pointer, ok bool, err 
 	return Pointer(addr), true, nil
 }
 
-// close ends every area, when the process gives its devices up.
+// close frees every area when the process releases its devices.
 func (m *managed) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,79 +5,63 @@ import (
 	"time"
 )
 
-// marks are the ranges that a program has named for its tools (mstx). CANN_EMU_TRACE shows them
-// among the host calls, and where a stream is given, on its row when it gets there.
+// marks holds the ranges that a program names for its tools (mstx). CANN_EMU_TRACE shows them among
+// the host calls. A range with a stream also appears on the row of the stream, when the stream
+// reaches it.
 type marks struct {
 	mu     sync.Mutex
 	last   uint64
 	ranges map[uint64]openRange
 }
 
-// openRange is a range under way.
+// openRange is a range that has begun and not ended.
 type openRange struct {
 	message string
-	stream  uint64
-	domain  uint64 // handle, 0 for none
+	stream  Handle
+	domain  Handle // 0 for the default domain
 	begin   time.Time
 }
 
-// markDomain is a name that tools can choose marks by.
-type markDomain struct{ name string }
-
-func (r *Runtime) markFunctions() table {
-	return table{
-		"mstxMarkA":             func(t *Thread, a []uint64) uint64 { r.mark(t, "mstxMarkA", 0, a[0], a[1]); return 0 },
-		"mstxRangeStartA":       func(t *Thread, a []uint64) uint64 { return r.startRange(t, "mstxRangeStartA", 0, a[0], a[1]) },
-		"mstxRangeEnd":          func(t *Thread, a []uint64) uint64 { r.endRange(t, "mstxRangeEnd", 0, a[0]); return 0 },
-		"mstxDomainCreateA":     r.createDomain,
-		"mstxDomainDestroy":     r.destroyDomain,
-		"mstxDomainMarkA":       r.markIn,
-		"mstxDomainRangeStartA": r.startRangeIn,
-		"mstxDomainRangeEnd":    r.endRangeIn,
-	}
+// markDomain is a named group of marks by which tools can filter.
+type markDomain struct {
+	handle Handle
+	name   string
 }
 
-// message is the text of a mark; "" refuses the call, whose stream must be none or live.
-func (r *Runtime) message(t *Thread, function, domain string, text, stream uint64) string {
-	if text == 0 || CString(text) == "" {
-		t.null(function, "message")
+// message returns the text of a mark. It returns "" and refuses the call when the text is empty or
+// the stream is neither null nor live.
+func (r *Runtime) message(t *Thread, function string, domain *markDomain, text *string, stream Handle) string {
+	if text == nil || *text == "" {
+		t.Null(function, "message")
 		return ""
 	}
 	if _, ok := Lookup[*Stream](&r.Handles, stream); stream != 0 && !ok {
-		t.Fail(paramInvalid, "EE1003: %s: %#x is no live stream; was it destroyed?", function, stream)
+		t.Fail(ParamInvalid, "EE1003: %s: %#x is no live stream; was it destroyed?", function, stream)
 		return ""
 	}
-	if domain != "" {
-		return domain + ": " + CString(text)
+	if domain != nil {
+		return domain.name + ": " + *text
 	}
-	return CString(text)
+	return *text
 }
 
-// onTrace leaves the name on the stream's row.
-func (r *Runtime) onTrace(t *Thread, name string, stream uint64) {
+// onTrace queues a task that puts the name on the stream's row of the trace.
+func (r *Runtime) onTrace(t *Thread, name string, stream Handle) {
 	if s, ok := Lookup[*Stream](&r.Handles, stream); ok && r.Trace != nil {
 		r.Submit(t, s, Task{Name: name, Repeatable: true})
 	}
 }
 
-func (r *Runtime) mark(t *Thread, function string, domain, text, stream uint64) {
-	name, ok := r.domainName(t, function, domain)
-	if !ok {
-		return
-	}
-	if message := r.message(t, function, name, text, stream); message != "" {
+func (r *Runtime) mark(t *Thread, function string, domain *markDomain, text *string, stream Handle) {
+	if message := r.message(t, function, domain, text, stream); message != "" {
 		r.Trace.Host(message, time.Now(), 0)
 		r.onTrace(t, message, stream)
 	}
 }
 
-// startRange gives the id of a range, or 0.
-func (r *Runtime) startRange(t *Thread, function string, domain, text, stream uint64) uint64 {
-	name, ok := r.domainName(t, function, domain)
-	if !ok {
-		return 0
-	}
-	message := r.message(t, function, name, text, stream)
+// startRange begins a range and returns its id, or 0 on failure.
+func (r *Runtime) startRange(t *Thread, function string, domain *markDomain, text *string, stream Handle) uint64 {
+	message := r.message(t, function, domain, text, stream)
 	if message == "" {
 		return 0
 	}
@@ -89,11 +73,16 @@ func (r *Runtime) startRange(t *Thread, function string, domain, text, stream ui
 		m.ranges = make(map[uint64]openRange)
 	}
 	m.last++
-	m.ranges[m.last] = openRange{message: message, stream: stream, domain: domain, begin: time.Now()}
+	x := openRange{message: message, stream: stream, begin: time.Now()}
+	if domain != nil {
+		x.domain = domain.handle
+	}
+	m.ranges[m.last] = x
 	return m.last
 }
 
-func (r *Runtime) endRange(t *Thread, function string, domain, id uint64) {
+// endRange ends a range of a domain. The domain may already have been destroyed.
+func (r *Runtime) endRange(t *Thread, function string, domain Handle, id uint64) {
 	m := &r.marks
 	m.mu.Lock()
 	x, ok := m.ranges[id]
@@ -102,71 +91,57 @@ func (r *Runtime) endRange(t *Thread, function string, domain, id uint64) {
 	}
 	m.mu.Unlock()
 	if !ok {
-		t.Fail(invalidParam, "EH0001: %s: range %d is not under way there", function, id)
+		t.Fail(InvalidParam, "EH0001: %s: range %d is not under way there", function, id)
 		return
 	}
 	r.Trace.Host(x.message, x.begin, 0)
 	r.onTrace(t, "end "+x.message, x.stream)
 }
 
-// createDomain gives the domain of a name, a new one each time.
-func (r *Runtime) createDomain(t *Thread, a []uint64) uint64 {
-	const function = "mstxDomainCreateA"
-	if a[0] == 0 || CString(a[0]) == "" {
-		t.null(function, "name")
-		return 0
-	}
-	return r.Handles.New(DomainKind, &markDomain{CString(a[0])})
+func (r *Runtime) mstxMarkA(t *Thread, message *string, stream Handle) {
+	r.mark(t, "mstxMarkA", nil, message, stream)
 }
 
-// domainName is "" without a domain; false refuses one that is not live.
-func (r *Runtime) domainName(t *Thread, function string, h uint64) (name string, ok bool) {
+func (r *Runtime) mstxRangeStartA(t *Thread, message *string, stream Handle) uint64 {
+	return r.startRange(t, "mstxRangeStartA", nil, message, stream)
+}
+
+func (r *Runtime) mstxRangeEnd(t *Thread, id uint64) { r.endRange(t, "mstxRangeEnd", 0, id) }
+
+// mstxDomainCreateA returns a new domain at each call, also for a name that was used before.
+func (r *Runtime) mstxDomainCreateA(t *Thread, name *string) Handle {
+	if name == nil || *name == "" {
+		t.Null("mstxDomainCreateA", "name")
+		return 0
+	}
+	d := &markDomain{name: *name}
+	d.handle = r.Handles.New(DomainKind, d)
+	return d.handle
+}
+
+//npugen:decode mstxDomainHandle_t
+func (r *Runtime) domain(t *Thread, function, parameter string, h Handle) (*markDomain, Code) {
 	if h == 0 {
-		return "", true
+		return nil, t.Null(function, parameter)
 	}
 	d, ok := Lookup[*markDomain](&r.Handles, h)
 	if !ok {
-		t.Fail(invalidParam, "EH0001: %s: %#x is no live domain; was it destroyed?", function, h)
-		return "", false
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live domain; was it destroyed?", function, h)
 	}
-	return d.name, true
+	return d, 0
 }
 
-// domain refuses a null one, too.
-func (r *Runtime) domain(t *Thread, function string, h uint64) bool {
-	if h == 0 {
-		t.null(function, "domain")
-		return false
-	}
-	_, ok := r.domainName(t, function, h)
-	return ok
+// mstxDomainDestroy destroys the domain; its open ranges can still be ended.
+func (r *Runtime) mstxDomainDestroy(domain *markDomain) { r.Handles.Delete(domain.handle) }
+
+func (r *Runtime) mstxDomainMarkA(t *Thread, domain *markDomain, message *string, stream Handle) {
+	r.mark(t, "mstxDomainMarkA", domain, message, stream)
 }
 
-// destroyDomain leaves ranges of the domain to end.
-func (r *Runtime) destroyDomain(t *Thread, a []uint64) uint64 {
-	if r.domain(t, "mstxDomainDestroy", a[0]) {
-		r.Handles.Delete(a[0])
-	}
-	return 0
+func (r *Runtime) mstxDomainRangeStartA(t *Thread, domain *markDomain, message *string, stream Handle) uint64 {
+	return r.startRange(t, "mstxDomainRangeStartA", domain, message, stream)
 }
 
-func (r *Runtime) markIn(t *Thread, a []uint64) uint64 {
-	const function = "mstxDomainMarkA"
-	if r.domain(t, function, a[0]) {
-		r.mark(t, function, a[0], a[1], a[2])
-	}
-	return 0
-}
-
-func (r *Runtime) startRangeIn(t *Thread, a []uint64) uint64 {
-	const function = "mstxDomainRangeStartA"
-	if !r.domain(t, function, a[0]) {
-		return 0
-	}
-	return r.startRange(t, function, a[0], a[1], a[2])
-}
-
-func (r *Runtime) endRangeIn(t *Thread, a []uint64) uint64 {
-	r.endRange(t, "mstxDomainRangeEnd", a[0], a[1])
-	return 0
+func (r *Runtime) mstxDomainRangeEnd(t *Thread, domain Handle, id uint64) {
+	r.endRange(t, "mstxDomainRangeEnd", domain, id)
 }

@@ -1,4 +1,4 @@
-package rt
+package rt_test
 
 import (
 	"encoding/json"
@@ -8,17 +8,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
 func TestMarks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
 	p := newProcess(t)
 	var err error
-	p.r.Trace, err = OpenTrace(path)
+	p.Runtime.Trace, err = rt.OpenTrace(path)
 	require.NoError(t, err)
-	th := p.thread(0)
-	s := p.stream(th)
-	f := func(name string, args ...uint64) uint64 { return p.f[name](th, args) }
+	th := p.Thread(0)
+	s := p.Stream(th)
+	f := func(name string, args ...uint64) uint64 { return p.Functions[name](th, args) }
 	domain := f("mstxDomainCreateA", text("training"))
 	f("mstxMarkA", text("start"), 0)
 	outer := f("mstxRangeStartA", text("epoch"), 0)
@@ -26,8 +29,8 @@ func TestMarks(t *testing.T) {
 	f("mstxDomainMarkA", domain, text("loss"), s)
 	f("mstxDomainRangeEnd", domain, inner)
 	f("mstxRangeEnd", outer)
-	require.Empty(t, takeText(th))
-	p.must(th, "aclrtSynchronizeStream", s)
+	require.Empty(t, rttest.Text(th))
+	p.Must(th, "aclrtSynchronizeStream", s)
 
 	for _, x := range []struct {
 		name string
@@ -47,26 +50,26 @@ func TestMarks(t *testing.T) {
 		{"mstxDomainDestroy", []uint64{s}, "no live domain"},
 	} {
 		require.Zero(t, f(x.name, x.args...), x.name)
-		message := takeText(th)
+		message := rttest.Text(th)
 		require.Contains(t, message, x.name)
 		require.Contains(t, message, x.text)
 	}
 	other := f("mstxRangeStartA", text("other"), 0)
 	f("mstxDomainRangeEnd", domain, other)
-	require.Contains(t, takeText(th), "not under way there", "a range of no domain")
+	require.Contains(t, rttest.Text(th), "not under way there", "a range of no domain")
 	f("mstxRangeEnd", other)
 	f("mstxDomainDestroy", domain)
-	require.Empty(t, takeText(th))
-	require.Zero(t, p.r.Handles.Count(DomainKind))
-	require.Empty(t, p.r.marks.ranges)
-	p.must(th, "aclrtDestroyStream", s)
+	require.Empty(t, rttest.Text(th))
+	require.Zero(t, p.Runtime.Handles.Count(rt.DomainKind))
+	require.Zero(t, p.Runtime.Marks())
+	p.Must(th, "aclrtDestroyStream", s)
 
-	p.r.Trace.Flush()
+	p.Runtime.Trace.Flush()
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, p.r.Trace.file.Close())
-	p.r.Trace = nil
-	var events []traceEvent
+	require.NoError(t, p.Runtime.Trace.Close())
+	p.Runtime.Trace = nil
+	var events []rt.TraceEvent
 	require.NoError(t, json.Unmarshal([]byte(strings.TrimSuffix(string(b), ",\n")+"]"), &events))
 	rows := map[string][]string{}
 	for _, e := range events {

@@ -12,16 +12,16 @@ import (
 // allocationUnit is the granularity of device memory; addresses are multiples of it.
 const allocationUnit = 512
 
-// Memory is the memory of one device. Its addresses lie in a range without access rights,
-// so that host code that touches device memory faults as it does on hardware; the bytes lie
-// elsewhere, at a fixed distance, in a file without a name that peers can map.
+// Memory is the memory of one device. Its device addresses lie in a range without access rights, so
+// that host code that dereferences them faults as it does on hardware. The bytes lie at a fixed
+// distance, in an anonymous file that peers can map.
 type Memory struct {
 	device *Device
 	base   uint64 // first address
 	size   uint64
 	delta  uint64 // host address = device address + delta, modulo 2^64
 	maps   [2][]byte
-	file   *os.File // nil where the machine has no such files
+	file   *os.File // nil where the machine does not support memory files
 
 	mu   sync.RWMutex
 	live spans
@@ -30,13 +30,12 @@ type Memory struct {
 	warm uint64 // bytes of free ranges whose pages may still be there
 	top  uint64 // no allocation reached beyond
 
-	shadow *shadow // which bytes were written, nil unless the sanitizer asks
+	shadow *shadow // which bytes were written; nil without the memory sanitizer
 
 	shared map[uint64]sharedFile // allocations that other processes can open, by address
 }
 
-// newMemory reserves the addresses and the bytes; the kernel supplies pages when they are
-// touched.
+// newMemory reserves the addresses and maps the bytes; the kernel allocates pages on first access.
 func newMemory(d *Device, size int64) (*Memory, error) {
 	size = size / allocationUnit * allocationUnit
 	addresses, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, anonymous)
@@ -65,7 +64,7 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 	return m, nil
 }
 
-// mapFile maps a new file of zeros.
+// mapFile maps a new zeroed file.
 func mapFile(size int64) (*os.File, []byte, error) {
 	file, err := newMemoryFile(size)
 	if err != nil {
@@ -79,7 +78,7 @@ func mapFile(size int64) (*os.File, []byte, error) {
 	return file, b, nil
 }
 
-// close gives everything back; addresses handed out are invalid from then on.
+// close releases the memory; addresses of it are invalid afterwards.
 func (m *Memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,12 +86,12 @@ func (m *Memory) close() {
 		_ = f.Close()
 	}
 	m.shared = nil
-	unfence(m.bytes(m.base, m.top)) // what gets these addresses next must not suffer
+	unfence(m.bytes(m.base, m.top)) // later mappings at these addresses must not be poisoned
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
 	}
 	if m.file != nil {
-		_ = m.file.Close() // a peer's mapping keeps what it shows
+		_ = m.file.Close() // a peer's mapping stays valid
 	}
 	for _, x := range m.live {
 		m.device.rt.sanitizer.forget(x.serial)
@@ -103,11 +102,11 @@ func (m *Memory) close() {
 	m.live, m.free, m.size = nil, nil, 0
 }
 
-// alloc takes n bytes, first fit; false when no free range is large enough.
-func (m *Memory) alloc(n uint64) (uint64, bool) {
+// Alloc allocates n bytes, first fit. It returns false when no free range is large enough.
+func (m *Memory) Alloc(n uint64) (uint64, bool) {
 	unit := uint64(allocationUnit)
 	if n >= hostPage {
-		unit = hostPage // so that it can be shared with other processes
+		unit = hostPage // so that the allocation can be shared with other processes
 	}
 	need := roundUp(n+fenceSize, unit)
 	m.mu.Lock()
@@ -129,7 +128,7 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 		}
 		m.live.insert(span{start: start, end: start + n, reserved: need, serial: m.device.rt.allocations.Add(1)})
 		m.used += need
-		m.warm -= min(m.warm, need) // what was freed is taken first, mostly
+		m.warm -= min(m.warm, need) // freed ranges are mostly reused first
 		m.top = max(m.top, start+need)
 		unfence(m.bytes(start, start+n))
 		fence(m.bytes(start+n, start+need))
@@ -139,7 +138,7 @@ func (m *Memory) alloc(n uint64) (uint64, bool) {
 	return 0, false
 }
 
-// taint makes fresh memory look like what it is, while writes are followed.
+// taint poisons fresh memory when the sanitizer follows writes.
 func (m *Memory) taint(start, n uint64) {
 	if m.shadow == nil {
 		return
@@ -151,8 +150,8 @@ func (m *Memory) taint(start, n uint64) {
 	}
 }
 
-// private is the live allocation that holds the addresses lo to hi; false when there is
-// none, or when other processes can write it.
+// private returns the live allocation that holds the addresses from lo to hi. It returns false when
+// there is no such allocation or when other processes can write to it.
 func (m *Memory) private(lo, hi uint64) (span, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -166,7 +165,8 @@ func (m *Memory) private(lo, hi uint64) (span, bool) {
 
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 
-// take counts n bytes as used that lie elsewhere; false when the device has not as many.
+// take counts n bytes as used for memory that lies elsewhere. It returns false when the device has
+// fewer bytes left.
 func (m *Memory) take(n uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,8 +183,9 @@ func (m *Memory) untake(n uint64) {
 	m.used -= n
 }
 
-// release frees the allocation that starts at addr; false when there is none.
-func (m *Memory) release(addr uint64) bool {
+// Release frees the allocation that starts at addr. It returns false when there is no such
+// allocation.
+func (m *Memory) Release(addr uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.live.at(addr)
@@ -207,7 +208,7 @@ func (m *Memory) release(addr uint64) bool {
 	return true
 }
 
-// bytes is where device addresses lie on the host.
+// bytes returns the host memory behind device addresses.
 func (m *Memory) bytes(start, end uint64) []byte { return m.maps[1][start-m.base : end-m.base] }
 
 // merge joins the free range at addr with its neighbours.
@@ -221,11 +222,11 @@ func (m *Memory) merge(addr uint64) {
 	}
 }
 
-// maxWarm is how much freed memory keeps its pages: to get new ones costs more than to write
-// them.
+// maxWarm is the number of freed bytes that may keep their pages: getting new pages costs more than
+// writing them.
 const maxWarm = 128 << 20
 
-// giveBack returns whole pages of a large range to the machine.
+// giveBack returns the whole pages of a large freed range to the machine.
 func (m *Memory) giveBack(start, end uint64) {
 	lo, hi := roundUp(start-m.base, pageUnit), (end-m.base)/pageUnit*pageUnit
 	if hi <= lo {
@@ -235,16 +236,17 @@ func (m *Memory) giveBack(start, end uint64) {
 		_ = unix.Madvise(m.maps[1][lo:hi], unix.MADV_DONTNEED)
 		return
 	}
-	// Not madvise, which an emulated CPU need not pass on. What fails keeps its pages.
+	// Use fallocate instead of madvise, which an emulated CPU need not pass on. If it fails, the
+	// range keeps its pages.
 	_ = unix.Fallocate(int(m.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(lo), int64(hi-lo))
 }
 
-// File is the file behind the memory, for another process of this host to map, and its size;
-// nil when there is none.
+// File returns the file behind the memory and its size, for another process of this host to map.
+// The file is nil when there is none.
 func (m *Memory) File() (*os.File, int64) { return m.file, int64(m.size) }
 
-// Offset is where in the file bytes lie that Resolve found; false when they lie elsewhere:
-// they are of another device, exported by key, or mapped from physical memory.
+// Offset returns the offset in File of bytes that Resolve returned. It returns false for bytes that
+// are not in the file: those of another device, exported by key, or mapped from physical memory.
 func (m *Memory) Offset(b []byte) (uint64, bool) {
 	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) - m.delta
 	if m.file == nil || !m.contains(addr) {
@@ -264,7 +266,7 @@ func (m *Memory) Offset(b []byte) (uint64, bool) {
 	return addr - m.base, true
 }
 
-// info is the free and total number of bytes.
+// info returns the numbers of free and total bytes.
 func (m *Memory) info() (free, total uint64) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -274,8 +276,8 @@ func (m *Memory) info() (free, total uint64) {
 // contains reports whether an address belongs to the device, allocated or not.
 func (m *Memory) contains(addr uint64) bool { return addr-m.base < m.size }
 
-// Resolve gives the host memory behind n bytes at a device address. The range must lie in
-// one live allocation of this device, or of a device that this one may reach as a peer.
+// Resolve returns the host memory behind n bytes at a device address. The range must lie in one
+// live allocation of this device, or of a device to which it has peer access.
 func (m *Memory) Resolve(addr uint64, n int64) (unsafe.Pointer, error) {
 	if !m.contains(addr) {
 		return m.foreign(addr, n)
@@ -293,7 +295,7 @@ func (m *Memory) Resolve(addr uint64, n int64) (unsafe.Pointer, error) {
 	return Pointer(addr + m.delta), nil
 }
 
-// foreign resolves an address that is not of this device.
+// foreign resolves an address that does not belong to this device.
 func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
 	if p, ok, err := m.device.rt.virtual.resolve(m.device, addr, n); ok {
 		return p, err
@@ -312,7 +314,7 @@ func (m *Memory) foreign(addr uint64, n int64) (unsafe.Pointer, error) {
 	return other.Resolve(addr, n)
 }
 
-// deviceOf is the device whose memory an address belongs to, or nil.
+// deviceOf returns the device to whose memory an address belongs, or nil.
 func (r *Runtime) deviceOf(addr uint64) *Device {
 	if m := r.memoryOf(addr); m != nil {
 		return m.device
@@ -320,8 +322,7 @@ func (r *Runtime) deviceOf(addr uint64) *Device {
 	return r.virtual.owner(addr)
 }
 
-// memoryOf is the device memory with addresses of its own that an address belongs to, or
-// nil.
+// memoryOf returns the device memory whose own address range holds addr, or nil.
 func (r *Runtime) memoryOf(addr uint64) *Memory {
 	for _, d := range r.devices {
 		d.mu.Lock()

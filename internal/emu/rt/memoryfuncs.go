@@ -4,177 +4,149 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-func (r *Runtime) memoryFunctions() table {
-	return table{
-		"aclrtMalloc":               r.malloc("aclrtMalloc", 63),
-		"aclrtMallocCached":         r.malloc("aclrtMallocCached", 63),
-		"aclrtMallocWithCfg":        r.malloc("aclrtMallocWithCfg", 63),
-		"aclrtMallocAlign32":        r.malloc("aclrtMallocAlign32", 31),
-		"aclrtMemAllocManaged":      r.allocManaged,
-		"aclrtFree":                 r.free,
-		"aclrtFreeWithDevSync":      r.freeAfterSync,
-		"aclrtMallocHost":           r.mallocHost,
-		"aclrtMallocHostWithCfg":    r.mallocHost,
-		"aclrtFreeHost":             r.freeHost,
-		"aclrtHostRegister":         r.hostRegister,
-		"aclrtHostRegisterV2":       r.hostRegisterV2,
-		"aclrtHostUnregister":       r.hostUnregister,
-		"aclrtHostGetDevicePointer": r.hostDevicePointer,
-		"aclrtGetMemInfo":           r.memInfo,
-		"aclrtPointerGetAttributes": r.pointerAttributes,
-		"aclrtMemGetAddressRange":   r.addressRange,
-		"aclrtMemFlush":             success, // the emulator has no cache that host code must manage
-		"aclrtMemInvalidate":        success,
+// allocate allocates device memory of the current context. It adds tail bytes to the size and
+// rounds up to 32 bytes, since kernels move whole 32-byte blocks.
+func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size, tail uint64) Code {
+	if size == 0 {
+		return t.Fail(InvalidParam, "EH0001: %s: size is 0", function)
 	}
+	c, code := r.Current(t)
+	if c == nil {
+		return code
+	}
+	m := c.device.memory
+	effective := (size + tail) / 32 * 32
+	if effective >= size {
+		if addr, ok := m.Alloc(effective); ok {
+			devPtr.Set(Address(addr))
+			return 0
+		}
+	}
+	free, total := m.info()
+	return t.Fail(MemoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes on device %d, which has %d of %d bytes free", function, size, c.device.id, free, total)
 }
 
-// success is a function that has nothing to do.
-func success(*Thread, []uint64) uint64 { return 0 }
-
-// malloc makes an allocation function: sizes are rounded up to 32 bytes after adding tail,
-// since kernels move whole 32-byte blocks.
-func (r *Runtime) malloc(function string, tail uint64) Func {
-	return func(t *Thread, a []uint64) uint64 {
-		if a[0] == 0 {
-			return t.null(function, "devPtr")
-		}
-		n := a[1]
-		if n == 0 {
-			return t.Fail(invalidParam, "EH0001: %s: size is 0", function)
-		}
-		c, code := r.current(t)
-		if c == nil {
-			return code
-		}
-		m := c.device.memory
-		effective := (n + tail) / 32 * 32
-		if effective >= n {
-			if addr, ok := m.alloc(effective); ok {
-				Write(a[0], addr)
-				return 0
-			}
-		}
-		free, total := m.info()
-		return t.Fail(memoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes on device %d, which has %d of %d bytes free", function, n, c.device.id, free, total)
-	}
+func (r *Runtime) aclrtMalloc(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
+	return r.allocate(t, "aclrtMalloc", devPtr, size, 63)
 }
 
-// free needs no context and waits for nothing.
-func (r *Runtime) free(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtFree", "devPtr")
-	}
-	if m := r.memoryOf(a[0]); (m == nil || !m.release(a[0])) && !r.managed.release(a[0]) {
-		return t.Fail(paramInvalid, "EE1003: aclrtFree: %#x is no live device allocation; was it freed already?", a[0])
+func (r *Runtime) aclrtMallocCached(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
+	return r.allocate(t, "aclrtMallocCached", devPtr, size, 63)
+}
+
+func (r *Runtime) aclrtMallocWithCfg(t *Thread, devPtr Out[Address], size uint64, _ int32, _ uintptr) Code {
+	return r.allocate(t, "aclrtMallocWithCfg", devPtr, size, 63)
+}
+
+func (r *Runtime) aclrtMallocAlign32(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
+	return r.allocate(t, "aclrtMallocAlign32", devPtr, size, 31)
+}
+
+// aclrtFree needs no context and waits for nothing.
+func (r *Runtime) aclrtFree(t *Thread, devPtr Address) Code {
+	addr := uint64(devPtr)
+	if m := r.memoryOf(addr); (m == nil || !m.Release(addr)) && !r.managed.release(addr) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtFree: %#x is no live device allocation; was it freed already?", addr)
 	}
 	return 0
 }
 
-func (r *Runtime) freeAfterSync(t *Thread, a []uint64) uint64 {
-	if code := r.syncDevice(t, -1); code != 0 {
+func (r *Runtime) aclrtFreeWithDevSync(t *Thread, devPtr Address) Code {
+	if code := r.aclrtSynchronizeDevice(t); code != 0 {
 		return code
 	}
-	return r.free(t, a)
+	return r.aclrtFree(t, devPtr)
 }
 
-func (r *Runtime) mallocHost(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtMallocHost", "hostPtr")
+// The emulator has no cache that host code must manage.
+
+func (r *Runtime) aclrtMemFlush(uintptr, uint64) Code      { return 0 }
+func (r *Runtime) aclrtMemInvalidate(uintptr, uint64) Code { return 0 }
+
+func (r *Runtime) aclrtMallocHost(t *Thread, hostPtr Out[Address], size uint64) Code {
+	if size == 0 {
+		return t.Fail(InvalidParam, "EH0001: aclrtMallocHost: size is 0")
 	}
-	if a[1] == 0 {
-		return t.Fail(invalidParam, "EH0001: aclrtMallocHost: size is 0")
-	}
-	if c, code := r.current(t); c == nil {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	p := uint64(uintptr(mallocAligned(a[1])))
+	p := uint64(uintptr(mallocAligned(size)))
 	if p == 0 {
-		return t.Fail(memoryAllocation, "EE1013: Failed to allocate memory: aclrtMallocHost of %d bytes", a[1])
+		return t.Fail(MemoryAllocation, "EE1013: Failed to allocate memory: aclrtMallocHost of %d bytes", size)
 	}
-	r.host.add(p, a[1], true)
-	Write(a[0], p)
+	r.host.add(p, size, true)
+	hostPtr.Set(Address(p))
 	return 0
 }
 
-func (r *Runtime) freeHost(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtFreeHost", "hostPtr")
+func (r *Runtime) aclrtMallocHostWithCfg(t *Thread, ptr Out[Address], size uint64, _ uintptr) Code {
+	return r.aclrtMallocHost(t, ptr, size)
+}
+
+func (r *Runtime) aclrtFreeHost(t *Thread, hostPtr Address) Code {
+	if !r.host.remove(uint64(hostPtr), true) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtFreeHost: %#x is no live allocation of aclrtMallocHost; was it freed already?", hostPtr)
 	}
-	if !r.host.remove(a[0], true) {
-		return t.Fail(paramInvalid, "EE1003: aclrtFreeHost: %#x is no live allocation of aclrtMallocHost; was it freed already?", a[0])
-	}
-	Free(Pointer(a[0]))
+	Free(Pointer(uint64(hostPtr)))
 	return 0
 }
 
 const hostPage = 4096
 
-func (r *Runtime) register(t *Thread, addr, n uint64) uint64 {
-	if addr == 0 || n == 0 {
-		return t.Fail(invalidParam, "EH0001: aclrtHostRegister: null pointer or size 0")
+// aclrtHostRegisterV2 pins host memory of the program.
+func (r *Runtime) aclrtHostRegisterV2(t *Thread, ptr uintptr, size uint64, _ uint32) Code {
+	addr := uint64(ptr)
+	if addr == 0 || size == 0 {
+		return t.Fail(InvalidParam, "EH0001: aclrtHostRegister: null pointer or size 0")
 	}
-	if addr%hostPage != 0 || n%hostPage != 0 {
-		return t.Fail(paramInvalid, "EE1003: aclrtHostRegister: address %#x and size %d must be multiples of %d", addr, n, hostPage)
+	if addr%hostPage != 0 || size%hostPage != 0 {
+		return t.Fail(ParamInvalid, "EE1003: aclrtHostRegister: address %#x and size %d must be multiples of %d", addr, size, hostPage)
 	}
-	if c, code := r.current(t); c == nil {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
-	if !r.host.add(addr, n, false) && !r.host.adopt(addr, n) {
-		return t.Fail(paramInvalid, "EE1003: aclrtHostRegister: %d bytes at %#x overlap memory that is pinned already", n, addr)
+	if !r.host.add(addr, size, false) && !r.host.adopt(addr, size) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtHostRegister: %d bytes at %#x overlap memory that is pinned already", size, addr)
 	}
 	return 0
 }
 
-// hostRegister maps host memory for the device. The emulator's copies reach it under its
-// own address.
-func (r *Runtime) hostRegister(t *Thread, a []uint64) uint64 {
-	if a[3] == 0 {
-		return t.null("aclrtHostRegister", "devPtr")
-	}
-	code := r.register(t, a[0], a[1])
+// aclrtHostRegister maps host memory for the device. The device address equals the host address,
+// since the emulator's copies can access both.
+func (r *Runtime) aclrtHostRegister(t *Thread, ptr uintptr, size uint64, _ int32, devPtr Out[Address]) Code {
+	code := r.aclrtHostRegisterV2(t, ptr, size, 0)
 	if code == 0 {
-		Write(a[3], a[0])
+		devPtr.Set(Address(ptr))
 	}
 	return code
 }
 
-func (r *Runtime) hostRegisterV2(t *Thread, a []uint64) uint64 { return r.register(t, a[0], a[1]) }
-
-func (r *Runtime) hostUnregister(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclrtHostUnregister", "ptr")
-	}
-	if !r.host.remove(a[0], false) {
-		return t.Fail(paramInvalid, "EE1003: aclrtHostUnregister: %#x is not registered", a[0])
+func (r *Runtime) aclrtHostUnregister(t *Thread, ptr Address) Code {
+	if !r.host.remove(uint64(ptr), false) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtHostUnregister: %#x is not registered", ptr)
 	}
 	return 0
 }
 
-func (r *Runtime) hostDevicePointer(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 || a[1] == 0 {
-		return t.null("aclrtHostGetDevicePointer", "an argument")
+func (r *Runtime) aclrtHostGetDevicePointer(t *Thread, pHost Address, pDevice Out[Address], _ uint32) Code {
+	if !r.host.isPinned(uint64(pHost), 1) {
+		return t.Fail(ParamInvalid, "EE1003: aclrtHostGetDevicePointer: %#x is not registered", pHost)
 	}
-	if !r.host.isPinned(a[0], 1) {
-		return t.Fail(paramInvalid, "EE1003: aclrtHostGetDevicePointer: %#x is not registered", a[0])
-	}
-	Write(a[1], a[0])
+	pDevice.Set(pHost)
 	return 0
 }
 
-func (r *Runtime) memInfo(t *Thread, a []uint64) uint64 {
-	if a[1] == 0 || a[2] == 0 {
-		return t.null("aclrtGetMemInfo", "free or total")
-	}
-	c, code := r.current(t)
+func (r *Runtime) aclrtGetMemInfo(t *Thread, attr int32, free, total Out[uint64]) Code {
+	c, code := r.Current(t)
 	if c == nil {
 		return code
 	}
-	if attr := int32(a[0]); attr < 0 || attr > 17 {
-		return t.Fail(invalidParam, "EH0001: aclrtGetMemInfo: attribute %d is unknown", attr)
+	if attr < 0 || attr > 17 {
+		return t.Fail(InvalidParam, "EH0001: aclrtGetMemInfo: attribute %d is unknown", attr)
 	}
-	free, total := c.device.memory.info()
-	Write(a[1], free)
-	Write(a[2], total)
+	unused, all := c.device.memory.info()
+	free.Set(unused)
+	total.Set(all)
 	return 0
 }
 
@@ -186,38 +158,36 @@ type pointerAttributes struct {
 	_        [4]uint32
 }
 
-func (r *Runtime) pointerAttributes(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 || a[1] == 0 {
-		return t.null("aclrtPointerGetAttributes", "an argument")
-	}
+func (r *Runtime) aclrtPointerGetAttributes(ptr Address, attributes Out[pointerAttributes]) Code {
+	addr := uint64(ptr)
 	v := pointerAttributes{kind: int32(abi.ACL_MEM_LOCATION_TYPE_UNREGISTERED), pageSize: hostPage}
-	if d := r.deviceOf(a[0]); d != nil {
+	if d := r.deviceOf(addr); d != nil {
 		v = pointerAttributes{device: uint32(d.id), kind: int32(abi.ACL_MEM_LOCATION_TYPE_DEVICE), pageSize: 1 << 21}
-	} else if r.managed.holds(a[0]) {
+	} else if r.managed.holds(addr) {
 		v.kind, v.pageSize = int32(abi.ACL_MEM_LOCATION_TYPE_MANAGED), 1<<21
-	} else if r.host.isPinned(a[0], 1) {
+	} else if r.host.isPinned(addr, 1) {
 		v.kind = int32(abi.ACL_MEM_LOCATION_TYPE_HOST)
 	}
-	Write(a[1], v)
+	attributes.Set(v)
 	return 0
 }
 
-func (r *Runtime) addressRange(t *Thread, a []uint64) uint64 {
-	m := r.memoryOf(a[0])
+func (r *Runtime) aclrtMemGetAddressRange(t *Thread, ptr uintptr, pbase *Address, psize *uint64) Code {
+	m := r.memoryOf(uint64(ptr))
 	if m == nil {
-		return t.Fail(paramInvalid, "EE1003: aclrtMemGetAddressRange: %#x is no device address", a[0])
+		return t.Fail(ParamInvalid, "EE1003: aclrtMemGetAddressRange: %#x is no device address", ptr)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	i := m.live.find(a[0])
+	i := m.live.find(uint64(ptr))
 	if i < 0 {
-		return t.Fail(paramInvalid, "EE1003: aclrtMemGetAddressRange: %#x is not allocated", a[0])
+		return t.Fail(ParamInvalid, "EE1003: aclrtMemGetAddressRange: %#x is not allocated", ptr)
 	}
-	if a[1] != 0 {
-		Write(a[1], m.live[i].start)
+	if pbase != nil {
+		*pbase = Address(m.live[i].start)
 	}
-	if a[2] != 0 {
-		Write(a[2], m.live[i].end-m.live[i].start)
+	if psize != nil {
+		*psize = m.live[i].end - m.live[i].start
 	}
 	return 0
 }

@@ -3,132 +3,93 @@ package rt
 import (
 	"fmt"
 	"time"
+	"unsafe"
 )
 
-// Notify is a flag that one stream sets and another waits for and clears. It lies in shared
-// memory, so that the streams may be of different processes.
+// Notify is a flag that one stream sets and that another stream waits for and clears. It lies in
+// shared memory, so the streams may belong to different processes.
 type Notify struct {
-	id    uint32
-	page  *sharedPage // its first word is the flag
-	owner bool        // made here: an imported one cannot be exported again
-}
-
-func (r *Runtime) notifyFunctions() table {
-	return table{
-		"aclrtCreateNotify":       r.createNotify,
-		"aclrtDestroyNotify":      r.destroyNotify,
-		"aclrtRecordNotify":       r.recordNotify,
-		"aclrtWaitAndResetNotify": r.waitNotify,
-		"aclrtGetNotifyId":        r.notifyID,
-		"aclrtNotifyBatchReset":   r.resetNotifies,
-		"aclrtNotifyGetExportKey": r.exportNotify,
-		"aclrtNotifySetImportPid": r.allowNotify,
-		"aclrtNotifyImportByKey":  r.importNotify,
-	}
+	handle Handle
+	id     uint32
+	page   *sharedPage // its first word is the flag
+	owner  bool        // created here; an imported notify cannot be exported again
 }
 
 func (n *Notify) set() { n.page.set(0, 1, 1) }
 
-// waitAndReset takes the flag; a limit of 0 waits for ever.
+// waitAndReset waits for the flag and clears it. A limit of 0 means no limit.
 func (n *Notify) waitAndReset(cancel <-chan struct{}, limit time.Duration) error {
 	flag := n.page.word(0)
 	if !n.page.until(0, func() bool { return flag.CompareAndSwap(1, 0) }, cancel, after(limit)) {
-		return &Fault{Code: waitTimeout, Text: fmt.Sprintf("EE1002: notify %d was not recorded within %v", n.id, limit)}
+		return &Fault{Code: WaitTimeout, Text: fmt.Sprintf("EE1002: notify %d was not recorded within %v", n.id, limit)}
 	}
 	return nil
 }
 
-func (r *Runtime) addNotify(out uint64, page *sharedPage, owner bool) uint64 {
-	Write(out, r.Handles.New(NotifyKind, &Notify{id: uint32(r.notifyCount.Add(1)), page: page, owner: owner}))
+func (r *Runtime) addNotify(notify Out[Handle], page *sharedPage, owner bool) Code {
+	n := &Notify{id: uint32(r.notifyCount.Add(1)), page: page, owner: owner}
+	n.handle = r.Handles.New(NotifyKind, n)
+	notify.Set(n.handle)
 	return 0
 }
 
-func (r *Runtime) createNotify(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtCreateNotify(t *Thread, notify Out[Handle], flag uint64) Code {
 	const function = "aclrtCreateNotify"
-	if a[0] == 0 {
-		return t.null(function, "notify")
+	if flag > 1 {
+		return t.Fail(ParamInvalid, "EE1003: %s: flag %#x is unknown", function, flag)
 	}
-	if a[1] > 1 {
-		return t.Fail(paramInvalid, "EE1003: %s: flag %#x is unknown", function, a[1])
-	}
-	if c, code := r.current(t); c == nil {
+	if c, code := r.Current(t); c == nil {
 		return code
 	}
 	page, err := newSharedPage()
 	if err != nil {
-		return t.Fail(noNotifyResource, "EE1023: %s: %v", function, err)
+		return t.Fail(NoNotifyResource, "EE1023: %s: %v", function, err)
 	}
-	return r.addNotify(a[0], page, true)
+	return r.addNotify(notify, page, true)
 }
 
-func (r *Runtime) notify(t *Thread, function string, h uint64) (*Notify, uint64) {
+//npugen:decode aclrtNotify
+func (r *Runtime) notify(t *Thread, function, parameter string, h Handle) (*Notify, Code) {
 	if h == 0 {
-		return nil, t.null(function, "notify")
+		return nil, t.Null(function, parameter)
 	}
 	n, ok := Lookup[*Notify](&r.Handles, h)
 	if !ok {
-		return nil, t.Fail(paramInvalid, "EE1003: %s: %#x is no live notify; was it destroyed?", function, h)
+		return nil, t.Fail(ParamInvalid, "EE1003: %s: %#x is no live notify; was it destroyed?", function, h)
 	}
 	return n, 0
 }
 
-func (r *Runtime) destroyNotify(t *Thread, a []uint64) uint64 {
-	n, code := r.notify(t, "aclrtDestroyNotify", a[0])
-	if n == nil {
-		return code
-	}
-	r.Handles.Delete(a[0])
-	n.page.close()
+func (r *Runtime) aclrtDestroyNotify(notify *Notify) Code {
+	r.Handles.Delete(notify.handle)
+	notify.page.close()
 	return 0
 }
 
-func (r *Runtime) recordNotify(t *Thread, a []uint64) uint64 {
-	n, code := r.notify(t, "aclrtRecordNotify", a[0])
-	if n == nil {
-		return code
-	}
-	s, streamCode := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(streamCode))
-	}
-	return r.Submit(t, s, Task{Name: "aclrtRecordNotify", Repeatable: true, Releases: &r.outside, Run: func() error { n.set(); return nil }})
+func (r *Runtime) aclrtRecordNotify(t *Thread, notify *Notify, stream *Stream) Code {
+	return r.Submit(t, stream, Task{Name: "aclrtRecordNotify", Repeatable: true, Releases: &r.outside, Run: func() error { notify.set(); return nil }})
 }
 
-func (r *Runtime) waitNotify(t *Thread, a []uint64) uint64 {
-	n, code := r.notify(t, "aclrtWaitAndResetNotify", a[0])
-	if n == nil {
-		return code
-	}
-	s, streamCode := r.Stream(t, a[1])
-	if s == nil {
-		return uint64(uint32(streamCode))
-	}
-	limit := time.Duration(uint32(a[2])) * time.Second
-	return r.Submit(t, s, Task{Name: "aclrtWaitAndResetNotify", Repeatable: true, Acquires: &r.outside, Wait: func(cancel <-chan struct{}) error {
-		return n.waitAndReset(cancel, limit)
+func (r *Runtime) aclrtWaitAndResetNotify(t *Thread, notify *Notify, stream *Stream, timeout uint32) Code {
+	limit := time.Duration(timeout) * time.Second
+	return r.Submit(t, stream, Task{Name: "aclrtWaitAndResetNotify", Repeatable: true, Acquires: &r.outside, Wait: func(cancel <-chan struct{}) error {
+		return notify.waitAndReset(cancel, limit)
 	}})
 }
 
-func (r *Runtime) notifyID(t *Thread, a []uint64) uint64 {
-	n, code := r.notify(t, "aclrtGetNotifyId", a[0])
-	if n == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null("aclrtGetNotifyId", "notifyId")
-	}
-	Write(a[1], n.id)
+func (r *Runtime) aclrtGetNotifyId(notify *Notify, notifyID Out[uint32]) Code {
+	notifyID.Set(notify.id)
 	return 0
 }
 
-func (r *Runtime) resetNotifies(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtNotifyBatchReset(t *Thread, notifies In[Handle], num uint64) Code {
 	const function = "aclrtNotifyBatchReset"
-	if a[0] == 0 || a[1] == 0 {
-		return t.null(function, "notifies")
+	if num == 0 {
+		return t.Null(function, "notifies")
 	}
 	var all []*Notify
-	for _, h := range Read[uint64](a[0], a[1]) {
-		n, code := r.notify(t, function, h)
+	for _, h := range notifies.Slice(num) {
+		n, code := r.notify(t, function, "notify", h)
 		if n == nil {
 			return code
 		}
@@ -140,50 +101,35 @@ func (r *Runtime) resetNotifies(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
-// exportNotify: flag 2 turns the check of process ids off.
-func (r *Runtime) exportNotify(t *Thread, a []uint64) uint64 {
+// aclrtNotifyGetExportKey: flag 2 turns the check of process ids off.
+func (r *Runtime) aclrtNotifyGetExportKey(t *Thread, notify *Notify, key Out[byte], room, flags uint64) Code {
 	const function = "aclrtNotifyGetExportKey"
-	n, code := r.notify(t, function, a[0])
-	if n == nil {
-		return code
+	if room < keySize || flags != 0 && flags != 2 || !notify.owner {
+		return t.Fail(ParamInvalid, "EE1003: %s: len %d, flags %d, made here: %t; a key has %d bytes, flags are 0 or 2, and only its maker exports a notify",
+			function, room, flags, notify.owner, keySize)
 	}
-	if a[1] == 0 {
-		return t.null(function, "key")
+	if err := notify.page.file.admit(flags == 0, nil); err != nil {
+		return t.Fail(RuntimeInternal, "EE9999: %s: %v", function, err)
 	}
-	if a[2] < keySize || a[3] != 0 && a[3] != 2 || !n.owner {
-		return t.Fail(paramInvalid, "EE1003: %s: len %d, flags %d, made here: %t; a key has %d bytes, flags are 0 or 2, and only its maker exports a notify",
-			function, a[2], a[3], n.owner, keySize)
-	}
-	if err := n.page.file.admit(a[3] == 0, nil); err != nil {
-		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
-	}
-	writeKey(a[1], keySize, n.page.file.name())
+	writeKey(key, keySize, notify.page.file.name())
 	return 0
 }
 
-func (r *Runtime) allowNotify(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclrtNotifySetImportPid(t *Thread, notify *Notify, pid *int32, num uint64) Code {
 	const function = "aclrtNotifySetImportPid"
-	n, code := r.notify(t, function, a[0])
-	if n == nil {
-		return code
+	if pid == nil || num == 0 || num > maxPids || !notify.owner {
+		return t.Fail(ParamInvalid, "EE1003: %s: %d process ids; 1 to %d are possible, for a notify made here", function, num, maxPids)
 	}
-	if a[1] == 0 || a[2] == 0 || a[2] > maxPids || !n.owner {
-		return t.Fail(paramInvalid, "EE1003: %s: %d process ids; 1 to %d are possible, for a notify made here", function, a[2], maxPids)
-	}
-	if err := n.page.file.admit(true, Read[int32](a[1], a[2])); err != nil {
-		return t.Fail(runtimeInternal, "EE9999: %s: %v", function, err)
+	if err := notify.page.file.admit(true, unsafe.Slice(pid, num)); err != nil {
+		return t.Fail(RuntimeInternal, "EE9999: %s: %v", function, err)
 	}
 	return 0
 }
 
-func (r *Runtime) importNotify(t *Thread, a []uint64) uint64 {
-	const function = "aclrtNotifyImportByKey"
-	if a[0] == 0 || a[1] == 0 {
-		return t.null(function, "notify or key")
-	}
-	page, err := openPage(CString(a[1]))
+func (r *Runtime) aclrtNotifyImportByKey(t *Thread, notify Out[Handle], key string, _ uint64) Code {
+	page, err := openPage(key)
 	if err != nil {
-		return t.Fail(paramInvalid, "EE1003: %s: %v", function, err)
+		return t.Fail(ParamInvalid, "EE1003: aclrtNotifyImportByKey: %v", err)
 	}
-	return r.addNotify(a[0], page, false)
+	return r.addNotify(notify, page, false)
 }

@@ -2,68 +2,32 @@ package rt
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 )
 
-// profiler accepts what programs say to CANN's profiler, and refuses what they say in the
-// wrong order. It measures nothing: that is what CANN_EMU_TRACE is for.
+// profiler accepts calls to CANN's profiler and refuses them in a wrong order. It measures nothing;
+// CANN_EMU_TRACE does that.
 type profiler struct {
 	mu          sync.Mutex
 	initialised bool
-	running     map[uint64]bool // configurations that were started and not stopped
-	ranges      map[uint32]bool // those under way
+	running     map[*profileConfig]bool // configurations that are started
+	ranges      map[uint32]bool         // open ranges
 	lastRange   uint32
 }
 
-// What profiler handles stand for.
+// Objects behind the handles of the profiler.
 type (
-	profileConfig struct{}
+	profileConfig struct{ handle Handle }
 	profileStep   struct{}
 	profileStamp  struct{}
 )
 
-func (r *Runtime) profilerFunctions() table {
-	return table{
-		"aclprofInit":                 r.profilerInit,
-		"aclprofFinalize":             r.profilerFinalize,
-		"aclprofSetConfig":            r.profilerSet,
-		"aclprofCreateConfig":         r.createProfileConfig,
-		"aclprofDestroyConfig":        r.destroyProfileConfig,
-		"aclprofStart":                r.profilerStart,
-		"aclprofStop":                 r.profilerStop,
-		"aclprofCreateStepInfo":       func(*Thread, []uint64) uint64 { return r.Handles.New(ProfileKind, &profileStep{}) },
-		"aclprofDestroyStepInfo":      destroyProfile[*profileStep](r),
-		"aclprofGetStepTimestamp":     r.profileStepTime,
-		"aclprofCreateStamp":          func(*Thread, []uint64) uint64 { return r.Handles.New(ProfileKind, &profileStamp{}) },
-		"aclprofDestroyStamp":         destroyProfile[*profileStamp](r),
-		"aclprofSetStampTraceMessage": r.stampMessage,
-		"aclprofMark":                 r.stamped("aclprofMark"),
-		"aclprofPush":                 r.stamped("aclprofPush"),
-		"aclprofPop":                  success,
-		"aclprofMarkEx":               r.markStream,
-		"aclprofRangeStart":           r.rangeStart,
-		"aclprofRangeStop":            r.rangeStop,
-	}
-}
-
-// destroyProfile is a destructor without a result: a wrong handle is passed over.
-func destroyProfile[T any](r *Runtime) Func {
-	return func(_ *Thread, a []uint64) uint64 {
-		if _, ok := Lookup[T](&r.Handles, a[0]); ok {
-			r.Handles.Delete(a[0])
-		}
-		return 0
-	}
-}
-
-func (r *Runtime) profilerInit(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclprofInit(t *Thread, profilerResultPath string, length uint64) Code {
 	const function = "aclprofInit"
-	if a[0] == 0 {
-		return t.null(function, "profilerResultPath")
-	}
-	if n := uint64(len(CString(a[0]))); n != a[1] {
-		return t.Fail(invalidParam, "EH0001: %s: the path has %d bytes and not length %d", function, n, a[1])
+	if n := uint64(len(profilerResultPath)); n != length {
+		return t.Fail(InvalidParam, "EH0001: %s: the path has %d bytes and not length %d", function, n, length)
 	}
 	r.profiler.mu.Lock()
 	defer r.profiler.mu.Unlock()
@@ -74,7 +38,7 @@ func (r *Runtime) profilerInit(t *Thread, a []uint64) uint64 {
 	return 0
 }
 
-func (r *Runtime) profilerFinalize(t *Thread, _ []uint64) uint64 {
+func (r *Runtime) aclprofFinalize(t *Thread) Code {
 	r.profiler.mu.Lock()
 	defer r.profiler.mu.Unlock()
 	if !r.profiler.initialised {
@@ -85,151 +49,139 @@ func (r *Runtime) profilerFinalize(t *Thread, _ []uint64) uint64 {
 	return 0
 }
 
-func (t *Thread) profilerIsOff(function string) uint64 {
+func (t *Thread) profilerIsOff(function string) Code {
 	return t.Fail(int32(abi.ACL_ERROR_PROF_NOT_RUN), "EK0001: %s: the profiler is not initialised; call aclprofInit first", function)
 }
 
-func (r *Runtime) profilerSet(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclprofSetConfig(t *Thread, configType int32, config string, configLength uint64) Code {
 	const function = "aclprofSetConfig"
-	if a[1] == 0 {
-		return t.null(function, "config")
+	if n := uint64(len(config)); n == 0 || n != configLength {
+		return t.Fail(InvalidParam, "EH0001: %s: the configuration has %d bytes and not configLength %d", function, n, configLength)
 	}
-	if n := uint64(len(CString(a[1]))); n == 0 || n != a[2] {
-		return t.Fail(invalidParam, "EH0001: %s: the configuration has %d bytes and not configLength %d", function, n, a[2])
-	}
-	if kind := int32(a[0]); kind < 0 || kind > int32(abi.ACL_PROF_SYS_MEM_SERVICEFLOW) {
-		return t.Fail(invalidParam, "EH0001: %s: configType %d does not exist", function, kind)
+	if configType < 0 || configType > int32(abi.ACL_PROF_SYS_MEM_SERVICEFLOW) {
+		return t.Fail(InvalidParam, "EH0001: %s: configType %d does not exist", function, configType)
 	}
 	return 0
 }
 
-// createProfileConfig gives null for devices that do not exist, as CANN does.
-func (r *Runtime) createProfileConfig(t *Thread, a []uint64) uint64 {
+// aclprofCreateConfig returns null for devices that do not exist, as CANN does.
+func (r *Runtime) aclprofCreateConfig(t *Thread, deviceIDList *uint32, deviceNums uint32, _ int32, _ uintptr, _ uint64) Handle {
 	const function = "aclprofCreateConfig"
-	n := uint64(uint32(a[1]))
-	if n > 0 && a[0] == 0 {
-		t.null(function, "deviceIdList")
+	if deviceNums > 0 && deviceIDList == nil {
+		t.Null(function, "deviceIdList")
 		return 0
 	}
-	if n > uint64(len(r.devices)) {
-		t.Fail(invalidParam, "EH0001: %s: %d devices, there are %d", function, n, len(r.devices))
+	if int(deviceNums) > len(r.devices) {
+		t.Fail(InvalidParam, "EH0001: %s: %d devices, there are %d", function, deviceNums, len(r.devices))
 		return 0
 	}
-	for i := range n {
-		if _, code := r.device(t, *(*int32)(Pointer(a[0] + 4*i))); code != 0 {
+	for _, id := range unsafe.Slice(deviceIDList, deviceNums) {
+		if _, code := r.Device(t, int32(id)); code != 0 {
 			return 0
 		}
 	}
-	return r.Handles.New(ProfileKind, &profileConfig{})
+	c := new(profileConfig)
+	c.handle = r.Handles.New(ProfileKind, c)
+	return c.handle
 }
 
-// profileConfig finds a configuration.
-func (r *Runtime) profileConfig(t *Thread, function string, h uint64) (code uint64) {
+//npugen:decode aclprofConfig
+func (r *Runtime) profileConfig(t *Thread, function, parameter string, h Handle) (*profileConfig, Code) {
 	if h == 0 {
-		return t.null(function, "profilerConfig")
+		return nil, t.Null(function, parameter)
 	}
-	if _, ok := Lookup[*profileConfig](&r.Handles, h); !ok {
-		return t.Fail(invalidParam, "EH0001: %s: %#x is no live configuration of the profiler", function, h)
+	c, ok := Lookup[*profileConfig](&r.Handles, h)
+	if !ok {
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live configuration of the profiler", function, h)
 	}
+	return c, 0
+}
+
+func (r *Runtime) aclprofDestroyConfig(profilerConfig *profileConfig) Code {
+	r.Handles.Delete(profilerConfig.handle)
 	return 0
 }
 
-func (r *Runtime) destroyProfileConfig(t *Thread, a []uint64) uint64 {
-	code := r.profileConfig(t, "aclprofDestroyConfig", a[0])
-	if code == 0 {
-		r.Handles.Delete(a[0])
-	}
-	return code
-}
-
-func (r *Runtime) profilerStart(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclprofStart(t *Thread, profilerConfig *profileConfig) Code {
 	const function = "aclprofStart"
-	if code := r.profileConfig(t, function, a[0]); code != 0 {
-		return code
-	}
 	p := &r.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case !p.initialised:
 		return t.profilerIsOff(function)
-	case p.running[a[0]]:
+	case p.running[profilerConfig]:
 		return t.Fail(int32(abi.ACL_ERROR_PROF_ALREADY_RUN), "EK0001: %s: this configuration runs already", function)
 	case p.running == nil:
-		p.running = make(map[uint64]bool)
+		p.running = make(map[*profileConfig]bool)
 	}
-	p.running[a[0]] = true
+	p.running[profilerConfig] = true
 	return 0
 }
 
-func (r *Runtime) profilerStop(t *Thread, a []uint64) uint64 {
-	const function = "aclprofStop"
-	if code := r.profileConfig(t, function, a[0]); code != 0 {
-		return code
-	}
+func (r *Runtime) aclprofStop(t *Thread, profilerConfig *profileConfig) Code {
 	p := &r.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.running[a[0]] {
-		return t.Fail(int32(abi.ACL_ERROR_PROF_NOT_RUN), "EK0001: %s: this configuration was not started", function)
+	if !p.running[profilerConfig] {
+		return t.Fail(int32(abi.ACL_ERROR_PROF_NOT_RUN), "EK0001: aclprofStop: this configuration was not started")
 	}
-	delete(p.running, a[0])
+	delete(p.running, profilerConfig)
 	return 0
 }
 
-func (r *Runtime) profileStepTime(t *Thread, a []uint64) uint64 {
-	const function = "aclprofGetStepTimestamp"
-	if _, ok := Lookup[*profileStep](&r.Handles, a[0]); !ok {
-		return t.Fail(invalidParam, "EH0001: %s: %#x is no live step", function, a[0])
+func (r *Runtime) aclprofCreateStepInfo() Handle { return r.Handles.New(ProfileKind, &profileStep{}) }
+
+//npugen:decode aclprofStepInfo
+func (r *Runtime) profileStep(t *Thread, function string, h Handle) (*profileStep, Code) {
+	s, ok := Lookup[*profileStep](&r.Handles, h)
+	if !ok {
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live step", function, h)
 	}
-	if tag := int32(a[1]); tag != int32(abi.ACL_STEP_START) && tag != int32(abi.ACL_STEP_END) {
-		return t.Fail(invalidParam, "EH0001: %s: tag %d is neither start nor end", function, tag)
-	}
-	_, code := r.Stream(t, a[2])
-	return uint64(uint32(code))
+	return s, 0
 }
 
-func (r *Runtime) stampMessage(t *Thread, a []uint64) uint64 {
-	const function = "aclprofSetStampTraceMessage"
-	if _, ok := Lookup[*profileStamp](&r.Handles, a[0]); !ok {
-		return t.noStamp(function, a[0])
+// The destructors without a result ignore a wrong handle.
+
+func (r *Runtime) aclprofDestroyStepInfo(stepInfo Handle) {
+	if _, ok := Lookup[*profileStep](&r.Handles, stepInfo); ok {
+		r.Handles.Delete(stepInfo)
 	}
-	if a[1] == 0 {
-		return t.null(function, "msg")
+}
+
+func (r *Runtime) aclprofDestroyStamp(stamp Handle) {
+	if _, ok := Lookup[*profileStamp](&r.Handles, stamp); ok {
+		r.Handles.Delete(stamp)
+	}
+}
+
+func (r *Runtime) aclprofGetStepTimestamp(t *Thread, _ *profileStep, tag int32, _ *Stream) Code {
+	if tag != int32(abi.ACL_STEP_START) && tag != int32(abi.ACL_STEP_END) {
+		return t.Fail(InvalidParam, "EH0001: aclprofGetStepTimestamp: tag %d is neither start nor end", tag)
 	}
 	return 0
 }
 
-func (t *Thread) noStamp(function string, h uint64) uint64 {
-	return t.Fail(invalidParam, "EH0001: %s: %#x is no live stamp", function, h)
+func (r *Runtime) aclprofCreateStamp() Handle { return r.Handles.New(ProfileKind, &profileStamp{}) }
+
+//npugen:decode stamp
+func (r *Runtime) profileStamp(t *Thread, function string, h Handle) (*profileStamp, Code) {
+	s, ok := Lookup[*profileStamp](&r.Handles, h)
+	if !ok {
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live stamp", function, h)
+	}
+	return s, 0
 }
 
-// stamped is a function of a stamp alone.
-func (r *Runtime) stamped(function string) Func {
-	return func(t *Thread, a []uint64) uint64 {
-		if _, ok := Lookup[*profileStamp](&r.Handles, a[0]); !ok {
-			return t.noStamp(function, a[0])
-		}
-		return 0
-	}
-}
+func (r *Runtime) aclprofSetStampTraceMessage(_ *profileStamp, _ In[byte], _ uint32) Code { return 0 }
 
-func (r *Runtime) markStream(t *Thread, a []uint64) uint64 {
-	if a[0] == 0 {
-		return t.null("aclprofMarkEx", "msg")
-	}
-	_, code := r.Stream(t, a[2])
-	return uint64(uint32(code))
-}
+func (r *Runtime) aclprofMark(*profileStamp) Code { return 0 }
+func (r *Runtime) aclprofPush(*profileStamp) Code { return 0 }
+func (r *Runtime) aclprofPop() Code               { return 0 }
 
-func (r *Runtime) rangeStart(t *Thread, a []uint64) uint64 {
-	const function = "aclprofRangeStart"
-	if _, ok := Lookup[*profileStamp](&r.Handles, a[0]); !ok {
-		return t.noStamp(function, a[0])
-	}
-	if a[1] == 0 {
-		return t.null(function, "rangeId")
-	}
+func (r *Runtime) aclprofMarkEx(_ In[byte], _ uint64, _ *Stream) Code { return 0 }
+
+func (r *Runtime) aclprofRangeStart(_ *profileStamp, rangeID Out[uint32]) Code {
 	p := &r.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,18 +190,17 @@ func (r *Runtime) rangeStart(t *Thread, a []uint64) uint64 {
 	}
 	p.lastRange++
 	p.ranges[p.lastRange] = true
-	Write(a[1], p.lastRange)
+	rangeID.Set(p.lastRange)
 	return 0
 }
 
-func (r *Runtime) rangeStop(t *Thread, a []uint64) uint64 {
-	id := uint32(a[0])
+func (r *Runtime) aclprofRangeStop(t *Thread, rangeID uint32) Code {
 	p := &r.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ranges[id] {
-		return t.Fail(invalidParam, "EH0001: aclprofRangeStop: range %d is not under way", id)
+	if !p.ranges[rangeID] {
+		return t.Fail(InvalidParam, "EH0001: aclprofRangeStop: range %d is not under way", rangeID)
 	}
-	delete(p.ranges, id)
+	delete(p.ranges, rangeID)
 	return 0
 }

@@ -1,4 +1,4 @@
-package rt
+package rt_test
 
 import (
 	"testing"
@@ -6,78 +6,81 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/abi"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
-// TestProfiler: what a program does around its work is accepted in that order only.
+// TestProfiler checks that the calls of the profiler are accepted only in the right order.
 func TestProfiler(t *testing.T) {
 	const notRun, alreadyRun = int32(abi.ACL_ERROR_PROF_NOT_RUN), int32(abi.ACL_ERROR_PROF_ALREADY_RUN)
 	p := newProcess(t)
-	th := p.thread(0)
+	th := p.Thread(0)
 	path, devices := append([]byte("./out"), 0), &[2]uint32{0, 3}
 	create := func(n uint64) uint64 {
-		return p.f["aclprofCreateConfig"](th, []uint64{address(devices), n, uint64(abi.ACL_AICORE_NONE), 0, 1})
+		return p.Functions["aclprofCreateConfig"](th, []uint64{rttest.Address(devices), n, uint64(abi.ACL_AICORE_NONE), 0, 1})
 	}
 	c := create(2)
 	require.NotZero(t, c)
-	require.Equal(t, notRun, p.call(th, "aclprofStart", c))
-	require.Equal(t, notRun, p.call(th, "aclprofFinalize"))
-	require.Equal(t, invalidParam, p.call(th, "aclprofInit", 0, 0))
-	require.Equal(t, invalidParam, p.call(th, "aclprofInit", address(&path[0]), 4))
-	p.must(th, "aclprofInit", address(&path[0]), 5)
-	require.Equal(t, alreadyRun, p.call(th, "aclprofInit", address(&path[0]), 5))
-	require.Equal(t, invalidParam, p.call(th, "aclprofStart", 0))
-	require.Equal(t, invalidParam, p.call(th, "aclprofStart", 77))
-	p.must(th, "aclprofStart", c)
-	require.Equal(t, alreadyRun, p.call(th, "aclprofStart", c))
-	p.must(th, "aclprofStop", c)
-	require.Equal(t, notRun, p.call(th, "aclprofStop", c))
-	p.must(th, "aclprofDestroyConfig", c)
-	require.Equal(t, invalidParam, p.call(th, "aclprofStop", c))
-	p.must(th, "aclprofFinalize")
+	require.Equal(t, notRun, p.Call(th, "aclprofStart", c))
+	require.Equal(t, notRun, p.Call(th, "aclprofFinalize"))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofInit", 0, 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofInit", rttest.Address(&path[0]), 4))
+	p.Must(th, "aclprofInit", rttest.Address(&path[0]), 5)
+	require.Equal(t, alreadyRun, p.Call(th, "aclprofInit", rttest.Address(&path[0]), 5))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStart", 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStart", 77))
+	p.Must(th, "aclprofStart", c)
+	require.Equal(t, alreadyRun, p.Call(th, "aclprofStart", c))
+	p.Must(th, "aclprofStop", c)
+	require.Equal(t, notRun, p.Call(th, "aclprofStop", c))
+	p.Must(th, "aclprofDestroyConfig", c)
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStop", c))
+	p.Must(th, "aclprofFinalize")
 
-	for _, n := range []uint64{5, 1} { // more devices than there are, and one that does not exist
+	for _, n := range []uint64{5, 1} { // more devices than exist, and one that does not exist
 		devices[0] = 9
 		require.Zero(t, create(n))
-		require.Contains(t, takeText(th), "devices")
+		require.Contains(t, rttest.Text(th), "devices")
 	}
-	require.Zero(t, p.f["aclprofCreateConfig"](th, []uint64{0, 1, 0, 0, 0}))
-	require.NotEmpty(t, takeText(th))
+	require.Zero(t, p.Functions["aclprofCreateConfig"](th, []uint64{0, 1, 0, 0, 0}))
+	require.NotEmpty(t, rttest.Text(th))
 	frequency := append([]byte("50"), 0)
-	p.must(th, "aclprofSetConfig", uint64(abi.ACL_PROF_DVPP_FREQ), address(&frequency[0]), 2)
-	require.Equal(t, invalidParam, p.call(th, "aclprofSetConfig", 99, address(&frequency[0]), 2))
-	require.Equal(t, invalidParam, p.call(th, "aclprofSetConfig", 1, address(&frequency[0]), 3))
-	require.Equal(t, invalidParam, p.call(th, "aclprofSetConfig", 1, 0, 3))
-	require.Zero(t, p.r.Handles.Count(ProfileKind))
+	p.Must(th, "aclprofSetConfig", uint64(abi.ACL_PROF_DVPP_FREQ), rttest.Address(&frequency[0]), 2)
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofSetConfig", 99, rttest.Address(&frequency[0]), 2))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofSetConfig", 1, rttest.Address(&frequency[0]), 3))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofSetConfig", 1, 0, 3))
+	require.Zero(t, p.Runtime.Handles.Count(rt.ProfileKind))
 }
 
 func TestProfilerMarks(t *testing.T) {
 	p := newProcess(t)
-	th := p.thread(0)
-	s := p.stream(th)
+	th := p.Thread(0)
+	s := p.Stream(th)
 	text := append([]byte("epoch"), 0)
-	stamp, step := p.f["aclprofCreateStamp"](th, nil), p.f["aclprofCreateStepInfo"](th, nil)
-	p.must(th, "aclprofSetStampTraceMessage", stamp, address(&text[0]), 5)
-	p.must(th, "aclprofMark", stamp)
-	p.must(th, "aclprofPush", stamp)
-	p.must(th, "aclprofPop")
+	stamp, step := p.Functions["aclprofCreateStamp"](th, nil), p.Functions["aclprofCreateStepInfo"](th, nil)
+	p.Must(th, "aclprofSetStampTraceMessage", stamp, rttest.Address(&text[0]), 5)
+	p.Must(th, "aclprofMark", stamp)
+	p.Must(th, "aclprofPush", stamp)
+	p.Must(th, "aclprofPop")
 	id := new(uint32)
-	p.must(th, "aclprofRangeStart", stamp, address(id))
-	p.must(th, "aclprofRangeStop", uint64(*id))
-	require.Equal(t, invalidParam, p.call(th, "aclprofRangeStop", uint64(*id)))
-	p.must(th, "aclprofMarkEx", address(&text[0]), 5, s)
-	p.must(th, "aclprofGetStepTimestamp", step, uint64(abi.ACL_STEP_START), s)
-	require.Equal(t, invalidParam, p.call(th, "aclprofGetStepTimestamp", step, 7, s))
-	require.Equal(t, invalidParam, p.call(th, "aclprofGetStepTimestamp", stamp, 0, s), "a stamp is no step")
-	require.Equal(t, invalidParam, p.call(th, "aclprofRangeStart", stamp, 0))
-	require.Equal(t, invalidParam, p.call(th, "aclprofSetStampTraceMessage", stamp, 0, 5))
-	require.Equal(t, invalidParam, p.call(th, "aclprofMarkEx", 0, 0, s))
-	p.call(th, "aclprofDestroyStepInfo", stamp)
-	require.Equal(t, 2, p.r.Handles.Count(ProfileKind), "a stamp is not destroyed as a step")
-	p.call(th, "aclprofDestroyStamp", stamp)
-	p.call(th, "aclprofDestroyStepInfo", step)
-	require.Zero(t, p.r.Handles.Count(ProfileKind))
+	p.Must(th, "aclprofRangeStart", stamp, rttest.Address(id))
+	p.Must(th, "aclprofRangeStop", uint64(*id))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofRangeStop", uint64(*id)))
+	p.Must(th, "aclprofMarkEx", rttest.Address(&text[0]), 5, s)
+	p.Must(th, "aclprofGetStepTimestamp", step, uint64(abi.ACL_STEP_START), s)
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofGetStepTimestamp", step, 7, s))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofGetStepTimestamp", stamp, 0, s), "a stamp is no step")
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofRangeStart", stamp, 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofSetStampTraceMessage", stamp, 0, 5))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofMarkEx", 0, 0, s))
+	p.Call(th, "aclprofDestroyStepInfo", stamp)
+	require.Equal(t, 2, p.Runtime.Handles.Count(rt.ProfileKind), "a stamp is not destroyed as a step")
+	p.Call(th, "aclprofDestroyStamp", stamp)
+	p.Call(th, "aclprofDestroyStepInfo", step)
+	require.Zero(t, p.Runtime.Handles.Count(rt.ProfileKind))
 	for _, name := range []string{"aclprofMark", "aclprofPush", "aclprofRangeStart", "aclprofSetStampTraceMessage"} {
-		require.Equal(t, invalidParam, p.call(th, name, stamp, address(&text[0]), 5), name)
+		require.Equal(t, rt.InvalidParam, p.Call(th, name, stamp, rttest.Address(&text[0]), 5), name)
 	}
-	p.must(th, "aclrtDestroyStream", s)
+	p.Must(th, "aclrtDestroyStream", s)
 }

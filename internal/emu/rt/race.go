@@ -2,7 +2,7 @@ package rt
 
 import "fmt"
 
-// touched is an access that was made, as later ones must know it.
+// touched is a past access, with the data needed to check later accesses against it.
 type touched struct {
 	interval // from the first to the last byte
 	runs     []interval
@@ -10,16 +10,16 @@ type touched struct {
 	some     bool // not all of these bytes
 	actor    int32
 	tick     uint64
-	what     string // task, stream and argument
+	what     string // task, stream and argument, for messages
 }
 
 func (t *touched) whole() bool { return len(t.runs) == 1 }
 
-// history are the accesses to one allocation that a later access may conflict with.
+// history holds the accesses to one allocation with which a later access may conflict.
 type history []touched
 
-// conflict is the first access that t does not come after although it must, and bytes that
-// both touch.
+// conflict returns the first access that conflicts with t and is not ordered before it, and bytes
+// that both touch.
 func (h history) conflict(t *touched, now vectorClock) (*touched, interval) {
 	for i := range h {
 		o := &h[i]
@@ -33,8 +33,8 @@ func (h history) conflict(t *touched, now vectorClock) (*touched, interval) {
 	return nil, interval{}
 }
 
-// add appends t and drops what it makes superfluous: whoever comes after t also comes after
-// an access that lies before t. A read stands in only for reads.
+// add appends t and drops the accesses that it replaces: what comes after t also comes after every
+// access ordered before t. A read replaces only reads.
 func (h history) add(t touched, now vectorClock) history {
 	kept := make(history, 0, len(h)+1)
 	for _, o := range h {
@@ -59,7 +59,7 @@ func (h history) add(t touched, now vectorClock) history {
 	return append(kept, t)
 }
 
-// actorName is how messages call the maker of an access.
+// actorName returns the name that messages use for a stream or the program.
 func actorName(id int32) string {
 	if id == hostID {
 		return "the host"
@@ -67,7 +67,7 @@ func actorName(id int32) string {
 	return fmt.Sprintf("stream %d", id)
 }
 
-// raceText says what raced where and what orders it.
+// raceText describes a race: the two accesses, the bytes, and the calls that would order them.
 func raceText(t, o *touched, both interval, x *span) string {
 	remedy := fmt.Sprintf("record an event on %s after it and make %s wait for that event (aclrtRecordEvent, aclrtStreamWaitEvent)", actorName(o.actor), actorName(t.actor))
 	switch {

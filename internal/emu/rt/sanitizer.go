@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Sanitize says which misuse of device memory is looked for.
+// Sanitize says which misuse of device memory the sanitizer reports.
 type Sanitize struct {
-	Memory bool // reads of bytes that nobody wrote
-	Race   bool // accesses of streams that nothing orders
+	Memory bool // reads of bytes that were never written
+	Race   bool // conflicting accesses without an order between them
 }
 
-// ParseSanitize reads CANN_EMU_SANITIZE: "memory", "race" or both with a comma between.
+// ParseSanitize parses CANN_EMU_SANITIZE: "memory", "race", or both separated by a comma.
 func ParseSanitize(text string) (s Sanitize, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		switch strings.TrimSpace(part) {
@@ -29,18 +29,18 @@ func ParseSanitize(text string) (s Sanitize, err error) {
 	return s, nil
 }
 
-// sanitizer watches what tasks do with device memory. A nil one watches nothing.
+// sanitizer checks how tasks access device memory. A nil sanitizer checks nothing.
 //
-// The threads of the program count as one: how they wait for each other is not seen, so it
-// reports too little rather than what is right. Memory of a virtual address range and memory
-// shared with other processes is left out.
+// All threads of the program count as one, because the sanitizer cannot see how they synchronise;
+// so it may miss races, but it reports no false ones. It ignores memory of virtual address ranges
+// and memory shared with other processes.
 type sanitizer struct {
 	rt *Runtime
 	Sanitize
 
 	mu        sync.Mutex // guards all clocks, also those of streams and orders
 	host      vectorClock
-	histories map[uint64]history // by number of the allocation
+	histories map[uint64]history // by serial number of the allocation
 }
 
 func newSanitizer(r *Runtime, s Sanitize) *sanitizer {
@@ -50,12 +50,12 @@ func newSanitizer(r *Runtime, s Sanitize) *sanitizer {
 	return &sanitizer{rt: r, Sanitize: s, histories: make(map[uint64]history)}
 }
 
-// Sanitizes reports whether tasks have to say what memory they touch.
+// Sanitizes reports whether tasks must list the memory that they access.
 func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
 
 func (z *sanitizer) racing() bool { return z != nil && z.Race }
 
-// now is what lies before a task that is queued now.
+// now returns the clock of the program, for a task that is queued now.
 func (z *sanitizer) now() vectorClock {
 	if !z.racing() {
 		return nil
@@ -65,7 +65,7 @@ func (z *sanitizer) now() vectorClock {
 	return z.host
 }
 
-// returned tells that the program knows what c covers to be done.
+// returned notes that the program has waited for everything that c covers.
 func (z *sanitizer) returned(c vectorClock) {
 	if !z.racing() {
 		return
@@ -75,7 +75,7 @@ func (z *sanitizer) returned(c vectorClock) {
 	z.host = z.host.join(c)
 }
 
-// reached is the clock of what a stream has done.
+// reached returns the clock of the work that a stream has done.
 func (z *sanitizer) reached(s *Stream) vectorClock {
 	if !z.racing() {
 		return nil
@@ -85,12 +85,12 @@ func (z *sanitizer) reached(s *Stream) vectorClock {
 	return s.clock
 }
 
-// passed tells that the program knows an order's releases to be done.
+// passed notes that the program has waited for the releases of an order.
 func (z *sanitizer) passed(o *Order) {
 	z.returned(z.of(o))
 }
 
-// of is the clock of an order.
+// of returns the clock of an order.
 func (z *sanitizer) of(o *Order) vectorClock {
 	if !z.racing() {
 		return nil
@@ -100,8 +100,8 @@ func (z *sanitizer) of(o *Order) vectorClock {
 	return o.clock
 }
 
-// enter checks a task that begins on a stream. The task runs in any case, since others may
-// wait for it.
+// enter checks a task that starts on a stream. The task runs even after a finding, since other
+// streams may wait for it.
 func (z *sanitizer) enter(s *Stream, task *Task) error {
 	if z == nil {
 		return nil
@@ -125,7 +125,7 @@ func (z *sanitizer) enter(s *Stream, task *Task) error {
 	return z.check(task.Name, s.id, now, task.Accesses())
 }
 
-// leave takes over what a task has waited for.
+// leave adds the clocks of what a task has waited for to the clock of its stream.
 func (z *sanitizer) leave(s *Stream, task *Task) {
 	if !z.racing() || task.Acquires == nil && !task.Host {
 		return
@@ -140,7 +140,7 @@ func (z *sanitizer) leave(s *Stream, task *Task) {
 	}
 }
 
-// call checks what a call of the program does at once.
+// call checks the accesses that a call of the program makes immediately.
 func (z *sanitizer) call(name string, accesses []Access) error {
 	z.mu.Lock()
 	z.host = z.host.next(hostID)
@@ -149,19 +149,19 @@ func (z *sanitizer) call(name string, accesses []Access) error {
 	return z.check(name, hostID, now, accesses)
 }
 
-// watch is call as the code of a function.
+// watch is call with the finding reported on the thread; it returns the error code or 0.
 func (r *Runtime) watch(t *Thread, name string, accesses func() []Access) uint64 {
 	if r.sanitizer == nil {
 		return 0
 	}
 	var f *Fault
 	if errors.As(r.sanitizer.call(name, accesses()), &f) {
-		return f.report(t)
+		return f.Report(t)
 	}
 	return 0
 }
 
-// check goes through the accesses in their order and returns the first mistake.
+// check checks the accesses in order and returns the first finding.
 func (z *sanitizer) check(task string, actor int32, now vectorClock, accesses []Access) (first error) {
 	for i := range accesses {
 		a := &accesses[i]
@@ -185,13 +185,14 @@ func (z *sanitizer) check(task string, actor int32, now vectorClock, accesses []
 			text = race
 		}
 		if text != "" && first == nil {
-			first = &Fault{Code: vectorException, Text: text}
+			first = &Fault{Code: VectorException, Text: text}
 		}
 	}
 	return first
 }
 
-// written checks that the bytes of a read were written, and marks those of a write.
+// written checks that all bytes of a read have been written, and marks the bytes of a write as
+// written. It returns a text for a finding.
 func (z *sanitizer) written(task string, m *Memory, x *span, a *Access, runs []interval) string {
 	s := m.shadow
 	switch {
@@ -223,7 +224,7 @@ func (z *sanitizer) written(task string, m *Memory, x *span, a *Access, runs []i
 	return ""
 }
 
-// copied gives the target of a copy the state of its source, row by row.
+// copied gives the destination of a copy the state of its source, row by row.
 func (z *sanitizer) copied(m *Memory, a *Access) {
 	source := z.rt.memoryOf(a.from)
 	for row, width := uint64(0), uint64(a.Shape[1]); row < uint64(a.Shape[0]); row++ {
@@ -237,7 +238,8 @@ func (z *sanitizer) copied(m *Memory, a *Access) {
 	}
 }
 
-// ordered checks an access against those made before, and remembers it.
+// ordered checks an access against the earlier ones and adds it to the history. It returns a text
+// for a race.
 func (z *sanitizer) ordered(task string, actor int32, now vectorClock, x *span, a *Access, runs []interval) string {
 	if !z.Race {
 		return ""
@@ -257,7 +259,7 @@ func (z *sanitizer) ordered(task string, actor int32, now vectorClock, x *span, 
 	return raceText(&t, o, both, x)
 }
 
-// forget drops what is known about a freed allocation.
+// forget drops the history of a freed allocation.
 func (z *sanitizer) forget(serial uint64) {
 	if z.racing() {
 		z.mu.Lock()

@@ -1,34 +1,36 @@
-package rt
+package rt_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// BenchmarkSanitizer is the time of a task that does nothing and says what memory it touches,
-// and its ratio to a task that does not say: with the sanitizers off that is one.
+// BenchmarkSanitizer measures an empty task that lists its memory accesses, and the ratio of its
+// time to that of a task that lists none. With the sanitizers off the ratio is one.
 func BenchmarkSanitizer(b *testing.B) {
-	for name, s := range map[string]Sanitize{"off": {}, "memory": {Memory: true}, "race": {Race: true}} {
+	for name, s := range map[string]rt.Sanitize{"off": {}, "memory": {Memory: true}, "race": {Race: true}} {
 		b.Run(name, func(b *testing.B) {
-			p := newMachine(b, Config{Devices: 1, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})
-			th := p.thread(0)
-			handle := p.stream(th)
-			stream, code := p.r.Stream(th, handle)
+			p := newMachine(b, rt.Config{Devices: 1, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})
+			th := p.Thread(0)
+			handle := p.Stream(th)
+			stream, code := p.Runtime.Stream(th, handle)
 			require.Zero(b, code)
-			address := p.out(th, "aclrtMalloc", 0, 4096, 0)
+			address := p.Out(th, "aclrtMalloc", 0, 4096, 0)
 			run := func() error { return nil }
-			plain := Task{Name: "nothing", Run: run}
-			telling := Task{Name: "nothing", Run: run, Accesses: func() []Access { return []Access{Bytes("x", Writes, address, 4096)} }}
-			// Short turns of each, so that both meet the same machine.
+			plain := rt.Task{Name: "nothing", Run: run}
+			telling := rt.Task{Name: "nothing", Run: run, Accesses: func() []rt.Access { return []rt.Access{rt.Bytes("x", rt.Writes, address, 4096)} }}
+			// Alternate in short turns, so that both see the same load of the machine.
 			const turn = 512
-			batch := func(task Task) time.Duration {
+			batch := func(task rt.Task) time.Duration {
 				began := time.Now()
 				for range turn {
-					require.Zero(b, p.r.Submit(th, stream, task))
+					require.Zero(b, p.Runtime.Submit(th, stream, task))
 				}
-				p.must(th, "aclrtSynchronizeStream", handle)
+				p.Must(th, "aclrtSynchronizeStream", handle)
 				return time.Since(began)
 			}
 			var spent [2]time.Duration

@@ -1,68 +1,71 @@
-package rt
+package rt_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
-// program is a device with two streams and an event that a sanitizer watches.
+// program is a device with two streams and an event under a sanitizer.
 type program struct {
 	*process
-	th    *Thread
+	th    *rt.Thread
 	a, b  uint64
 	event uint64
 }
 
-func newProgram(t *testing.T, s Sanitize) *program {
-	p := &program{process: newMachine(t, Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})}
-	p.th = p.thread(0)
-	p.a, p.b, p.event = p.stream(p.th), p.stream(p.th), p.process.event(p.th)
+func newProgram(t *testing.T, s rt.Sanitize) *program {
+	p := &program{process: newMachine(t, rt.Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})}
+	p.th = p.Thread(0)
+	p.a, p.b, p.event = p.Stream(p.th), p.Stream(p.th), p.process.Event(p.th)
 	return p
 }
 
-func (p *program) malloc(n uint64) uint64 { return p.out(p.th, "aclrtMalloc", 0, n, 0) }
+func (p *program) malloc(n uint64) uint64 { return p.Out(p.th, "aclrtMalloc", 0, n, 0) }
 
-// set fills n bytes on a stream, and copy moves them.
+// set fills n bytes on a stream, and copy copies them.
 func (p *program) set(stream, addr, n uint64) {
-	p.must(p.th, "aclrtMemsetAsync", addr, n, 7, n, stream)
+	p.Must(p.th, "aclrtMemsetAsync", addr, n, 7, n, stream)
 }
 
 func (p *program) copy(stream, dst, src, n uint64) {
-	p.must(p.th, "aclrtMemcpyAsync", dst, n, src, n, 3, stream)
+	p.Must(p.th, "aclrtMemcpyAsync", dst, n, src, n, 3, stream)
 }
 
-// touch queues a task with the accesses on a stream.
-func (p *program) touch(stream uint64, name string, accesses ...Access) {
-	s, code := p.r.Stream(p.th, stream)
+// touch queues a task with the given accesses on a stream.
+func (p *program) touch(stream uint64, name string, accesses ...rt.Access) {
+	s, code := p.Runtime.Stream(p.th, stream)
 	require.Zero(p.tb, code)
-	require.Zero(p.tb, p.r.Submit(p.th, s, Task{Name: name, Run: func() error { return nil }, Accesses: func() []Access { return accesses }}))
+	require.Zero(p.tb, p.Runtime.Submit(p.th, s, rt.Task{Name: name, Run: func() error { return nil }, Accesses: func() []rt.Access { return accesses }}))
 }
 
-// sync is the message of the first fault of either stream.
+// sync synchronises and returns the message of the first fault of either stream.
 func (p *program) sync() (text string) {
 	for _, s := range []uint64{p.a, p.b} {
-		switch code := p.call(p.th, "aclrtSynchronizeStream", s); code {
+		switch code := p.Call(p.th, "aclrtSynchronizeStream", s); code {
 		case 0:
-		case vectorException:
-			text += takeText(p.th)
+		case rt.VectorException:
+			text += rttest.Text(p.th)
 		default:
-			require.Fail(p.tb, "synchronise", "code %d: %s", code, takeText(p.th))
+			require.Fail(p.tb, "synchronise", "code %d: %s", code, rttest.Text(p.th))
 		}
 	}
 	return text
 }
 
 func (p *program) order(from, to uint64) {
-	p.must(p.th, "aclrtRecordEvent", p.event, from)
-	p.must(p.th, "aclrtStreamWaitEvent", to, p.event)
+	p.Must(p.th, "aclrtRecordEvent", p.event, from)
+	p.Must(p.th, "aclrtStreamWaitEvent", to, p.event)
 }
 
 func TestRaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		run  func(p *program, x, y uint64)
-		want []string // parts of the message, none for a correct program
+		want []string // parts of the message; empty for a correct program
 	}{
 		"write and write": {func(p *program, x, _ uint64) { p.set(p.a, x, 64); p.set(p.b, x+32, 64) },
 			[]string{"race: aclrtMemsetAsync on stream", "writes devPtr", "both touch bytes 32 to 63", "aclrtStreamWaitEvent", "of 1056 bytes"}},
@@ -77,7 +80,7 @@ func TestRaces(t *testing.T) {
 			p.set(p.b, x, 64)
 		}, []string{"race:", "src"}},
 		"strided over a whole": {func(p *program, x, _ uint64) {
-			p.touch(p.a, "column", Access{Name: "out", Touch: Writes, Addr: x + 4, Item: 4, Shape: []int64{8}, Strides: []int64{16}})
+			p.touch(p.a, "column", rt.Access{Name: "out", Touch: rt.Writes, Addr: x + 4, Item: 4, Shape: []int64{8}, Strides: []int64{16}})
 			p.set(p.b, x+64, 8)
 		}, []string{"race:", "both touch bytes 68 to 71", "column on stream"}},
 
@@ -94,46 +97,46 @@ func TestRaces(t *testing.T) {
 		}, nil},
 		"synchronise": {func(p *program, x, _ uint64) {
 			p.set(p.a, x, 64)
-			p.must(p.th, "aclrtSynchronizeStream", p.a)
+			p.Must(p.th, "aclrtSynchronizeStream", p.a)
 			p.set(p.b, x, 64)
 		}, nil},
 		"device": {func(p *program, x, _ uint64) {
 			p.set(p.a, x, 64)
-			p.must(p.th, "aclrtSynchronizeDevice")
+			p.Must(p.th, "aclrtSynchronizeDevice")
 			p.set(p.b, x, 64)
 		}, nil},
 		"event on the host": {func(p *program, x, _ uint64) {
 			p.set(p.a, x, 64)
-			p.must(p.th, "aclrtRecordEvent", p.event, p.a)
-			p.must(p.th, "aclrtSynchronizeEvent", p.event)
+			p.Must(p.th, "aclrtRecordEvent", p.event, p.a)
+			p.Must(p.th, "aclrtSynchronizeEvent", p.event)
 			p.set(p.b, x, 64)
 		}, nil},
 		"notify": {func(p *program, x, _ uint64) {
-			n := p.out(p.th, "aclrtCreateNotify", 0, 0)
+			n := p.Out(p.th, "aclrtCreateNotify", 0, 0)
 			p.set(p.a, x, 64)
-			p.must(p.th, "aclrtRecordNotify", n, p.a)
-			p.must(p.th, "aclrtWaitAndResetNotify", n, p.b, 0)
+			p.Must(p.th, "aclrtRecordNotify", n, p.a)
+			p.Must(p.th, "aclrtWaitAndResetNotify", n, p.b, 0)
 			p.set(p.b, x, 64)
 		}, nil},
 		"freed and allocated again": {func(p *program, x, _ uint64) {
 			z := p.malloc(4096)
 			p.set(p.a, z, 64)
-			p.must(p.th, "aclrtSynchronizeStream", p.a)
-			p.must(p.th, "aclrtFree", z)
+			p.Must(p.th, "aclrtSynchronizeStream", p.a)
+			p.Must(p.th, "aclrtFree", z)
 			p.set(p.b, p.malloc(4096), 64)
 		}, nil},
 		"columns": {func(p *program, x, _ uint64) {
 			for i, s := range []uint64{p.a, p.b} {
-				p.touch(s, "column", Access{Name: "out", Touch: Writes, Addr: x + uint64(i)*4, Item: 4, Shape: []int64{8}, Strides: []int64{2}})
+				p.touch(s, "column", rt.Access{Name: "out", Touch: rt.Writes, Addr: x + uint64(i)*4, Item: 4, Shape: []int64{8}, Strides: []int64{2}})
 			}
 		}, nil},
 		"rows of indices": {func(p *program, x, _ uint64) {
-			p.touch(p.a, "scatter", Bytes("cache", WritesSome, x, 64))
-			p.touch(p.b, "gather", Bytes("cache", ReadsSome, x, 64))
+			p.touch(p.a, "scatter", rt.Bytes("cache", rt.WritesSome, x, 64))
+			p.touch(p.b, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProgram(t, Sanitize{Race: true})
+			p := newProgram(t, rt.Sanitize{Race: true})
 			x, y := p.malloc(1000), p.malloc(1000)
 			c.run(p, x, y)
 			text := p.sync()
@@ -147,31 +150,29 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestHostRace: a copy of the host waits for no stream.
+// TestHostRace checks that a copy by the host is reported as a race when it does not wait for the
+// stream.
 func TestHostRace(t *testing.T) {
-	p := newProgram(t, Sanitize{Race: true})
-	x, host := p.malloc(64), p.out(p.th, "aclrtMallocHost", 0, 64)
+	p := newProgram(t, rt.Sanitize{Race: true})
+	x, host := p.malloc(64), p.Out(p.th, "aclrtMallocHost", 0, 64)
 	release := make(chan struct{})
-	p.submit(p.th, p.b, func() error { <-release; return nil })
+	p.Submit(p.th, p.b, func() error { <-release; return nil })
 	p.set(p.a, x, 64)
-	p.must(p.th, "aclrtRecordEvent", p.event, p.a)
-	for { // the stream is done, but the program has not asked for this range
-		s, _ := p.r.Stream(p.th, p.a)
-		s.mu.Lock()
-		done := s.completed == s.submitted
-		s.mu.Unlock()
-		if done {
+	p.Must(p.th, "aclrtRecordEvent", p.event, p.a)
+	for { // the stream is done, but the program has not synchronised with it
+		s, _ := p.Runtime.Stream(p.th, p.a)
+		if s.Done() {
 			break
 		}
 	}
-	require.Equal(t, vectorException, p.call(p.th, "aclrtMemcpy", host, 64, x, 64, 2))
-	text := takeText(p.th)
+	require.Equal(t, rt.VectorException, p.Call(p.th, "aclrtMemcpy", host, 64, x, 64, 2))
+	text := rttest.Text(p.th)
 	assert.Contains(t, text, "aclrtMemcpy on the host reads src")
 	assert.Contains(t, text, "aclrtSynchronizeStream")
 	close(release)
 	require.Empty(t, p.sync())
-	p.must(p.th, "aclrtMemcpy", host, 64, x, 64, 2)
-	p.must(p.th, "aclrtFreeHost", host)
+	p.Must(p.th, "aclrtMemcpy", host, 64, x, 64, 2)
+	p.Must(p.th, "aclrtFreeHost", host)
 }
 
 func TestUninitialisedReads(t *testing.T) {
@@ -181,61 +182,61 @@ func TestUninitialisedReads(t *testing.T) {
 	}{
 		"copy to the host": {func(p *program, x, _, host uint64) {
 			p.set(p.a, x, 60)
-			p.must(p.th, "aclrtMemcpyAsync", host, 64, x, 64, 2, p.a)
+			p.Must(p.th, "aclrtMemcpyAsync", host, 64, x, 64, 2, p.a)
 		}, []string{"uninitialised read: aclrtMemcpyAsync reads src", "byte 60 of it was never written", "offset 60 in allocation", "of 1056 bytes"}},
 		"a copy takes what is missing along": {func(p *program, x, y, host uint64) {
 			p.set(p.a, x, 60)
 			p.copy(p.a, y+8, x, 64)
-			p.must(p.th, "aclrtMemcpyAsync", host, 64, y+8, 64, 2, p.a)
+			p.Must(p.th, "aclrtMemcpyAsync", host, 64, y+8, 64, 2, p.a)
 		}, []string{"byte 60 of it", "offset 68 in allocation"}},
 		"operator": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 8)
-			p.touch(p.a, "aclnnAbs", Access{Name: "self", Touch: Reads, Addr: x, Item: 4, Shape: []int64{3}, Strides: []int64{1}})
+			p.touch(p.a, "aclnnAbs", rt.Access{Name: "self", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{3}, Strides: []int64{1}})
 		}, []string{"aclnnAbs reads self", "byte 8 of it"}},
-		"nothing of a cache": {func(p *program, x, _, _ uint64) { p.touch(p.a, "gather", Bytes("cache", ReadsSome, x, 64)) },
+		"nothing of a cache": {func(p *program, x, _, _ uint64) { p.touch(p.a, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64)) },
 			[]string{"gather reads cache", "no byte was ever written"}},
 		"reused": {func(p *program, _, _, _ uint64) {
 			z := p.malloc(8192)
 			p.set(p.a, z, 64)
-			p.must(p.th, "aclrtSynchronizeStream", p.a)
-			p.must(p.th, "aclrtFree", z)
-			p.touch(p.a, "aclnnAbs", Bytes("self", Reads, p.malloc(8192), 64))
+			p.Must(p.th, "aclrtSynchronizeStream", p.a)
+			p.Must(p.th, "aclrtFree", z)
+			p.touch(p.a, "aclnnAbs", rt.Bytes("self", rt.Reads, p.malloc(8192), 64))
 		}, []string{"byte 0 of it"}},
 
 		"all written": {func(p *program, x, _, host uint64) {
 			p.set(p.a, x, 64)
-			p.must(p.th, "aclrtMemcpyAsync", host, 64, x, 64, 2, p.a)
+			p.Must(p.th, "aclrtMemcpyAsync", host, 64, x, 64, 2, p.a)
 		}, nil},
 		"host to device": {func(p *program, x, _, host uint64) {
-			p.must(p.th, "aclrtMemcpy", x, 64, host, 64, 1)
-			p.must(p.th, "aclrtMemcpy", host, 64, x, 64, 2)
+			p.Must(p.th, "aclrtMemcpy", x, 64, host, 64, 1)
+			p.Must(p.th, "aclrtMemcpy", host, 64, x, 64, 2)
 		}, nil},
 		"copied unwritten": {func(p *program, x, y, _ uint64) { p.copy(p.a, y, x, 64) }, nil},
 		"part of a cache": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x+16, 1)
-			p.touch(p.a, "gather", Bytes("cache", ReadsSome, x, 64))
+			p.touch(p.a, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64))
 		}, nil},
 		"every other row": {func(p *program, x, _, _ uint64) {
-			rows := Access{Name: "x", Touch: Writes, Addr: x, Item: 2, Shape: []int64{4, 3}, Strides: []int64{8, 1}}
+			rows := rt.Access{Name: "x", Touch: rt.Writes, Addr: x, Item: 2, Shape: []int64{4, 3}, Strides: []int64{8, 1}}
 			p.touch(p.a, "write", rows)
-			rows.Touch = Reads
+			rows.Touch = rt.Reads
 			p.touch(p.a, "read", rows)
 		}, nil},
 		"backwards": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 16)
-			p.touch(p.a, "flip", Access{Name: "x", Touch: Reads, Addr: x + 12, Item: 4, Shape: []int64{4}, Strides: []int64{-1}})
+			p.touch(p.a, "flip", rt.Access{Name: "x", Touch: rt.Reads, Addr: x + 12, Item: 4, Shape: []int64{4}, Strides: []int64{-1}})
 		}, nil},
 		"broadcast": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 4)
-			p.touch(p.a, "add", Access{Name: "x", Touch: Reads, Addr: x, Item: 4, Shape: []int64{5, 1}, Strides: []int64{0, 9}})
+			p.touch(p.a, "add", rt.Access{Name: "x", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{5, 1}, Strides: []int64{0, 9}})
 		}, nil},
 		"empty": {func(p *program, x, _, _ uint64) {
-			p.touch(p.a, "add", Access{Name: "x", Touch: Reads, Addr: x, Item: 4, Shape: []int64{0}, Strides: []int64{1}})
+			p.touch(p.a, "add", rt.Access{Name: "x", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{0}, Strides: []int64{1}})
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProgram(t, Sanitize{Memory: true})
-			x, y, host := p.malloc(1000), p.malloc(1000), p.out(p.th, "aclrtMallocHost", 0, 64)
+			p := newProgram(t, rt.Sanitize{Memory: true})
+			x, y, host := p.malloc(1000), p.malloc(1000), p.Out(p.th, "aclrtMallocHost", 0, 64)
 			c.run(p, x, y, host)
 			text := p.sync()
 			if c.want == nil {
@@ -244,20 +245,20 @@ func TestUninitialisedReads(t *testing.T) {
 			for _, part := range c.want {
 				assert.Contains(t, text, part)
 			}
-			p.must(p.th, "aclrtFreeHost", host)
+			p.Must(p.th, "aclrtFreeHost", host)
 		})
 	}
 }
 
 func TestParseSanitize(t *testing.T) {
-	for text, want := range map[string]Sanitize{
+	for text, want := range map[string]rt.Sanitize{
 		"": {}, "memory": {Memory: true}, "race": {Race: true}, " race , memory": {Memory: true, Race: true},
 	} {
-		s, err := ParseSanitize(text)
+		s, err := rt.ParseSanitize(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, s, text)
 	}
-	_, err := ParseSanitize("races")
+	_, err := rt.ParseSanitize("races")
 	require.ErrorContains(t, err, `CANN_EMU_SANITIZE="races"`)
-	require.Nil(t, newProcess(t).r.sanitizer, "nothing is watched unless that is asked for")
+	require.False(t, newProcess(t).Runtime.Sanitizes(), "nothing is watched unless that is asked for")
 }

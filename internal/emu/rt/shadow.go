@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poison fills fresh memory while its writes are followed: a NaN in every floating-point
-// type, and -1 as an integer.
+// poison is the byte that fills fresh memory under the memory sanitizer. It gives a NaN in every
+// floating-point type and -1 as a signed integer.
 const poison = 0xff
 
-// shadow has a bit per byte of a device's memory: whether somebody wrote the byte since it
-// was allocated. Offsets are relative to the first address.
+// shadow has one bit per byte of a device's memory: whether the byte was written since it was
+// allocated. Offsets are relative to the first address.
 type shadow struct {
 	mu      sync.Mutex
 	written []uint64
@@ -37,8 +37,8 @@ func (s *shadow) close() {
 	s.written, s.mapped = nil, nil
 }
 
-// words calls f with each word that holds bits of n bytes at offset lo, and the mask of
-// those bits; f returns false to stop. s.mu is held.
+// words calls f with the index of each word that holds bits of the n bytes at offset lo, and the
+// mask of those bits; f returns false to stop. The caller holds s.mu.
 func (s *shadow) words(lo, n uint64, f func(i, mask uint64) bool) {
 	for hi := lo + n; lo < hi; {
 		i, first := lo/64, lo%64
@@ -63,7 +63,8 @@ func (s *shadow) set(lo, n uint64, written bool) {
 	})
 }
 
-// find is the offset of the first byte of the range that was written, or was not.
+// find returns the offset of the first byte of the range that was written (or, if written is false,
+// that was not).
 func (s *shadow) find(lo, n uint64, written bool) (at uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,10 +81,10 @@ func (s *shadow) find(lo, n uint64, written bool) (at uint64, ok bool) {
 	return at, ok
 }
 
-// move copies the state of n bytes, from another device's memory as well.
+// move copies the state of n bytes, possibly from another device's memory.
 func (s *shadow) move(lo uint64, from *shadow, src, n uint64) {
 	for i := uint64(0); i < n; {
-		// A stretch of bytes that are alike moves at once.
+		// Copy a run of bytes in the same state at once.
 		_, written := from.find(src+i, 1, true)
 		end := n
 		if at, ok := from.find(src+i, n-i, !written); ok {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedFile is memory that another process of the same user can open: a file in memory,
-// named by process and descriptor. It ends with a page that says who may: a magic number,
-// whether that is checked, and process ids.
+// sharedFile is a memory file that other processes of the same user can open by process id and
+// descriptor. Its last page lists who may open it: a magic number, whether process ids are checked,
+// and the ids.
 type sharedFile struct {
 	*os.File
 	size uint64
@@ -29,7 +29,7 @@ func newSharedFile(n uint64) (sharedFile, error) {
 	return sharedFile{f, n}, err
 }
 
-// newMemoryFile makes a file in memory, of zeros and without a name.
+// newMemoryFile creates a zeroed, anonymous memory file.
 func newMemoryFile(n int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("cann-emu-memory", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -43,12 +43,12 @@ func newMemoryFile(n int64) (*os.File, error) {
 	return f, nil
 }
 
-// name is the file's name for other processes, in one word.
+// name returns one word by which other processes can open the file.
 func (f sharedFile) name() uint64 { return shareName(os.Getpid(), f.Fd()) }
 
 func shareName(pid int, fd uintptr) uint64 { return uint64(pid)<<32 | uint64(fd) }
 
-// admit sets who may open the file.
+// admit sets which processes may open the file.
 func (f sharedFile) admit(check bool, pids []int32) error {
 	page := make([]byte, 24, 24+4*len(pids))
 	binary.LittleEndian.PutUint64(page, shareMagic)
@@ -63,7 +63,7 @@ func (f sharedFile) admit(check bool, pids []int32) error {
 	return err
 }
 
-// openShared opens a file of another process, or of this one.
+// openShared opens a shared file of this or another process.
 func openShared(name uint64) (sharedFile, error) {
 	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", name>>32, uint32(name)), os.O_RDWR, 0)
 	if err != nil {
@@ -103,15 +103,13 @@ func examineShared(file *os.File) (sharedFile, error) {
 	return sharedFile{file, uint64(at)}, nil
 }
 
-// Keys of aclrtIpcMem… and aclrtNotify… are texts of this many bytes with the NUL.
+// keySize is the length in bytes, with the NUL, of the keys of aclrtIpcMem… and aclrtNotify….
 const keySize = 65
 
-func writeKey(at uint64, size int, name uint64) {
+func writeKey(out Out[byte], size int, name uint64) {
 	key := make([]byte, size)
 	copy(key, fmt.Sprintf("cann-emu-%016x", name))
-	for i, b := range key {
-		Write(at+uint64(i), b)
-	}
+	out.Fill(key)
 }
 
 func parseKey(key string) (name uint64, err error) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedPage is a page of 32-bit words that processes wait on: the state of a notify, an event
-// or a queue that they have in common.
+// sharedPage is a page of 32-bit words on which processes can wait: the shared state of a notify,
+// an event or a queue.
 type sharedPage struct {
 	file   sharedFile
 	memory []byte
@@ -24,7 +24,7 @@ func newSharedPage() (*sharedPage, error) {
 	return mapShared(f)
 }
 
-// openPage finds the page of a key that another process, or this one, has exported.
+// openPage opens the page of a key that this or another process exported.
 func openPage(key string) (*sharedPage, error) {
 	name, err := parseKey(key)
 	if err != nil {
@@ -37,7 +37,7 @@ func openPage(key string) (*sharedPage, error) {
 	return mapShared(f)
 }
 
-// mapShared takes the file over.
+// mapShared maps the file and takes ownership of it.
 func mapShared(f sharedFile) (*sharedPage, error) {
 	memory, err := unix.Mmap(int(f.Fd()), 0, hostPage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -45,12 +45,13 @@ func mapShared(f sharedFile) (*sharedPage, error) {
 		return nil, err
 	}
 	p := &sharedPage{file: f, memory: memory}
-	// Queued tasks hold the page beyond its handle, so the last of them unmaps it.
+	// Queued tasks may use the page after its handle is gone, so it is unmapped when the last
+	// reference is gone.
 	runtime.AddCleanup(p, func(memory []byte) { _ = unix.Munmap(memory) }, memory)
 	return p, nil
 }
 
-// close ends what others may open; who has the page keeps it.
+// close closes the file, so that it can no longer be opened; existing mappings stay valid.
 func (p *sharedPage) close() { _ = p.file.Close() }
 
 func (p *sharedPage) word(i int) *atomic.Uint32 {
@@ -63,17 +64,17 @@ func (p *sharedPage) futex(i, op int, value uint32, limit *unix.Timespec) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.memory[4*i])), uintptr(op), uintptr(value), uintptr(unsafe.Pointer(limit)), 0, 0)
 }
 
-// set stores a word and wakes at most n who wait for it.
+// set stores a word and wakes at most n waiters.
 func (p *sharedPage) set(i int, value uint32, n int32) {
 	p.word(i).Store(value)
 	p.futex(i, futexWake, uint32(n), nil)
 }
 
-// pageSlice bounds how long a wait takes to see that it was cancelled.
+// pageSlice is the longest time before a cancelled wait returns.
 const pageSlice = 10 * time.Millisecond
 
-// until waits until a word satisfies the condition; false when the time is up. A zero deadline
-// waits for ever, and a closed cancel ends the wait.
+// until waits until met returns true or cancel is closed, and looks again whenever word i changes.
+// It returns false only at the deadline; a zero deadline means no limit.
 func (p *sharedPage) until(i int, met func() bool, cancel <-chan struct{}, deadline time.Time) bool {
 	slice := unix.NsecToTimespec(int64(pageSlice))
 	for {
@@ -93,7 +94,7 @@ func (p *sharedPage) until(i int, met func() bool, cancel <-chan struct{}, deadl
 	}
 }
 
-// after is the deadline of a limit from now on; a limit of 0 has none.
+// after returns the deadline for a limit that starts now; a limit of 0 has no deadline.
 func after(limit time.Duration) time.Time {
 	if limit <= 0 {
 		return time.Time{}

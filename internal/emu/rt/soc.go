@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// soc is what a chip's platform file says.
+// soc holds the properties of a chip from CANN's platform file.
 type soc struct {
 	cube, vector int64
 	megahertz    int64
@@ -16,7 +16,7 @@ type soc struct {
 
 const mib, gib = int64(1) << 20, int64(1) << 30
 
-// socs are the Atlas A2 (910B) and A3 (910_93) chips.
+// socs holds the Atlas A2 (910B) and A3 (910_93) chips by name.
 var socs = map[string]soc{
 	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib},
 	"Ascend910B2":    {24, 48, 1800, 192 * mib, 64 * gib},

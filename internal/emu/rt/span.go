@@ -8,8 +8,8 @@ import (
 // span is a live range of addresses.
 type span struct {
 	start, end uint64 // end is exclusive
-	reserved   uint64 // what the range takes from its arena, at least end-start
-	serial     uint64 // the how-manieth allocation of the process it is
+	reserved   uint64 // bytes that the range takes from its arena, at least end-start
+	serial     uint64 // serial number among the allocations of the process
 }
 
 func (x *span) String() string {
@@ -37,7 +37,7 @@ func (s spans) at(addr uint64) int {
 	return -1
 }
 
-// insert adds a span in its place.
+// insert adds a span at its sorted position.
 func (s *spans) insert(x span) {
 	i := sort.Search(len(*s), func(i int) bool { return (*s)[i].start > x.start })
 	*s = append(*s, span{})
@@ -45,7 +45,7 @@ func (s *spans) insert(x span) {
 	(*s)[i] = x
 }
 
-// remove takes the span at index i out.
+// remove deletes the span at index i and returns it.
 func (s *spans) remove(i int) span {
 	x := (*s)[i]
 	*s = append((*s)[:i], (*s)[i+1:]...)

@@ -12,15 +12,15 @@ const (
 	lowestPriority = 7
 	maxStreams     = 1984 // per device, default streams included
 	queueDepth     = 2013 // tasks a stream may hold before a launch blocks
-	queueRefill    = 1500 // tasks left when launches that blocked go on: not one by one
+	queueRefill    = 1500 // length at which blocked launches go on, not one by one
 
 	flagPersistent  = uint32(abi.ACL_STREAM_PERSISTENT)
 	flagCPUSchedule = uint32(abi.ACL_STREAM_CPU_SCHEDULE)
 	flagDeviceOnly  = uint32(abi.ACL_STREAM_DEVICE_USE_ONLY)
 )
 
-// Stream runs its tasks one after the other on a goroutine of its own, which ends when the
-// stream is destroyed.
+// Stream runs its tasks one after the other on its own goroutine, which ends when the stream is
+// destroyed.
 type Stream struct {
 	handle   uint64
 	id       int32
@@ -31,7 +31,7 @@ type Stream struct {
 	mu        sync.Mutex
 	notEmpty  *sync.Cond
 	notFull   *sync.Cond
-	queue     []Task // from head on
+	queue     []Task // pending tasks start at head
 	head      int
 	submitted uint64
 	completed uint64
@@ -41,19 +41,21 @@ type Stream struct {
 	cancel    chan struct{}
 	closed    bool
 	done      chan struct{}
-	reporter  *reporter // thread that runs the stream's callbacks, nil when none subscribed
-	attrs     map[int32][16]byte
+	reporter  *reporter // thread that runs the stream's callbacks, nil without a subscription
+	attrs     map[int32]attrValue
 	cores     coreLimits
 	overflow  uint32 // switch of overflow detection
 
-	clock vectorClock // what lies before its next task, for the sanitizer
+	clock vectorClock // what happens before its next task, for the sanitizer
 
-	capture atomic.Pointer[capture]     // the capture that gets the tasks, nil for none
-	update  atomic.Pointer[groupUpdate] // the group of a graph that gets them
-	bound   atomic.Pointer[boundStream] // its place in a graph that is built, which gets them
+	// Receivers of the tasks instead of the queue; nil when tasks go to the queue. Package graph
+	// sets them.
+	Capture atomic.Pointer[Capture]
+	Update  atomic.Pointer[Detour] // a group of tasks of a graph
+	Build   atomic.Pointer[Detour] // the stream's place in a graph that is built
 }
 
-// waiter is a call that waits until a number of tasks is done, or until an abort.
+// waiter is a call that waits until a number of tasks is done or the stream is aborted.
 type waiter struct {
 	target uint64
 	done   chan struct{}
@@ -61,11 +63,11 @@ type waiter struct {
 	clock  vectorClock // of the stream when the tasks were done
 }
 
-// newStream makes a stream of the context, or says why there can be none.
+// newStream creates a stream of the context, or returns the reason why it cannot.
 func (c *Context) newStream(flags, priority uint32) (*Stream, *Fault) {
 	d := c.device
-	if !d.takeStreams(1) {
-		return nil, &Fault{Code: noStreamResource, Text: "EE1023: the device has no stream left; destroy some, 1984 can exist"}
+	if !d.TakeStreams(1) {
+		return nil, &Fault{Code: NoStreamResource, Text: "EE1023: the device has no stream left; destroy some, 1984 can exist"}
 	}
 	s := &Stream{
 		id: d.rt.streamCount.Add(1), ctx: c, flags: flags, priority: min(priority, lowestPriority),
@@ -78,8 +80,8 @@ func (c *Context) newStream(flags, priority uint32) (*Stream, *Fault) {
 	return s, nil
 }
 
-// takeStreams takes n of the device's streams, if it has as many left.
-func (d *Device) takeStreams(n int) bool {
+// TakeStreams reserves n of the device's streams. It returns false when fewer are left.
+func (d *Device) TakeStreams(n int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.streams+n > maxStreams {
@@ -89,13 +91,13 @@ func (d *Device) takeStreams(n int) bool {
 	return true
 }
 
-func (d *Device) giveStreams(n int) {
+func (d *Device) GiveStreams(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.streams -= n
 }
 
-// defaultStream is the stream behind a null handle.
+// defaultStream returns the stream that a null handle stands for.
 func (c *Context) defaultStream() (*Stream, *Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,62 +111,71 @@ func (c *Context) defaultStream() (*Stream, *Fault) {
 	return c.main, nil
 }
 
-// isDefault reports whether the stream is the one behind a null handle.
-func (s *Stream) isDefault() bool {
+// IsDefault reports whether the stream is the one behind a null handle.
+func (s *Stream) IsDefault() bool {
 	s.ctx.mu.Lock()
 	defer s.ctx.mu.Unlock()
 	return s.ctx.main == s
 }
 
-// Stream finds the stream of a handle for a call on the thread: a null handle is the
-// default stream of the current context, and a stream of another context is refused.
-func (r *Runtime) Stream(t *Thread, h uint64) (*Stream, int32) {
-	c, code := r.current(t)
+// Stream returns the stream of a handle for a call on the thread. A null handle is the default
+// stream of the current context, and a stream of another context is refused.
+//
+//npugen:decode aclrtStream
+func (r *Runtime) Stream(t *Thread, h Handle) (*Stream, Code) {
+	c, code := r.Current(t)
 	if c == nil {
-		return nil, int32(code)
+		return nil, code
 	}
 	if h == 0 {
 		s, f := c.defaultStream()
 		if f != nil {
-			return nil, int32(f.report(t))
+			return nil, f.Report(t)
 		}
 		return s, 0
 	}
 	s, ok := Lookup[*Stream](&r.Handles, h)
 	if !ok {
-		return nil, int32(t.Fail(paramInvalid, "EE1003: %#x is no live stream; was it destroyed?", h))
+		return nil, t.Fail(ParamInvalid, "EE1003: %#x is no live stream; was it destroyed?", h)
 	}
 	if s.ctx != c {
-		return nil, int32(t.Fail(streamContext, "EE1010: the stream belongs to another context (device %d) than the thread's current one (device %d)", s.ctx.device.id, c.device.id))
+		return nil, t.Fail(StreamContext, "EE1010: the stream belongs to another context (device %d) than the thread's current one (device %d)", s.ctx.device.id, c.device.id)
 	}
 	return s, 0
 }
 
-// Memory is the memory of the stream's device.
+// Memory returns the memory of the stream's device.
 func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 
-// Device is the index of the stream's device.
+// ID returns the stream's number in error texts and the trace.
+func (s *Stream) ID() int32 { return s.id }
+
+// Context returns the context to which the stream belongs.
+func (s *Stream) Context() *Context { return s.ctx }
+
+// Persistent reports whether the stream was created to be part of graphs.
+func (s *Stream) Persistent() bool { return s.flags&flagPersistent != 0 }
+
+// Device returns the index of the stream's device.
 func (s *Stream) Device() int { return s.ctx.device.id }
 
-// Capturing reports whether what is submitted now becomes part of a graph.
-func (s *Stream) Capturing() bool { return s.capture.Load() != nil || s.update.Load() != nil }
+// Capturing reports whether submitted tasks become part of a graph.
+func (s *Stream) Capturing() bool { return s.Capture.Load() != nil || s.Update.Load() != nil }
 
-// Submit queues a task, or gives it to the capture that the stream is part of. It blocks
-// while the queue is full, and refuses with the sticky code of a context that a failure
-// stopped.
+// Submit queues a task, or passes it to the capture of the stream. It blocks while the queue is
+// full. In a context that a failure has stopped, it returns the sticky code.
 func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if f := s.ctx.failure.Load(); f != nil {
-		return f.report(t)
+		return f.Report(t)
 	}
-	if c := s.capture.Load(); c != nil {
-		return c.add(t, s, task)
+	if c := s.Capture.Load(); c != nil {
+		return c.Take(t, s, task)
 	}
-	if u := s.update.Load(); u != nil {
-		u.tasks = append(u.tasks, task)
-		return 0
+	if u := s.Update.Load(); u != nil {
+		return u.Take(t, s, task)
 	}
-	if b := s.bound.Load(); b != nil {
-		return b.add(t, task)
+	if b := s.Build.Load(); b != nil {
+		return b.Take(t, s, task)
 	}
 	task.after = r.sanitizer.now()
 	s.mu.Lock()
@@ -173,7 +184,7 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 		s.notFull.Wait()
 	}
 	if s.closed {
-		return t.Fail(paramInvalid, "EE1003: the stream was destroyed while %s waited for a place in its queue", task.Name)
+		return t.Fail(ParamInvalid, "EE1003: the stream was destroyed while %s waited for a place in its queue", task.Name)
 	}
 	if s.head > 0 && len(s.queue) == cap(s.queue) {
 		n := copy(s.queue, s.queue[s.head:])
@@ -211,7 +222,7 @@ func (s *Stream) loop() {
 	}
 }
 
-// run runs one task; in a stopped context it only drops it.
+// run runs one task. In a stopped context it only drops the task.
 func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	if s.ctx.failure.Load() != nil {
 		task.drop()
@@ -223,19 +234,20 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	if err != nil {
 		task.drop()
 	} else {
-		err = s.perform(&task, cancel)
+		err = s.Perform(&task, cancel)
 	}
 	trace.task(s, task.Name, begin, err)
 	if err == nil {
 		return nil
 	}
-	f := faultOf(task.Name, err)
+	f := FaultOf(task.Name, err)
 	s.ctx.device.rt.notifyException(s, f)
 	return f
 }
 
-// perform runs a task under the eyes of the sanitizer, which speaks first.
-func (s *Stream) perform(task *Task, cancel <-chan struct{}) error {
+// Perform runs a task after the sanitizer has checked its accesses. A finding of the sanitizer
+// takes precedence over the error of the task.
+func (s *Stream) Perform(task *Task, cancel <-chan struct{}) error {
 	z := s.ctx.device.rt.sanitizer
 	seen := z.enter(s, task)
 	err := task.do(s, cancel)
@@ -252,7 +264,7 @@ func (t Task) drop() {
 	}
 }
 
-// finish counts a task as done, keeps its fault, and wakes who waited for it.
+// finish counts a task as done, stores its fault, and wakes the waiters.
 func (s *Stream) finish(f *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,8 +278,8 @@ func (s *Stream) finish(f *Fault) {
 	s.wake(0)
 }
 
-// wake releases the waiters whose tasks are done, or all of them with an abort code; s.mu
-// is held.
+// wake releases the waiters whose tasks are done, or all of them when abort is a code. The caller
+// holds s.mu.
 func (s *Stream) wake(abort int32) {
 	kept := s.waiters[:0]
 	for _, w := range s.waiters {
@@ -282,23 +294,23 @@ func (s *Stream) wake(abort int32) {
 	s.waiters = kept
 }
 
-// wait bounds a synchronising call.
-type wait struct{ deadline time.Time }
+// Wait is the time limit of a synchronising call.
+type Wait struct{ deadline time.Time }
 
-// newWait reads a timeout in milliseconds: -1 waits for ever, 0 and other negative numbers
-// are refused.
-func newWait(milliseconds int32) (w wait, ok bool) {
+// NewWait converts a timeout in milliseconds. -1 means no limit; 0 and other negative numbers are
+// refused.
+func NewWait(milliseconds int32) (w Wait, ok bool) {
 	switch {
 	case milliseconds == -1:
 		return w, true
 	case milliseconds <= 0:
 		return w, false
 	}
-	return wait{time.Now().Add(time.Duration(milliseconds) * time.Millisecond)}, true
+	return Wait{time.Now().Add(time.Duration(milliseconds) * time.Millisecond)}, true
 }
 
-// on waits for a channel; false means that the time is up.
-func (w wait) on(done <-chan struct{}) bool {
+// On waits for a channel to be closed. It returns false when the time is up.
+func (w Wait) On(done <-chan struct{}) bool {
 	if w.deadline.IsZero() {
 		<-done
 		return true
@@ -313,8 +325,8 @@ func (w wait) on(done <-chan struct{}) bool {
 	}
 }
 
-// synchronize waits for what was queued before the call and returns the stream's fault.
-func (s *Stream) synchronize(w wait) *Fault {
+// Synchronize waits for all tasks queued before the call and returns the stream's fault.
+func (s *Stream) Synchronize(w Wait) *Fault {
 	if s.flags&(flagPersistent|flagCPUSchedule|flagDeviceOnly) != 0 {
 		return nil
 	}
@@ -324,8 +336,8 @@ func (s *Stream) synchronize(w wait) *Fault {
 		me := &waiter{target: s.submitted, done: make(chan struct{})}
 		s.waiters = append(s.waiters, me)
 		s.mu.Unlock()
-		if !w.on(me.done) {
-			return &Fault{Code: streamSyncTimeout, Text: "EE1002: stream synchronize timeout"}
+		if !w.On(me.done) {
+			return &Fault{Code: StreamSyncTimeout, Text: "EE1002: stream synchronize timeout"}
 		}
 		z.returned(me.clock)
 		if me.abort != 0 {
@@ -344,7 +356,7 @@ func (s *Stream) synchronize(w wait) *Fault {
 	return f
 }
 
-// idle reports whether everything queued is done, and the fault to return if so.
+// idle reports whether all queued tasks are done and, if so, returns the stream's fault.
 func (s *Stream) idle() (bool, *Fault) {
 	if f := s.ctx.failure.Load(); f != nil {
 		return true, f
@@ -361,7 +373,7 @@ func (s *Stream) idle() (bool, *Fault) {
 	return true, f
 }
 
-// abort drops the queued tasks and interrupts a task that waits; blocked calls get code.
+// abort drops the queued tasks and interrupts a task that waits. Blocked calls return code.
 func (s *Stream) abort(code int32) {
 	s.spoil()
 	s.mu.Lock()
@@ -379,11 +391,11 @@ func (s *Stream) abort(code int32) {
 	}
 }
 
-// close ends the stream, after its tasks when drain is set, and waits for its goroutine.
-// Closing twice does nothing.
+// close ends the stream and waits for its goroutine. With drain, the queued tasks run first. A
+// second call does nothing.
 func (s *Stream) close(drain bool) {
 	if !drain {
-		s.abort(streamAbort)
+		s.abort(StreamAbort)
 	}
 	s.mu.Lock()
 	if s.closed {
@@ -399,12 +411,12 @@ func (s *Stream) close(drain bool) {
 	d := s.ctx.device
 	d.rt.sanitizer.returned(d.rt.sanitizer.reached(s))
 	d.rt.Handles.Delete(s.handle)
-	d.rt.abandon(s)
+	s.abandon()
 	s.ctx.mu.Lock()
 	delete(s.ctx.streams, s)
 	if s.ctx.main == s {
 		s.ctx.main = nil
 	}
 	s.ctx.mu.Unlock()
-	d.giveStreams(1)
+	d.GiveStreams(1)
 }

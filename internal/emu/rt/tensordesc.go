@@ -9,21 +9,22 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
-// tensorDesc is an aclTensorDesc: what programs of CANN's older operator and model interface
-// say of a tensor. Operators of aclnn do not read it.
+// tensorDesc is an aclTensorDesc, with which programs describe a tensor for CANN's older operator
+// and model interface. aclnn operators do not use it.
 type tensorDesc struct {
 	dtype  dtype.Type
 	format dtype.Format
-	shape  []int64    // unknownDim, or a single unknownRank, is settled by the operator
-	ranges [][2]int64 // lowest and highest size of each dimension, as far as given
-	name   []byte     // with its NUL; the program holds the address, so pin keeps it in place
+	shape  []int64    // may hold unknownDim, or a single unknownRank, for the operator to infer
+	ranges [][2]int64 // lowest and highest size of each dimension, where given
+	name   []byte     // with its NUL; pinned, because the program holds the address
 	pin    runtime.Pinner
 }
 
 const (
 	unknownDim  = int64(-1)
 	unknownRank = int64(-2)
-	// maxDescDims is far above what an operator takes; it keeps a wrong count from reading on.
+	// maxDescDims is far above the rank of any operator's tensor; it stops a wrong count from
+	// reading invalid memory.
 	maxDescDims = 128
 )
 
@@ -31,8 +32,11 @@ var noName = NewCString("")
 
 func (d *tensorDesc) rankKnown() bool { return !slices.Equal(d.shape, []int64{unknownRank}) }
 
-// elements is the number of elements, 0 when a dimension is not known.
+// elements returns the number of elements, or 0 when a dimension is unknown.
 func (d *tensorDesc) elements() uint64 {
+	if d == noDesc {
+		return 0
+	}
 	n := uint64(1)
 	for _, dim := range d.shape {
 		if dim < 0 {
@@ -43,61 +47,41 @@ func (d *tensorDesc) elements() uint64 {
 	return n
 }
 
-func (r *Runtime) tensorDescFunctions() table {
-	// get answers a question about a description, and absent about none.
-	get := func(absent int64, answer func(*tensorDesc) uint64) Func {
-		return func(_ *Thread, a []uint64) uint64 {
-			if d, ok := Lookup[*tensorDesc](&r.Handles, a[0]); ok {
-				return answer(d)
-			}
-			return uint64(absent)
-		}
+//npugen:decode aclTensorDesc
+func (r *Runtime) tensorDesc(t *Thread, function string, h Handle) (*tensorDesc, Code) {
+	d, ok := Lookup[*tensorDesc](&r.Handles, h)
+	if !ok {
+		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no description of a tensor, or it was destroyed", function, h)
 	}
-	return table{
-		"aclCreateTensorDesc":  r.createTensorDesc,
-		"aclDestroyTensorDesc": r.destroyTensorDesc,
-		"aclGetTensorDescType": get(abi.ACL_DT_UNDEFINED, func(d *tensorDesc) uint64 { return uint64(d.dtype) }),
-		"aclGetTensorDescFormat": get(abi.ACL_FORMAT_UNDEFINED, func(d *tensorDesc) uint64 {
-			return uint64(d.format)
-		}),
-		"aclGetTensorDescSize": get(0, func(d *tensorDesc) uint64 {
-			return (d.elements()*uint64(d.dtype.Bits()) + 7) / 8
-		}),
-		"aclGetTensorDescElementCount": get(0, (*tensorDesc).elements),
-		"aclGetTensorDescNumDims": get(0, func(d *tensorDesc) uint64 {
-			if !d.rankKnown() {
-				return abi.ACL_UNKNOWN_RANK
-			}
-			return uint64(len(d.shape))
-		}),
-		"aclGetTensorDescDim":      r.tensorDescDim,
-		"aclGetTensorDescDimV2":    r.tensorDescDimV2,
-		"aclGetTensorDescDimRange": r.tensorDescDimRange,
-		"aclSetTensorShapeRange":   r.setTensorShapeRange,
-		"aclGetTensorDescName":     r.tensorDescName,
-		"aclSetTensorDescName":     r.setTensorDescName,
-	}
+	return d, 0
 }
 
-func (t *Thread) noTensorDesc(function string, handle uint64) uint64 {
-	return t.Fail(invalidParam, "EH0001: %s: %#x is no description of a tensor, or it was destroyed", function, handle)
+// noDesc is a description without type, format, dimensions or elements.
+var noDesc = &tensorDesc{dtype: dtype.Undefined, format: dtype.Format(abi.ACL_FORMAT_UNDEFINED)}
+
+// described returns the description of a handle, or noDesc for a wrong handle, since some functions
+// accept any handle.
+func (r *Runtime) described(h Handle) *tensorDesc {
+	if d, ok := Lookup[*tensorDesc](&r.Handles, h); ok {
+		return d
+	}
+	return noDesc
 }
 
-func (r *Runtime) createTensorDesc(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclCreateTensorDesc(t *Thread, dataType dtype.Type, numDims int32, dims *int64, format dtype.Format) Handle {
 	const function = "aclCreateTensorDesc"
-	n := int32(a[1])
 	switch {
-	case n < 0 || n > maxDescDims:
-		t.Fail(invalidParam, "EH0001: %s: numDims is %d; 0 to %d are possible", function, n, maxDescDims)
+	case numDims < 0 || numDims > maxDescDims:
+		t.Fail(InvalidParam, "EH0001: %s: numDims is %d; 0 to %d are possible", function, numDims, maxDescDims)
 		return 0
-	case n > 0 && a[2] == 0:
-		t.null(function, "dims")
+	case numDims > 0 && dims == nil:
+		t.Null(function, "dims")
 		return 0
 	}
-	d := &tensorDesc{dtype: dtype.Type(int32(a[0])), format: dtype.Format(int32(a[3])), shape: Read[int64](a[2], uint64(n))}
+	d := &tensorDesc{dtype: dataType, format: format, shape: slices.Clone(unsafe.Slice(dims, numDims))}
 	for i, dim := range d.shape {
 		if dim < unknownDim && d.rankKnown() {
-			t.Fail(invalidParam, "EH0001: %s: dimension %d is %d; use a size, -1 for one that is not known, or the single dimension -2", function, i, dim)
+			t.Fail(InvalidParam, "EH0001: %s: dimension %d is %d; use a size, -1 for one that is not known, or the single dimension -2", function, i, dim)
 			return 0
 		}
 	}
@@ -105,114 +89,108 @@ func (r *Runtime) createTensorDesc(t *Thread, a []uint64) uint64 {
 	return r.Handles.New(TensorDescKind, d)
 }
 
-func (r *Runtime) destroyTensorDesc(_ *Thread, a []uint64) uint64 {
-	if d, ok := Lookup[*tensorDesc](&r.Handles, a[0]); ok {
-		r.Handles.Delete(a[0])
+func (r *Runtime) aclDestroyTensorDesc(desc Handle) {
+	if d, ok := Lookup[*tensorDesc](&r.Handles, desc); ok {
+		r.Handles.Delete(desc)
 		d.pin.Unpin()
 	}
+}
+
+func (r *Runtime) aclGetTensorDescType(desc Handle) dtype.Type { return r.described(desc).dtype }
+
+func (r *Runtime) aclGetTensorDescFormat(desc Handle) dtype.Format { return r.described(desc).format }
+
+func (r *Runtime) aclGetTensorDescSize(desc Handle) uint64 {
+	d := r.described(desc)
+	return (d.elements()*uint64(d.dtype.Bits()) + 7) / 8
+}
+
+func (r *Runtime) aclGetTensorDescElementCount(desc Handle) uint64 {
+	return r.described(desc).elements()
+}
+
+func (r *Runtime) aclGetTensorDescNumDims(desc Handle) uint64 {
+	d := r.described(desc)
+	if !d.rankKnown() {
+		return abi.ACL_UNKNOWN_RANK
+	}
+	return uint64(len(d.shape))
+}
+
+// aclGetTensorDescDim can report an error only by its result.
+func (r *Runtime) aclGetTensorDescDim(t *Thread, desc Handle, index uint64) int64 {
+	d := r.described(desc)
+	if index >= uint64(len(d.shape)) {
+		t.Fail(InvalidParam, "EH0001: aclGetTensorDescDim: there is no description %#x with a dimension %d", desc, index)
+		return -1
+	}
+	return d.shape[index]
+}
+
+// has checks that a dimension exists.
+func (d *tensorDesc) has(t *Thread, function string, index uint64) Code {
+	if index >= uint64(len(d.shape)) {
+		return t.Fail(InvalidParam, "EH0001: %s: dimension %d of a tensor that has %d", function, index, len(d.shape))
+	}
 	return 0
 }
 
-// tensorDescDim has no way to say what is wrong but its result.
-func (r *Runtime) tensorDescDim(t *Thread, a []uint64) uint64 {
-	d, ok := Lookup[*tensorDesc](&r.Handles, a[0])
-	if !ok || a[1] >= uint64(len(d.shape)) {
-		t.Fail(invalidParam, "EH0001: aclGetTensorDescDim: there is no description %#x with a dimension %d", a[0], a[1])
-		return ^uint64(0)
+func (r *Runtime) aclGetTensorDescDimV2(t *Thread, desc *tensorDesc, index uint64, dimSize Out[int64]) Code {
+	code := desc.has(t, "aclGetTensorDescDimV2", index)
+	if code == 0 {
+		dimSize.Set(desc.shape[index])
 	}
-	return uint64(d.shape[a[1]])
+	return code
 }
 
-// describedDim finds the description and checks the index of one of its dimensions.
-func (r *Runtime) describedDim(t *Thread, function string, a []uint64) (*tensorDesc, uint64) {
-	d, ok := Lookup[*tensorDesc](&r.Handles, a[0])
-	if !ok {
-		return nil, t.noTensorDesc(function, a[0])
-	}
-	if a[1] >= uint64(len(d.shape)) {
-		return nil, t.Fail(invalidParam, "EH0001: %s: dimension %d of a tensor that has %d", function, a[1], len(d.shape))
-	}
-	return d, 0
-}
-
-func (r *Runtime) tensorDescDimV2(t *Thread, a []uint64) uint64 {
-	const function = "aclGetTensorDescDimV2"
-	d, code := r.describedDim(t, function, a)
-	if d == nil {
-		return code
-	}
-	if a[2] == 0 {
-		return t.null(function, "dimSize")
-	}
-	Write(a[2], d.shape[a[1]])
-	return 0
-}
-
-// tensorDescDimRange answers the range that was set. Without one it is the size, from zero
-// without end where that is not known.
-func (r *Runtime) tensorDescDimRange(t *Thread, a []uint64) uint64 {
+// aclGetTensorDescDimRange writes the range that was set. Without one, both ends are the size, or
+// the range is 0 to unlimited when the size is unknown.
+func (r *Runtime) aclGetTensorDescDimRange(t *Thread, desc *tensorDesc, index, dimRangeNum uint64, dimRange Out[int64]) Code {
 	const function = "aclGetTensorDescDimRange"
-	d, code := r.describedDim(t, function, a)
-	if d == nil {
+	if code := desc.has(t, function, index); code != 0 {
 		return code
 	}
-	if a[3] == 0 {
-		return t.null(function, "dimRange")
+	if dimRangeNum < 2 {
+		return t.Fail(InvalidParam, "EH0001: %s: dimRangeNum is %d; a range has 2 ends", function, dimRangeNum)
 	}
-	if a[2] < 2 {
-		return t.Fail(invalidParam, "EH0001: %s: dimRangeNum is %d; a range has 2 ends", function, a[2])
-	}
-	dim := d.shape[a[1]]
+	dim := desc.shape[index]
 	ends := [2]int64{dim, dim}
 	switch {
-	case a[1] < uint64(len(d.ranges)):
-		ends = d.ranges[a[1]]
+	case index < uint64(len(desc.ranges)):
+		ends = desc.ranges[index]
 	case dim < 0:
 		ends = [2]int64{0, unknownDim}
 	}
-	Write(a[3], ends)
+	dimRange.Fill(ends[:])
 	return 0
 }
 
-func (r *Runtime) setTensorShapeRange(t *Thread, a []uint64) uint64 {
+func (r *Runtime) aclSetTensorShapeRange(t *Thread, desc *tensorDesc, dimsCount uint64, dimsRange *[2]int64) Code {
 	const function = "aclSetTensorShapeRange"
-	d, ok := Lookup[*tensorDesc](&r.Handles, a[0])
 	switch {
-	case !ok:
-		return t.noTensorDesc(function, a[0])
-	case d.rankKnown() && a[1] != uint64(len(d.shape)) || a[1] > maxDescDims:
-		return t.Fail(invalidParam, "EH0001: %s: %d ranges for %d dimensions", function, a[1], len(d.shape))
-	case a[1] > 0 && a[2] == 0:
-		return t.null(function, "dimsRange")
+	case desc.rankKnown() && dimsCount != uint64(len(desc.shape)) || dimsCount > maxDescDims:
+		return t.Fail(InvalidParam, "EH0001: %s: %d ranges for %d dimensions", function, dimsCount, len(desc.shape))
+	case dimsCount > 0 && dimsRange == nil:
+		return t.Null(function, "dimsRange")
 	}
-	d.ranges = Read[[2]int64](a[2], a[1])
+	desc.ranges = slices.Clone(unsafe.Slice(dimsRange, dimsCount))
 	return 0
 }
 
-// rename keeps a name as C text.
+// rename stores a name as a C string.
 func (d *tensorDesc) rename(name string) {
 	d.pin.Unpin()
 	d.name = append([]byte(name), 0)
 	d.pin.Pin(&d.name[0])
 }
 
-// tensorDescName answers an empty name for no description.
-func (r *Runtime) tensorDescName(_ *Thread, a []uint64) uint64 {
-	d, ok := Lookup[*tensorDesc](&r.Handles, a[0])
+// aclGetTensorDescName returns an empty name for a wrong handle.
+func (r *Runtime) aclGetTensorDescName(desc Handle) uintptr {
+	d, ok := Lookup[*tensorDesc](&r.Handles, desc)
 	if !ok {
-		return noName
+		return uintptr(noName)
 	}
-	return uint64(uintptr(unsafe.Pointer(&d.name[0])))
+	return uintptr(unsafe.Pointer(&d.name[0]))
 }
 
-func (r *Runtime) setTensorDescName(t *Thread, a []uint64) uint64 {
-	d, ok := Lookup[*tensorDesc](&r.Handles, a[0])
-	switch {
-	case !ok:
-		return t.noTensorDesc("aclSetTensorDescName", a[0])
-	case a[1] == 0:
-		return t.null("aclSetTensorDescName", "name")
-	}
-	d.rename(CString(a[1]))
-	return 0
-}
+func (r *Runtime) aclSetTensorDescName(desc *tensorDesc, name string) { desc.rename(name) }

@@ -1,4 +1,4 @@
-package rt
+package rt_test
 
 import (
 	"testing"
@@ -8,19 +8,22 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
-// described makes a description; its thread needs no device.
-func (p *process) described(t *Thread, d dtype.Type, shape ...int64) uint64 {
+// described creates a description; the thread needs no device for it.
+func (p *process) described(t *rt.Thread, d dtype.Type, shape ...int64) uint64 {
 	var dims uint64
 	if len(shape) > 0 {
-		dims = address(&shape[0])
+		dims = rttest.Address(&shape[0])
 	}
-	return p.f["aclCreateTensorDesc"](t, []uint64{uint64(d), uint64(len(shape)), dims, uint64(dtype.NCHW)})
+	return p.Functions["aclCreateTensorDesc"](t, []uint64{uint64(d), uint64(len(shape)), dims, uint64(dtype.NCHW)})
 }
 
 func TestTensorDesc(t *testing.T) {
-	p, th := newProcess(t), new(Thread)
+	p, th := newProcess(t), new(rt.Thread)
 	for _, c := range []struct {
 		name                  string
 		dtype                 dtype.Type
@@ -36,55 +39,55 @@ func TestTensorDesc(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := p.described(th, c.dtype, c.shape...)
-			require.NotZero(t, d, takeText(th))
-			get := func(name string) uint64 { return p.f[name](th, []uint64{d}) }
+			require.NotZero(t, d, rttest.Text(th))
+			get := func(name string) uint64 { return p.Functions[name](th, []uint64{d}) }
 			assert.Equal(t, uint64(c.dtype), get("aclGetTensorDescType"))
 			assert.Equal(t, uint64(dtype.NCHW), get("aclGetTensorDescFormat"))
 			assert.Equal(t, c.rank, get("aclGetTensorDescNumDims"))
 			assert.Equal(t, c.elements, get("aclGetTensorDescElementCount"))
 			assert.Equal(t, c.bytes, get("aclGetTensorDescSize"))
 			for i, dim := range c.shape {
-				assert.Equal(t, uint64(dim), p.f["aclGetTensorDescDim"](th, []uint64{d, uint64(i)}))
-				assert.Equal(t, uint64(dim), p.out(th, "aclGetTensorDescDimV2", 2, d, uint64(i)))
+				assert.Equal(t, uint64(dim), p.Functions["aclGetTensorDescDim"](th, []uint64{d, uint64(i)}))
+				assert.Equal(t, uint64(dim), p.Out(th, "aclGetTensorDescDimV2", 2, d, uint64(i)))
 			}
 			get("aclDestroyTensorDesc")
-			require.Zero(t, p.r.Handles.Count(TensorDescKind))
+			require.Zero(t, p.Runtime.Handles.Count(rt.TensorDescKind))
 		})
 	}
 }
 
 func TestTensorDescName(t *testing.T) {
-	p, th := newProcess(t), new(Thread)
+	p, th := newProcess(t), new(rt.Thread)
 	d := p.described(th, dtype.Float32, 1)
-	name := func(d uint64) string { return CString(p.f["aclGetTensorDescName"](th, []uint64{d})) }
+	name := func(d uint64) string { return rt.CString(p.Functions["aclGetTensorDescName"](th, []uint64{d})) }
 	assert.Empty(t, name(d))
 	text := []byte("weights\x00")
-	p.must(th, "aclSetTensorDescName", d, address(&text[0]))
+	p.Must(th, "aclSetTensorDescName", d, rttest.Address(&text[0]))
 	clear(text)
 	assert.Equal(t, "weights", name(d), "the text is the description's own")
-	p.f["aclDestroyTensorDesc"](th, []uint64{d})
+	p.Functions["aclDestroyTensorDesc"](th, []uint64{d})
 	assert.Empty(t, name(d))
 }
 
 func TestTensorDescRange(t *testing.T) {
-	p, th := newProcess(t), new(Thread)
+	p, th := newProcess(t), new(rt.Thread)
 	d := p.described(th, dtype.Float32, 4, -1)
 	rangeOf := func(dim uint64) (ends [2]int64) {
-		p.must(th, "aclGetTensorDescDimRange", d, dim, 2, address(&ends))
+		p.Must(th, "aclGetTensorDescDimRange", d, dim, 2, rttest.Address(&ends))
 		return ends
 	}
 	assert.Equal(t, [2]int64{4, 4}, rangeOf(0))
 	assert.Equal(t, [2]int64{0, -1}, rangeOf(1))
 	ranges := [][2]int64{{4, 4}, {1, 64}}
-	p.must(th, "aclSetTensorShapeRange", d, 2, address(&ranges[0]))
+	p.Must(th, "aclSetTensorShapeRange", d, 2, rttest.Address(&ranges[0]))
 	assert.Equal(t, [2]int64{1, 64}, rangeOf(1))
-	p.f["aclDestroyTensorDesc"](th, []uint64{d})
+	p.Functions["aclDestroyTensorDesc"](th, []uint64{d})
 }
 
 func TestTensorDescRefuses(t *testing.T) {
-	p, th := newProcess(t), new(Thread)
+	p, th := newProcess(t), new(rt.Thread)
 	var word [2]int64
-	out := address(&word)
+	out := rttest.Address(&word)
 	d := p.described(th, dtype.Float32, 2, 3)
 	for _, c := range []struct {
 		text string
@@ -102,23 +105,27 @@ func TestTensorDescRefuses(t *testing.T) {
 		{"name is null", "aclSetTensorDescName", []uint64{d, 0}},
 		{"no description of a tensor", "aclSetTensorDescName", []uint64{7, out}},
 	} {
-		assert.Equal(t, invalidParam, p.call(th, c.name, c.args...), c.name)
-		text := takeText(th)
+		code := p.Call(th, c.name, c.args...)
+		if c.name != "aclSetTensorDescName" { // that function has no result
+			assert.Equal(t, rt.InvalidParam, code, c.name)
+		}
+		assert.Equal(t, rt.InvalidParam, th.LastError, c.name)
+		text := rttest.Text(th)
 		assert.Contains(t, text, c.name)
 		assert.Contains(t, text, c.text)
 	}
 	for _, shape := range [][]int64{{-3}, {2, -2}} {
 		assert.Zero(t, p.described(th, dtype.Float32, shape...))
-		assert.Contains(t, takeText(th), "aclCreateTensorDesc: dimension")
+		assert.Contains(t, rttest.Text(th), "aclCreateTensorDesc: dimension")
 	}
-	assert.Zero(t, p.f["aclCreateTensorDesc"](th, []uint64{0, 1, 0, 0}))
-	assert.Contains(t, takeText(th), "dims is null")
-	assert.Zero(t, p.f["aclCreateTensorDesc"](th, []uint64{0, 1 << 20, out, 0}))
-	assert.Contains(t, takeText(th), "numDims is 1048576")
-	assert.Equal(t, ^uint64(0), p.f["aclGetTensorDescDim"](th, []uint64{d, 2}))
-	assert.Contains(t, takeText(th), "with a dimension 2")
+	assert.Zero(t, p.Functions["aclCreateTensorDesc"](th, []uint64{0, 1, 0, 0}))
+	assert.Contains(t, rttest.Text(th), "dims is null")
+	assert.Zero(t, p.Functions["aclCreateTensorDesc"](th, []uint64{0, 1 << 20, out, 0}))
+	assert.Contains(t, rttest.Text(th), "numDims is 1048576")
+	assert.Equal(t, ^uint64(0), p.Functions["aclGetTensorDescDim"](th, []uint64{d, 2}))
+	assert.Contains(t, rttest.Text(th), "with a dimension 2")
 	undefined := int32(abi.ACL_DT_UNDEFINED)
-	assert.Equal(t, undefined, int32(p.f["aclGetTensorDescType"](th, []uint64{0})))
-	p.f["aclDestroyTensorDesc"](th, []uint64{d})
-	p.f["aclDestroyTensorDesc"](th, []uint64{d}) // has nothing to report by
+	assert.Equal(t, undefined, int32(p.Functions["aclGetTensorDescType"](th, []uint64{0})))
+	p.Functions["aclDestroyTensorDesc"](th, []uint64{d})
+	p.Functions["aclDestroyTensorDesc"](th, []uint64{d}) // has no result to report an error
 }

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// Func emulates one C function. a holds the arguments in C order, one word each: integers
-// extended to 64 bits, pointers as they are, floating-point values as their bits (a float
-// in the low half). The result is the C return value, for most functions an error code.
+// Func emulates one C function. a holds the arguments in C order, one word each: integers extended
+// to 64 bits, pointers unchanged, floating-point values as bits (a float in the low half). The
+// result is the C return value, for most functions an error code.
 type Func func(t *Thread, a []uint64) uint64
 
-// Thread is what CANN keeps per OS thread. It lives in C memory that package export
-// allocates zeroed, one block per thread, so it must hold no Go pointer.
+// Thread is the state that CANN keeps per OS thread. Package export allocates one zeroed block of C
+// memory for each thread, so a Thread must not hold Go pointers.
 type Thread struct {
 	Context     uint64 // current context handle, 0 when none
-	LastError   int32  // for aclrtPeekAtLastError
+	LastError   int32  // result of aclrtPeekAtLastError
 	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
 	limiter     uint64 // stream whose core limits the thread uses, 0 for none
 	pending     int32  // length of the unread text in text
@@ -24,11 +24,11 @@ type Thread struct {
 
 const textSize = 8192
 
-// ThreadSize is the number of bytes export reserves for a Thread.
+// ThreadSize is the size of a Thread in bytes.
 const ThreadSize = unsafe.Sizeof(Thread{})
 
-// Fail records the error text of a failed call and its code, and returns the code as a
-// result word. Texts of one thread accumulate, newest last, until they are read.
+// Fail records the code and error text of a failed call on the thread and returns the code as a
+// result word. Texts accumulate until they are read, the newest last.
 func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
 	t.LastError = code
 	s := fmt.Sprintf(format, args...)
@@ -40,8 +40,8 @@ func (t *Thread) Fail(code int32, format string, args ...any) uint64 {
 	return uint64(uint32(code))
 }
 
-// TakeText moves the unread error text where aclGetRecentErrMsg can point to it and
-// returns its address, or 0 when there is none. The text stays valid until the next call.
+// TakeText returns the address of the unread error text as a C string and marks it as read, or
+// returns 0 when there is none. The text stays valid until the next call of TakeText.
 func (t *Thread) TakeText() uint64 {
 	if t.pending == 0 {
 		return 0

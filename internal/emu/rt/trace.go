@@ -13,19 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trace writes what the emulator does to the file that CANN_EMU_TRACE names, as Chrome trace
-// events: host calls by thread, and the work of every stream. Perfetto opens it, also while
-// the end of the list is missing.
+// Trace writes Chrome trace events to the file that CANN_EMU_TRACE names: host calls by thread, and
+// the work of every stream. Perfetto can open the file even if the end of the list is missing.
 type Trace struct {
 	mu     sync.Mutex
 	file   *os.File
 	w      *bufio.Writer
 	start  time.Time
-	named  map[[2]int]bool // processes and threads that have a name already
+	named  map[[2]int]bool // processes and threads that have been named
 	closed bool
 }
 
-// traceEvent is an event of the format; times are microseconds.
+// traceEvent is one event of the format; times are in microseconds.
 type traceEvent struct {
 	Name     string         `json:"name"`
 	Category string         `json:"cat,omitempty"`
@@ -67,8 +66,7 @@ func (t *Trace) Host(name string, begin time.Time, code uint64) {
 	t.add(traceEvent{Name: name, Category: "host", Process: hostProcess, Thread: tid, Args: args}, begin, "host", fmt.Sprintf("thread %d", tid))
 }
 
-// task records the work of a stream.
-// now is the time, which nobody asks for without a trace.
+// now returns the time, or the zero time without a trace, where it is not needed.
 func (t *Trace) now() (now time.Time) {
 	if t != nil {
 		now = time.Now()
@@ -76,6 +74,7 @@ func (t *Trace) now() (now time.Time) {
 	return now
 }
 
+// task records the work of a stream.
 func (t *Trace) task(s *Stream, name string, begin time.Time, err error) {
 	if t == nil {
 		return
@@ -99,7 +98,7 @@ func (t *Trace) add(e traceEvent, begin time.Time, process, thread string) {
 
 func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// name gives a row its name at its first event. t.mu is held.
+// name writes the name of a row at its first event. The caller holds t.mu.
 func (t *Trace) name(row [2]int, kind, name string) {
 	if t.named[row] {
 		return
@@ -108,7 +107,8 @@ func (t *Trace) name(row [2]int, kind, name string) {
 	t.write(traceEvent{Name: kind, Phase: "M", Process: row[0], Thread: max(row[1], 0), Args: map[string]any{"name": name}})
 }
 
-// write appends an event. A full disk ends the trace, not the program. t.mu is held.
+// write appends an event. When the disk is full, the trace ends but the program goes on. The caller
+// holds t.mu.
 func (t *Trace) write(e traceEvent) {
 	if t.closed {
 		return
@@ -123,7 +123,7 @@ func (t *Trace) write(e traceEvent) {
 	}
 }
 
-// Flush brings what was recorded into the file.
+// Flush writes buffered events to the file.
 func (t *Trace) Flush() {
 	if t == nil {
 		return

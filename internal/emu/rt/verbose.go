@@ -2,33 +2,25 @@ package rt
 
 import "github.com/goascend/cann/internal/abi"
 
-// errorInfoHead is the head of C's aclrtErrorInfo; the details behind it are of broken memory,
-// which the emulator has not.
+// errorInfoHead is the first part of C's aclrtErrorInfo. The details that follow describe broken
+// memory, which the emulator does not have.
 type errorInfoHead struct {
-	tryRepair, hasDetail uint8
-	_                    [2]uint8
-	kind                 int32
+	_    [2]uint8 // try repair and has detail: always 0
+	_    [2]uint8
+	kind int32
 }
 
-// errorVerbose says whether a fault waits on the device for the call that reports it, or has
-// stopped a context: never one that could be repaired.
-func (r *Runtime) errorVerbose(t *Thread, a []uint64) uint64 {
-	const function = "aclrtGetErrorVerbose"
-	d, code := r.device(t, int32(a[0]))
-	if d == nil {
-		return code
-	}
-	if a[1] == 0 {
-		return t.null(function, "errorInfo")
-	}
+// aclrtGetErrorVerbose reports a fault that is pending on the device or has stopped a context. The
+// fault is never repairable.
+func (r *Runtime) aclrtGetErrorVerbose(device *Device, errorInfo Out[errorInfoHead]) Code {
 	head := errorInfoHead{kind: int32(abi.ACL_RT_NO_ERROR)}
-	for _, s := range d.allStreams() {
+	for _, s := range device.allStreams() {
 		s.mu.Lock()
 		if s.fault != nil || s.ctx.failure.Load() != nil {
 			head.kind = int32(abi.ACL_RT_ERROR_OTHERS)
 		}
 		s.mu.Unlock()
 	}
-	Write(a[1], head)
+	errorInfo.Set(head)
 	return 0
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// visible applies ASCEND_RT_VISIBLE_DEVICES: a comma list of device indexes that must
-// ascend; parsing stops at the first token that is not one, and what stands before it is
-// used. The visible devices are numbered from 0.
+// visible applies ASCEND_RT_VISIBLE_DEVICES, a comma-separated list of device indexes in ascending
+// order. Parsing stops at the first invalid token, and the indexes before it are used. The visible
+// devices are renumbered from 0.
 func visible(r *Runtime) {
 	list, set := os.LookupEnv("ASCEND_RT_VISIBLE_DEVICES")
 	if !set {

@@ -1,6 +1,6 @@
-// Command sdk is the emulator as a shared library with CANN's C symbols: what `make sdk` puts
-// behind the names of CANN's libraries, so that programs in C, C++, Python or any language run
-// without an Ascend device and without being changed.
+// Command sdk is the emulator as a shared library with CANN's C symbols. `make sdk` installs
+// it under the names of CANN's libraries, so that unchanged programs in C, C++, Python or any
+// other language run without an Ascend device.
 //
 //	make sdk
 //	source build/sdk/set_env.sh

@@ -15,8 +15,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// folder is the SDK that `make sdk` has built. Building it takes longer than tests should,
-// so .ci/sdk does that and names it.
+// folder returns the folder of the SDK that `make sdk` built. Building it takes too long for a
+// test, so .ci/sdk builds it and passes the path.
 func folder(t *testing.T) string {
 	dir := os.Getenv("CANN_SDK")
 	if dir == "" {
@@ -25,7 +25,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// TestSymbols: every function of the table is exported, and by the name of every library.
+// TestSymbols checks that every function of the table is exported, under the name of every library.
 func TestSymbols(t *testing.T) {
 	dir := folder(t)
 	table, err := abi.Load()
@@ -49,7 +49,8 @@ func TestSymbols(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestCMake: a project finds the package after set_env.sh, and nothing more is said to it.
+// TestCMake checks that a CMake project finds the package after set_env.sh without further
+// settings.
 func TestCMake(t *testing.T) {
 	dir := folder(t)
 	if _, err := exec.LookPath("cmake"); err != nil {
@@ -62,8 +63,8 @@ func TestCMake(t *testing.T) {
 	require.Contains(t, string(out), "sum 11 22 33 44 55\n")
 }
 
-// TestBareNames: compilers that know set_env.sh find headers, those of operators also without
-// their folder, and libraries.
+// TestBareNames checks that compilers find headers and libraries after set_env.sh, and operator
+// headers also without their folder.
 func TestBareNames(t *testing.T) {
 	dir := folder(t)
 	source := filepath.Join(t.TempDir(), "bare.c")
@@ -73,7 +74,7 @@ func TestBareNames(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// compilers build C, and the same files as C++.
+// compilers builds the same files as C and as C++.
 var compilers = [][]string{{"gcc", "-std=c11"}, {"g++", "-std=c++11", "-x", "c++"}}
 
 // built compiles a program against headers and libraries.
@@ -92,7 +93,7 @@ func built(t *testing.T, dir string, compiler []string, source string, libraries
 	return program
 }
 
-// output runs a program with nothing but the environment of set_env.sh.
+// output runs a program with only the environment of set_env.sh.
 func output(t *testing.T, dir, command string) string {
 	t.Helper()
 	out, err := exec.Command("bash", "-c", fmt.Sprintf("source %s/set_env.sh && %s", dir, command)).CombinedOutput()
@@ -100,7 +101,7 @@ func output(t *testing.T, dir, command string) string {
 	return string(out)
 }
 
-// TestPrograms: operators, launched many times.
+// TestPrograms runs programs that launch operators many times.
 func TestPrograms(t *testing.T) {
 	dir := folder(t)
 	for _, compiler := range compilers {
@@ -117,7 +118,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestBoundedCopies: the header that CANN's programs take these from.
+// TestBoundedCopies tests the header of the bounded copies that CANN's programs use.
 func TestBoundedCopies(t *testing.T) {
 	dir := folder(t)
 	for _, compiler := range compilers {
@@ -127,8 +128,8 @@ func TestBoundedCopies(t *testing.T) {
 	}
 }
 
-// TestRuntimeFamilies: queues, channels, conditional graphs, events of processes, random numbers,
-// dumps and marks.
+// TestRuntimeFamilies runs a program with queues, channels, conditional graphs, shared events,
+// random numbers, dumps and marks.
 func TestRuntimeFamilies(t *testing.T) {
 	dir := folder(t)
 	for _, compiler := range compilers {

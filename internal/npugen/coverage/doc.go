@@ -1,6 +1,6 @@
 // Command coverage prints, as Markdown, which operators and functions of CANN the emulator
-// implements. It stands beside npugen because it needs the emulator to compile, which the
-// generator must not. It runs nothing: whether an operator is right is for its tests.
+// implements. It is separate from npugen because it imports the emulator, which the
+// generator must not need. It runs no operator, so it says nothing about their correctness.
 //
 //	go run ./internal/npugen/coverage
 package main

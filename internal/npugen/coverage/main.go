@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// row counts what is there of a group and names it.
+// row is one line of the report: a group with the number and names of what is implemented.
 type row struct {
 	total int
 	names []string

@@ -1,5 +1,5 @@
-/* Calls generated symbols of every parameter class with a recorder in place of Go, and
- * checks the words that arrive. Built and run by words_test.go. */
+/* Calls generated symbols with every parameter class, with a recorder in place of Go, and checks
+ * the recorded words. Built and run by TestWords in export_test.go. */
 #include <assert.h>
 #include <stdlib.h>
 

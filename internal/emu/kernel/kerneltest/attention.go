@@ -2,15 +2,15 @@ package kerneltest
 
 import "math"
 
-// Attention is attention of one batch item from its definition, in float64 and with the
-// whole score matrix: the oracle of the flash kernels. Tensors are [heads, tokens, dim] in
-// row-major order.
+// Attention computes attention of one batch item directly from its definition, in float64 and
+// with the whole score matrix. It is the reference for the flash attention kernels. Tensors are
+// [heads, tokens, dim] in row-major order.
 type Attention struct {
 	Heads, KeyHeads, Rows, Cols, Dim, ValueDim int64
-	Query, Key, Value, OutGrad                 []float64 // without OutGrad no gradients
+	Query, Key, Value, OutGrad                 []float64 // no gradients without OutGrad
 	Scale                                      float64
-	Score                                      func(head, row, col int64, product float64) float64 // nil multiplies with Scale
-	Visible                                    func(head, row, col int64) bool                     // nil is everything
+	Score                                      func(head, row, col int64, product float64) float64 // nil multiplies by Scale
+	Visible                                    func(head, row, col int64) bool                     // nil makes every cell visible
 	Keep                                       func(head, row, col int64) float64                  // dropout factor; nil is 1
 	ZeroMaskedRows                             bool
 }

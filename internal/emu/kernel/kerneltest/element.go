@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/half"
 )
 
 // Set stores x as one element of type d: floating-point types round to nearest even,
@@ -29,7 +29,7 @@ func Set(d dtype.Type, p unsafe.Pointer, x float64) {
 	case dtype.Int64:
 		*(*int64)(p) = int64(x)
 	case dtype.Uint64:
-		if x < 0 { // a conversion that Go leaves to the processor
+		if x < 0 { // Go does not define the conversion of a negative number to uint64
 			*(*int64)(p) = int64(x)
 		} else {
 			*(*uint64)(p) = uint64(x)
@@ -45,7 +45,7 @@ func Set(d dtype.Type, p unsafe.Pointer, x float64) {
 	}
 }
 
-// Get reads one element; of a complex number the real part.
+// Get reads one element. It returns the real part of a complex number.
 func Get(d dtype.Type, p unsafe.Pointer) float64 {
 	switch d {
 	case dtype.Float32:
@@ -73,7 +73,7 @@ func Get(d dtype.Type, p unsafe.Pointer) float64 {
 	case dtype.Uint64:
 		return float64(*(*uint64)(p))
 	case dtype.Bool:
-		// Any other byte than 0 and 1 is not a bool; let it show.
+		// A byte other than 0 and 1 is not a bool: return it unchanged so that tests see it.
 		return float64(*(*uint8)(p))
 	case dtype.Complex64:
 		return float64(real(*(*complex64)(p)))
@@ -83,7 +83,7 @@ func Get(d dtype.Type, p unsafe.Pointer) float64 {
 	panic(fmt.Sprintf("kerneltest: no element type %v", d))
 }
 
-// Round is x after a round trip through type d.
+// Round returns x converted to type d and back.
 func Round(d dtype.Type, x float64) float64 {
 	var b [16]byte
 	Set(d, unsafe.Pointer(&b), x)

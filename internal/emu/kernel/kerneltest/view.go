@@ -12,31 +12,31 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// Layout is how the elements of a view lie in memory.
+// Layout is the arrangement of a view's elements in memory.
 type Layout int
 
 // Layouts. Broadcast has stride 0 in the first dimension and is for inputs only.
 const (
 	Contiguous Layout = iota
 	Transposed        // the last two dimensions swapped in memory
-	Gapped            // every second element of the last dimension, rows apart
+	Gapped            // every second element of the last dimension, with gaps between rows
 	Reversed          // negative stride in the last dimension
 	Broadcast         // the first dimension repeats its first row
 )
 
-// Layouts lists the layouts in which every element has its own place.
+// Layouts lists the layouts in which every element has its own memory.
 var Layouts = []Layout{Contiguous, Transposed, Gapped, Reversed}
 
 func (l Layout) String() string {
 	return [...]string{"contiguous", "transposed", "gapped", "reversed", "broadcast"}[l]
 }
 
-// guard is the pattern of the bytes that belong to no element.
+// guard is the value of the bytes that do not belong to an element.
 const guard = 0xA5
 
-// New makes a view of the given shape and layout. values are in row-major order and repeat
-// as needed; nil leaves every element with the guard pattern. The memory is C's, checked
-// and released when the test ends.
+// New makes a view of the given shape and layout. values are in row-major order and repeat as
+// needed; nil fills every element with the guard pattern. The view is in C memory, which is
+// checked and freed when the test ends.
 func New(t testing.TB, d dtype.Type, l Layout, shape []int64, values []float64) kernel.View {
 	t.Helper()
 	strides, first, span := arrange(l, shape)
@@ -69,7 +69,7 @@ func New(t testing.TB, d dtype.Type, l Layout, shape []int64, values []float64) 
 	return v
 }
 
-// check reports bytes outside the elements of v that lost the pattern.
+// check fails the test if bytes outside the elements of v were overwritten.
 func check(t testing.TB, all []byte, v kernel.View) {
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(all)))
 	size := v.DType.Size()
@@ -87,7 +87,8 @@ func check(t testing.TB, all []byte, v kernel.View) {
 	}
 }
 
-// arrange gives strides, the place of the first element and the number of elements spanned.
+// arrange returns the strides, the offset of the first element and the number of elements that
+// the layout spans.
 func arrange(l Layout, shape []int64) (strides []int64, first, span int64) {
 	n := len(shape)
 	strides = make([]int64, n)

@@ -1,5 +1,5 @@
-/* Adds two vectors many times, asks for an operator that is not there, and says how much the
- * process grew: C and C++. */
+/* Adds two vectors many times, calls an operator that does not exist, and prints how much the
+ * process grew. Compiles as C and C++. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ int main(void)
 	CHECK(aclrtMalloc(&dout, sizeof out, ACL_MEM_MALLOC_HUGE_FIRST));
 	CHECK(aclrtMemcpy(dx, sizeof x, x, sizeof x, ACL_MEMCPY_HOST_TO_DEVICE));
 	CHECK(aclrtMemcpy(dy, sizeof y, y, sizeof y, ACL_MEMCPY_HOST_TO_DEVICE));
-	// The least of three rounds: the runtime's own heap breathes, a leak grows in each.
+	// Take the least of three rounds: the runtime's heap varies in size, but a leak grows every round.
 	long before = 0, growth = LONG_MAX;
 	for (int i = 0; i <= 32000; i++) {
 		uint64_t size = 0;

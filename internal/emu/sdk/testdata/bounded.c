@@ -1,4 +1,5 @@
-/* The bounded copies: what fits, what does not, and what is left then. C and C++. */
+/* Tests the bounded copies: text that fits, text that does not, and the state of the target
+ * afterwards. Compiles as C and C++. */
 #include <stdlib.h>
 
 #include "securec.h"

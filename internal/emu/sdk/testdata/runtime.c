@@ -1,5 +1,5 @@
-/* Families of the runtime that came after 8.1.RC1, a few calls of each: C and C++. Every line that
- * it prints is a result that the test knows. */
+/* Makes a few calls of each family of the runtime that CANN added after 8.1.RC1. Prints results
+ * that the test compares. Compiles as C and C++. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,82 @@
+package public
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Where a command runs as it stands, so that TestCommands need not run it again.
+const (
+	byRun     = ".ci/run"
+	bySDK     = ".ci/sdk"
+	wholeRuns = "this is the whole check"
+)
+
+// checks says of every command in the documents how it is checked: by one of the scripts above,
+// which must contain it, or by what TestCommands runs: the command itself, with %s in its place,
+// shortened where it takes minutes.
+var checks = map[string]string{
+	"go test -tags emu ./...": byRun,
+	".ci/run":                 wholeRuns,
+
+	"go run -tags emu ./examples/trainstep":                                      "%s -steps 2",
+	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -model qwen3_next":                    "%s -steps 1",
+	"go run -tags emu ./examples/generate -prompt package -n 300":                "%s -n 3 -train-steps 1",
+	"go run -tags emu ./examples/attention -seq 512":                             "%s -seq 64",
+	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":                   "%s -n 1 -w 1",
+	"go run -tags emu ./examples/npuinfo":                                        "%s",
+
+	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2":                      "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -fsdp":                                     "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -ep 4":                    "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -tp 2 -cp 2 -ep 2 -sp":    "%s -steps 1",
+	"go run -tags emu ./examples/trainstep -ranks 4 -model qwen3_next -seq 128 -cp 2 -ulysses": "%s -steps 1",
+
+	// Without the tag the program asks for CANN, where there is none.
+	"go build -o build/trainstep ./examples/trainstep": "%s",
+	"build/trainstep": `go build -o build/trainstep ./examples/trainstep; %s -steps 1 || [[ $(build/trainstep -steps 1 2>&1) == *libascendcl.so* ]]`,
+	"go build -tags emu -o build/trainstep ./examples/trainstep":            "%s",
+	"go run ./examples/launch -n 8 -- build/trainstep -tp 2 -pp 2 -micro 2": "go build -tags emu -o build/trainstep ./examples/trainstep && %s -steps 1",
+
+	"make sdk":                    bySDK,
+	"source build/sdk/set_env.sh": "[ -d build/sdk ] || make -s sdk; %s",
+	"gcc program.c -I$ASCEND_HOME_PATH/include -L$ASCEND_HOME_PATH/lib64 -lascendcl -lnnopbase -lopapi": "[ -d build/sdk ] || make -s sdk; source build/sdk/set_env.sh; cp internal/emu/sdk/testdata/add.c $TMP/program.c; cd $TMP; %s; ./a.out",
+}
+
+// TestCommands: the commands of the documents work, in the order in which they stand there.
+func TestCommands(t *testing.T) {
+	var shown []string
+	for _, name := range documents(t) {
+		for _, b := range blocksOf(t, name, "sh") {
+			for line := range strings.Lines(b.text) {
+				line, _, _ = strings.Cut(strings.TrimSpace(line), "  #")
+				line = strings.TrimSpace(line)
+				assert.Contains(t, checks, line, "%s:%d: say in checks how this command is checked", name, b.line)
+				if !slices.Contains(shown, line) {
+					shown = append(shown, line)
+				}
+			}
+		}
+	}
+	assert.Len(t, shown, len(checks), "no document has some of the commands in checks any more")
+	for _, line := range shown {
+		t.Run(line, func(t *testing.T) {
+			switch check := checks[line]; check {
+			case wholeRuns:
+			case byRun, bySDK:
+				plain := strings.Replace(line, "make ", "make -s ", 1)
+				assert.Contains(t, text(t, check), "\n"+plain+"\n")
+			default:
+				command(t, repository(t), []string{"TMP=" + t.TempDir()}, "bash", "-euc", fmt.Sprintf(check, line))
+			}
+		})
+	}
+	assert.NoError(t, os.RemoveAll(filepath.Join(repository(t), "build", "trainstep")))
+}

@@ -1,0 +1,183 @@
+package public
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// documents lists the repository's Markdown files that people write.
+func documents(t testing.TB) []string {
+	var names []string
+	for _, name := range tracked(t) {
+		generated := strings.HasPrefix(filepath.Base(name), "zz_")
+		if filepath.Ext(name) == ".md" && !generated && !strings.Contains("/"+name, "/testdata/") {
+			names = append(names, name)
+		}
+	}
+	require.Contains(t, names, "README.md")
+	return names
+}
+
+// block is a fenced block of a document.
+type block struct {
+	file, language, text string
+	line                 int // of its fence
+}
+
+// blocksOf lists the fenced blocks of a document in some languages, in order, or all.
+func blocksOf(t testing.TB, name string, languages ...string) []block {
+	var blocks []block
+	var open *block
+	for i, line := range strings.Split(text(t, name), "\n") {
+		language, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && open == nil:
+			open = &block{file: name, language: language, line: i + 1}
+		case fence:
+			if len(languages) == 0 || strings.Contains(" "+strings.Join(languages, " ")+" ", " "+open.language+" ") {
+				blocks = append(blocks, *open)
+			}
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	require.Nil(t, open, "%s: a block has no end", name)
+	return blocks
+}
+
+// TestBlocks: a block says what it is, so that these tests know how to check it: Go is a whole
+// program that runs, sh are commands, yaml is a workflow, text is for eyes only.
+func TestBlocks(t *testing.T) {
+	for _, name := range documents(t) {
+		for _, b := range blocksOf(t, name) {
+			assert.Contains(t, []string{"go", "sh", "yaml", "text"}, b.language, "%s:%d", name, b.line)
+			if b.language == "yaml" {
+				assert.Equal(t, "README.md", name, "a workflow that TestTemplate does not check")
+			}
+		}
+	}
+}
+
+// TestPrograms: every Go program of the documents compiles, runs on the emulator, and prints
+// what the next block says.
+func TestPrograms(t *testing.T) {
+	env := published(t)
+	programs := 0
+	for _, name := range documents(t) {
+		blocks := blocksOf(t, name)
+		for i, b := range blocks {
+			if b.language != "go" {
+				continue
+			}
+			programs++
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "main.go"), b.text)
+			write(t, filepath.Join(dir, "go.mod"), "module example.com/snippet\n\ngo 1.26.0\n")
+			command(t, dir, env, "go", "get", "./...")
+			out := command(t, dir, env, "go", "run", "-tags", "emu", ".")
+			require.Less(t, i+1, len(blocks), "%s:%d: the output is not shown", name, b.line)
+			assert.Equal(t, blocks[i+1].text, out, "%s:%d", name, b.line)
+			assert.Equal(t, b.text, command(t, dir, env, "gofmt", "main.go"), "%s:%d", name, b.line)
+		}
+	}
+	assert.Positive(t, programs)
+}
+
+var fenced = regexp.MustCompile("(?ms)^```.*?^```$")
+
+var link = regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+
+// TestLinks: what the documents link to in the repository is there, headings included.
+func TestLinks(t *testing.T) {
+	files := strings.Join(tracked(t), "\n") + "\n"
+	for _, name := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text(t, name), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := name
+			if m[1] != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), m[1]))
+				assert.True(t, strings.Contains("\n"+files, "\n"+target+"\n") || strings.Contains("\n"+files, "\n"+target+"/"), "%s links to %s", name, m[1])
+			}
+			if m[2] != "" {
+				assert.Contains(t, anchors(text(t, target)), m[2], "%s links to %s", name, m[0])
+			}
+		}
+	}
+}
+
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+// anchors are the names that GitHub gives to the headings of a document.
+func anchors(document string) (names []string) {
+	for line := range strings.Lines(document) {
+		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
+			name := notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			names = append(names, "#"+strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return names
+}
+
+var knobName = regexp.MustCompile(`\bCANN_[A-Z0-9_]+`)
+
+// TestKnobs: the README's table lists the variables that the code reads, all of them and no
+// others.
+func TestKnobs(t *testing.T) {
+	_, table, ok := strings.Cut(text(t, "README.md"), "\n## Knobs\n")
+	require.True(t, ok)
+	table, _, ok = strings.Cut(table, "\n## ")
+	require.True(t, ok)
+	listed := make(map[string]bool)
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			if name := knobName.FindString(cells[1]); name != "" {
+				listed[name] = true
+			}
+		}
+	}
+	read := make(map[string]bool)
+	for _, name := range tracked(t) {
+		if filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, ".ci/") || strings.HasPrefix(name, "internal/npugen/") {
+			continue
+		}
+		for _, literal := range regexp.MustCompile(`"CANN_[A-Z0-9_]+"`).FindAllString(text(t, name), -1) {
+			variable := strings.Trim(literal, `"`)
+			ofTests := variable == "CANN_GOLDEN_DIR" || strings.HasPrefix(variable, "CANN_TEST_")
+			if prefix := variable == "CANN_" || variable == "CANN_EMU_"; !ofTests && !prefix {
+				read[variable] = true
+			}
+		}
+	}
+	assert.Equal(t, read, listed)
+}
+
+// TestNumbers: the documents count as the code does.
+func TestNumbers(t *testing.T) {
+	counted := regexp.MustCompile(`(\d+) of (\d+) operators are implemented`).FindStringSubmatch(text(t, "internal/emu/nn/zz_operators.md"))
+	require.Len(t, counted, 3)
+	assert.Contains(t, text(t, "README.md"), "all "+counted[2]+" of CANN")
+	assert.Contains(t, text(t, "README.md"), "the emulator has "+counted[1]+",")
+	assert.Contains(t, text(t, "CHANGELOG.md"), "all "+counted[2]+" operators")
+	assert.Contains(t, text(t, "CHANGELOG.md"), "implements "+counted[1]+" operators")
+
+	var report struct {
+		Libraries []struct{ Functions int }
+	}
+	out := command(t, repository(t), nil, "go", "run", "-tags", "emu", "./examples/npuinfo", "-json")
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	functions := 0
+	for _, l := range report.Libraries {
+		functions += l.Functions
+	}
+	assert.Contains(t, text(t, "internal/emu/sdk/README.md"), fmt.Sprintf("All %d,%03d functions exist", functions/1000, functions%1000))
+}

@@ -1,0 +1,66 @@
+// Package public checks what users of the module see: the module's zip, a program outside of
+// this repository that uses it, the README's snippets, and the workflows. What it needs beyond
+// the library's own requirements stays out of the library's go.mod.
+package public
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// modulePath is the module under test, and version the one that its next release gets.
+const (
+	modulePath = "github.com/goascend/cann"
+	version    = "v0.1.0"
+)
+
+// repository is the root of the repository.
+func repository(t testing.TB) string {
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return root
+}
+
+// tracked lists the files of the repository, those that are not committed yet included, and
+// those that git ignores not.
+func tracked(t testing.TB) []string {
+	list := command(t, repository(t), nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	var files []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join(repository(t), name)); err == nil { // not deleted
+			files = append(files, name)
+		}
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
+// text reads a file of the repository.
+func text(t testing.TB, name string) string {
+	b, err := os.ReadFile(filepath.Join(repository(t), filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return string(b)
+}
+
+// command runs a program in a folder, with variables beside those of this process, and returns
+// what it writes to standard output. A program that fails fails the test.
+func command(t testing.TB, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	var errs strings.Builder
+	c.Stderr = &errs
+	out, err := c.Output()
+	require.NoError(t, err, "%s %s\n%s%s", name, strings.Join(args, " "), out, errs.String())
+	return string(out)
+}
+
+// write writes a file.
+func write(t testing.TB, path, text string) {
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}

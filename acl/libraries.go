@@ -1,0 +1,73 @@
+package acl
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// Library is a group of CANN's libraries as this process finds them.
+type Library struct {
+	// Name is the group's main library, such as "libascendcl.so".
+	Name string
+	// Paths are the files that were opened, in the order in which functions are looked up.
+	Paths []string
+	// Functions is the number of C functions that this module knows in the group.
+	Functions int
+	// Missing names those of them that no opened file has.
+	Missing []string
+	// Err says why no file was opened, with what was tried: it is an ErrNotInstalled. Paths and
+	// Missing are then empty.
+	Err error
+}
+
+// KnownVersions lists the versions of CANN whose interfaces this module knows.
+func KnownVersions() []string { return []string{abi.V81RC1, abi.V2608} }
+
+// Libraries opens the libraries of CANN and looks in them for every C function that this module
+// knows. It needs no Open. It takes milliseconds: it is for programs that report on a machine.
+func Libraries() ([]Library, error) {
+	table, err := abi.Load()
+	if err != nil {
+		return nil, fmt.Errorf("acl: the table of functions: %w", err)
+	}
+	functions := make(map[cshim.Library][]string)
+	for _, f := range table.AllFunctions() {
+		group := groupOf(f.Library)
+		functions[group] = append(functions[group], f.Name)
+	}
+	var all []Library
+	for _, group := range cshim.Libraries() {
+		l := Library{Name: group.String(), Functions: len(functions[group])}
+		paths, err := cshim.Opened(group)
+		if err != nil {
+			l.Err = wrap(err)
+			all = append(all, l)
+			continue
+		}
+		l.Paths = paths
+		for _, name := range functions[group] {
+			if cshim.NewFunc(group, name).Available() != nil {
+				l.Missing = append(l.Missing, name)
+			}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// groupOf is where the functions of a library of the table are looked for.
+func groupOf(library string) cshim.Library {
+	switch library {
+	case "libnnopbase":
+		return cshim.NNOp
+	case "libopapi", "libcust_opapi":
+		return cshim.Op
+	case "libhccl":
+		return cshim.HCCL
+	case "libacl_op_compiler":
+		return cshim.OpCompiler
+	}
+	return cshim.ACL
+}

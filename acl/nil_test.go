@@ -1,0 +1,92 @@
+package acl_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/internal/testing/nils"
+)
+
+// refusals are the classes of calls that were never made.
+var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
+
+// TestNil: objects that nothing has made, and nil parameters, give errors and no panics. The
+// methods that a nil *Device has from Context cannot be guarded: Go's own code panics.
+func TestNil(t *testing.T) {
+	nils.Complete(t, ".", "Allocator", "Arena", "Buffer", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
+		"Event", "HostBuffer", "Runtime", "Slice", "Stream", "WithLogger")
+	nils.Receivers(t, refusals,
+		(*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
+		(*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
+		new(acl.Allocator), new(acl.Arena), new(acl.Buffer), new(acl.Context), new(acl.Device), new(acl.Event),
+		new(acl.HostBuffer), new(acl.Runtime), new(acl.Stream))
+	var device *acl.Device
+	for name, f := range map[string]any{"CanAccessPeer": device.CanAccessPeer, "EnablePeerAccess": device.EnablePeerAccess,
+		"DisablePeerAccess": device.DisablePeerAccess, "Abort": device.Abort, "SetSaturation": device.SetSaturation,
+		"Saturation": device.Saturation, "SetCoreLimit": device.SetCoreLimit, "CoreLimit": device.CoreLimit,
+		"ResetCoreLimits": device.ResetCoreLimits, "SetKernelTimeout": device.SetKernelTimeout,
+		"SetWaitTimeout": device.SetWaitTimeout, "NewContext": device.NewContext, "MemInfo": device.MemInfo,
+		"Properties": device.Properties, "ID": device.ID, "Runtime": device.Runtime} {
+		nils.Function(t, refusals, "nil device "+name, f)
+	}
+	require.Contains(t, new(acl.Error).Error(), "")
+	require.Nil(t, acl.Slice[float32](nil))
+
+	rt := acltest.Open(t, nil)
+	dev := acltest.Device(t, rt, 0)
+	st, err := dev.NewStream(nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, st.Close()) }()
+	ev, err := st.Record(nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ev.Close()) }()
+	buf, host := malloc(t, dev, 16), hostBuffer(t, dev, 16)
+	for _, receiver := range []any{dev.Allocator(), dev, st, ev, buf, host} {
+		nils.Parameters(t, refusals, receiver)
+	}
+	var none context.Context
+	require.ErrorIs(t, acl.CopyToDevice(none, st, buf, []byte{1}), acl.ErrInvalidArgument)
+	require.ErrorIs(t, acl.CopyToDevice(background, nil, buf, []byte{1}), acl.ErrInvalidArgument)
+	require.ErrorIs(t, acl.CopyToDevice(background, st, nil, []byte{1}), acl.ErrInvalidArgument)
+	require.ErrorIs(t, acl.CopyFromDevice(none, st, []byte{1}, buf), acl.ErrInvalidArgument)
+	require.ErrorIs(t, acl.CopyFromDevice(background, nil, []byte{1}, buf), acl.ErrInvalidArgument)
+	require.ErrorIs(t, acl.CopyFromDevice(background, st, []byte{1}, nil), acl.ErrInvalidArgument)
+	for _, m := range []acl.Memory{nil, (*acl.Buffer)(nil), (*acl.HostBuffer)(nil), new(acl.Buffer), new(acl.HostBuffer)} {
+		require.ErrorIs(t, st.Copy(m, host, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, st.Copy(buf, m, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, st.Copy2D(m, 1, host, 1, 1, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, dev.Copy(buf, m, 1), acl.ErrInvalidArgument)
+		require.ErrorIs(t, dev.Copy2D(buf, 1, m, 1, 1, 1), acl.ErrInvalidArgument)
+	}
+	_, err = rt.Device(1 << 32)
+	require.ErrorIs(t, err, acl.ErrInvalidArgument, "not device 0")
+	require.NoError(t, st.Synchronize(background), "everything still works")
+}
+
+// TestUsedAfterClose: every method of a closed object that returns an error returns ErrClosed.
+func TestUsedAfterClose(t *testing.T) {
+	rt := acltest.Open(t)
+	dev := acltest.Device(t, rt, 0)
+	st := acltest.Stream(t, dev)
+	other, err := acl.Open(acl.Config{})
+	require.NoError(t, err)
+	device, err := rt.Device(0)
+	require.NoError(t, err)
+	x, err := dev.NewContext()
+	require.NoError(t, err)
+	closed, err := dev.NewStream()
+	require.NoError(t, err)
+	ev, err := dev.NewEvent()
+	require.NoError(t, err)
+	arena, err := st.NewArena(64)
+	require.NoError(t, err)
+	for _, c := range []interface{ Close() error }{other, device, x, closed, ev, arena} {
+		require.NoError(t, c.Close())
+		require.NoError(t, c.Close())
+		nils.Receivers(t, []error{acl.ErrClosed}, c)
+	}
+}

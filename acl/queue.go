@@ -1,0 +1,127 @@
+package acl
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/bridge"
+)
+
+// queue is the inner part of a stream, which memory and errors refer to.
+type queue struct {
+	scope   *scope
+	user    bridge.User // who the stream is to the memory that it uses
+	handle  aclrtStream
+	id      int
+	gone    atomic.Bool // all work has ended and no more comes
+	ring    ring
+	arena   workspace
+	hosted  hosted
+	reports reporter
+}
+
+// newQueue is the inner part of a stream that CANN has made.
+func (sc *scope) newQueue(handle aclrtStream) (*queue, error) {
+	id, err := aclrtStreamGetId(sc.handle, handle)
+	if err != nil {
+		return nil, sc.fail(err)
+	}
+	q := &queue{scope: sc, handle: handle, id: int(id)}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	sc.queues[q] = struct{}{}
+	return q, nil
+}
+
+func (sc *scope) destroyQueue(q *queue, handle aclrtStream) error {
+	sc.mu.Lock()
+	delete(sc.queues, q)
+	sc.mu.Unlock()
+	return sc.wrap(aclrtDestroyStream(sc.handle, handle))
+}
+
+// lostStream holds the handle of a Stream that was collected without Close.
+type lostStream struct {
+	q      *queue
+	failed error // what the queries found: CANN tells of a fault once
+}
+
+func (l *lostStream) idle() bool {
+	var done bool
+	done, l.failed = l.q.query()
+	return done || l.failed != nil
+}
+
+func (l *lostStream) end() error { return errors.Join(l.failed, l.q.synchronize(), l.q.destroy()) }
+
+// synchronize waits for the work, without limit, and returns what failed in it.
+func (q *queue) synchronize() error {
+	return q.faulty(aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever))
+}
+
+// wait waits for the work until ctx ends.
+func (q *queue) wait(ctx context.Context) (interrupted bool, err error) {
+	return wait(ctx, func(timeout int32) error {
+		return aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, timeout)
+	})
+}
+
+// destroy ends a stream whose work has ended.
+func (q *queue) destroy() error {
+	q.release()
+	return errors.Join(q.scope.destroyQueue(q, q.handle), q.scope.release())
+}
+
+// release gives back what a stream holds whose work has ended.
+func (q *queue) release() {
+	q.gone.Store(true)
+	q.hosted.cancel()
+	q.reports.end(q)
+	q.arena.close(q)
+	q.scope.chip.pool.Forget(q)
+}
+
+func (q *queue) refuse(op string, group error, format string, args ...any) *Error {
+	e := q.scope.refuse(op, group, format, args...)
+	e.Stream = q.id
+	return e
+}
+
+func (q *queue) fail(err error) *Error {
+	e := q.scope.fail(err)
+	e.Stream = q.id
+	return e
+}
+
+// faulty is fault for an error that may be nil.
+func (q *queue) faulty(err error) error {
+	if err == nil {
+		return nil
+	}
+	return q.fault(err)
+}
+
+// fault is fail for a call that may bring out what failed in earlier work.
+func (q *queue) fault(err error) *Error {
+	e := q.fail(err)
+	if e.blamesOperator() {
+		e.Suspects = rankSuspects(q.ring.recent(), e.Message)
+	}
+	return e
+}
+
+func (q *queue) interrupted(op string, ctx context.Context) *Error {
+	e := q.scope.interrupted(op, ctx)
+	e.Stream = q.id
+	return e
+}
+
+func (q *queue) query() (bool, error) {
+	status, err := aclrtStreamQuery(q.scope.handle, q.handle)
+	if err != nil {
+		return false, q.fault(err)
+	}
+	return status == abi.ACL_STREAM_STATUS_COMPLETE, nil
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// progress shows the progress of the training: on a terminal in one line that is overwritten,
+// otherwise (in a file or behind a launcher) in one line per call.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	width    int // length of the line on the terminal
+}
+
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// show writes a line.
+func (p *progress) show(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if !p.terminal {
+		fmt.Fprintln(p.out, line)
+		return
+	}
+	fmt.Fprintf(p.out, "\r%-*s", p.width, line) // spaces overwrite the rest of a longer line
+	p.width = len(line)
+}
+
+// end moves to a new line after the progress line.
+func (p *progress) end() {
+	if p.width > 0 {
+		fmt.Fprintln(p.out)
+	}
+	p.width = 0
+}

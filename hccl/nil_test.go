@@ -1,0 +1,74 @@
+package hccl_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/testing/nils"
+)
+
+// TestNil: communicators that nothing has joined, and nil parameters, give errors of package
+// acl's classes and no panics.
+func TestNil(t *testing.T) {
+	refusals := []error{acl.ErrInvalidArgument, acl.ErrClosed, acl.ErrNotSupported}
+	nils.Complete(t, ".", "Comm", "Error", "Join", "JoinConfig", "JoinGroup", "JoinTable", "JoinTableConfig", "NewComms",
+		"NewRootInfo", "RecvFrom", "SendTo", "Together")
+	// Progress and the numbers of a rank are no calls.
+	nils.Receivers(t, refusals, (*hccl.Comm)(nil), new(hccl.Comm))
+	require.NotEmpty(t, new(hccl.Error).Error())
+	for name, f := range map[string]any{
+		"Join": hccl.Join, "JoinConfig": hccl.JoinConfig, "JoinGroup": hccl.JoinGroup, "JoinTable": hccl.JoinTable,
+		"JoinTableConfig": hccl.JoinTableConfig, "NewRootInfo": hccl.NewRootInfo, "Together": hccl.Together,
+		"JoinAll":    func(st *acl.Stream) error { _, err := hccl.JoinAll(st); return err },
+		"no streams": func() error { _, err := hccl.JoinAll(); return err },
+	} {
+		nils.Function(t, refusals, name, f)
+	}
+
+	ctx := t.Context()
+	gone, err := acltest.Device(t, acltest.Open(t), 0).NewStream()
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	info := new(hccl.RootInfo)
+	for st, class := range map[*acl.Stream]error{nil: acl.ErrInvalidArgument, new(acl.Stream): acl.ErrInvalidArgument, gone: acl.ErrClosed} {
+		for name, call := range map[string]func() error{
+			"NewRootInfo":     func() error { _, err := hccl.NewRootInfo(st); return err },
+			"Join":            func() error { _, err := hccl.Join(st, info, 0, 1); return err },
+			"JoinConfig":      func() error { _, err := hccl.JoinConfig(ctx, st, info, 0, 1, hccl.Config{}); return err },
+			"JoinTable":       func() error { _, err := hccl.JoinTable(st, "table.json", 0); return err },
+			"JoinTableConfig": func() error { _, err := hccl.JoinTableConfig(ctx, st, "table.json", 0, hccl.Config{}); return err },
+			"JoinAll":         func() error { _, err := hccl.JoinAll(st); return err },
+			"Together":        func() error { return hccl.Together(st, func() error { return nil }) },
+		} {
+			require.ErrorIs(t, call(), class, name)
+		}
+	}
+	joined(t, 1, func(st *acl.Stream, c *hccl.Comm) {
+		x, err := aclnn.New(st, aclnn.Float32, 4)
+		require.NoError(t, err)
+		defer x.Close()
+		nils.Parameters(t, refusals, c)
+		for name, call := range map[string]func(st *acl.Stream, x *aclnn.Tensor) error{
+			"AllReduce": func(st *acl.Stream, x *aclnn.Tensor) error { return c.AllReduce(st, x, x, hccl.Sum) },
+			"Send":      func(st *acl.Stream, x *aclnn.Tensor) error { return c.Send(st, x, 0) },
+			"AllGatherV": func(st *acl.Stream, x *aclnn.Tensor) error {
+				return c.AllGatherV(st, x, x, hccl.Packed(4))
+			},
+			"Exchange": func(st *acl.Stream, x *aclnn.Tensor) error {
+				return c.Exchange(st, hccl.SendTo(0, x), hccl.RecvFrom(0, x))
+			},
+		} {
+			require.ErrorIs(t, call(nil, x), acl.ErrInvalidArgument, name)
+			require.ErrorIs(t, call(new(acl.Stream), x), acl.ErrInvalidArgument, name)
+			require.ErrorIs(t, call(gone, x), acl.ErrClosed, name)
+			require.ErrorIs(t, call(st, nil), acl.ErrInvalidArgument, name)
+			require.ErrorIs(t, call(st, new(aclnn.Tensor)), acl.ErrInvalidArgument, name)
+		}
+		require.ErrorIs(t, c.Exchange(nil), acl.ErrInvalidArgument)
+	})
+}

@@ -1,0 +1,98 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Group makes the host group over the named axes, such as "dp" and "cp" together for metrics. all
+// is the group of the mesh's ranks, which all make this call; see Group.Sub. The caller closes the
+// new group.
+func (m *Mesh) Group(ctx context.Context, all *Group, names ...string) (*Group, error) {
+	inside, err := m.find(names)
+	if err != nil {
+		return nil, err
+	}
+	return all.Sub(ctx, "mesh "+m.key(inside), m.ranksOf(inside, m.rank))
+}
+
+// Members makes and keeps a value, typically a communicator, for each group of a mesh when it is
+// first requested. Making one needs all ranks in the same order; before anything is made, the ranks
+// compare their requests over a host group, so that ranks that ask for different axes get
+// ErrOutOfStep instead of hanging.
+//
+// Axes of size one cost nothing: no value is made, and Of returns the zero C.
+type Members[C io.Closer] struct {
+	mesh *Mesh
+	all  *Group
+	make func(ctx context.Context, name string, ranks []int) (C, error)
+
+	mu     sync.Mutex
+	made   map[string]C
+	order  []string
+	closed bool
+}
+
+// NewMembers returns Members whose values are made by create, which receives a group of the mesh's
+// ranks in which this rank has the same position as in ranks. all is the host group of all ranks of
+// the mesh. The groups over the same axes are made at the same time, each rank making its own. name
+// is equal on all ranks and differs between sets of axes.
+func NewMembers[C io.Closer](mesh *Mesh, all *Group, create func(ctx context.Context, name string, ranks []int) (C, error)) *Members[C] {
+	return &Members[C]{mesh: mesh, all: all, make: create, made: map[string]C{}}
+}
+
+// Of returns this rank's value for the named axes, or the zero C if they have one rank together.
+// The first call for a set of axes waits until all ranks of the mesh make it. If one rank cannot
+// make its value, the call fails on all ranks with ErrRankFailed.
+func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
+	var zero C
+	inside, err := s.mesh.find(names)
+	if err != nil {
+		return zero, err
+	}
+	ranks := s.mesh.ranksOf(inside, s.mesh.rank)
+	if len(ranks) == 1 {
+		return zero, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.mesh.key(inside)
+	if s.closed {
+		return zero, s.all.failed("member "+key, 0, ErrClosed, nil, "")
+	}
+	if c, ok := s.made[key]; ok {
+		return c, nil
+	}
+	if err := s.all.agree(ctx, "make member "+key, nil); err != nil {
+		return zero, err
+	}
+	c, err := s.make(ctx, key, ranks)
+	if told := s.all.agree(ctx, "made member "+key, err); told != nil {
+		if err == nil {
+			told = errors.Join(told, c.Close())
+		}
+		return zero, told
+	}
+	s.made[key], s.order = c, append(s.order, key)
+	return c, nil
+}
+
+// Close closes all values, the last made first.
+func (s *Members[C]) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var errs []error
+	for i := len(s.order) - 1; i >= 0; i-- {
+		key := s.order[i]
+		if err := s.made[key].Close(); err != nil {
+			errs = append(errs, fmt.Errorf("world: member %s: %w", key, err))
+		}
+		delete(s.made, key)
+	}
+	s.order = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,45 @@
+// Package bridge is how packages aclnn and hccl reach the part of package acl that queues their
+// work and that users of acl do not see. Package acl sets the variables; the others, which import
+// acl, call them. It holds no behaviour, and nothing else belongs here.
+//
+//	st, user, err := bridge.StreamOf(stream) // of an *acl.Stream
+//	err = st.Launch(&launch)
+package bridge
+
+import (
+	"sync/atomic"
+
+	"github.com/goascend/cann/cshim"
+)
+
+// Stream is an *acl.Stream as operators need it.
+type Stream interface {
+	// Usable is nil, or the error of a stream that is closed.
+	Usable() error
+	// Launch queues an operator; its workspace comes from the stream's own memory. In the
+	// blocking mode it waits for the operator and returns what failed in it.
+	Launch(l *cshim.Launch) error
+	// Prepare runs phase one of an operator and keeps its executor.
+	Prepare(l *cshim.Launch) (*cshim.Prepared, error)
+	// Run queues a prepared operator. The stream must be of the context of Prepare.
+	Run(p *cshim.Prepared) error
+	// Use checks that work on the stream may use the memory of an *acl.Buffer, and notes the
+	// stream as a user of it.
+	Use(buffer any) error
+}
+
+// User is the identity of a stream as a user of memory. Only its address counts.
+type User struct{ _ byte }
+
+// Memory tells which stream was the last to use some memory. While it is the stream that asks,
+// Use would find nothing new: the memory is open and the stream may use it. A closed buffer has
+// no last user. The launch asks for each tensor, so that this must be one load.
+type Memory = atomic.Pointer[User]
+
+// StreamOf gives the stream and the user behind an *acl.Stream, or the error of one that is nil
+// or was never made.
+var StreamOf func(stream any) (Stream, *User, error)
+
+// MemoryOf gives the memory of an *acl.Buffer or of a view; nil of one that is nil or was never
+// made.
+var MemoryOf func(buffer any) *Memory

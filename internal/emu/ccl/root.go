@@ -1,0 +1,225 @@
+package ccl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/handshake"
+)
+
+// A root info holds the magic, a secret, the communicator's name and the root's address.
+const (
+	rootMagic   = "CANNEMU1"
+	rootSecret  = 8
+	secretSize  = 32
+	rootName    = rootSecret + secretSize
+	rootAddress = rootName + 32
+	addressSize = 128
+)
+
+// root is the listener behind a root info. Each rank tells it its address; once all ranks
+// have joined, it sends every rank the list of its peers.
+type root struct {
+	name     string
+	secret   []byte
+	listener *handshake.Listener
+	deadline time.Time
+
+	mu     sync.Mutex
+	size   int // number of ranks, as the first one gave it
+	guests map[int]guest
+	answer *table      // sent to every rank, nil until it is known
+	told   int         // number of ranks that have been sent the answer
+	end    *time.Timer // after a failure, closes the listener once late ranks have been told
+}
+
+// guest is a rank that waits for the others.
+type guest struct {
+	hello hello
+	conn  *handshake.Conn
+}
+
+// hello is how a rank introduces itself when it connects.
+type hello struct {
+	Rank, Size, Device int
+	Process            string // equal for ranks of one process
+	Host               string // equal for processes that can share memory
+	Address            string // where peers of other processes connect
+}
+
+// table is the root's answer.
+type table struct {
+	Peers   []hello // by rank
+	Session string  // names this meeting
+	Code    int32   // HcclResult when ranks are missing or contradict each other
+	Text    string
+}
+
+// rootInfo is C's HcclRootInfo.
+type rootInfo [abi.HCCL_ROOT_INFO_BYTES]byte
+
+func (l *Library) HcclGetRootInfo(t *rt.Thread, rootInfo rt.Out[rootInfo]) error {
+	const call = "HcclGetRootInfo"
+	if l.invalid != nil {
+		return l.invalid
+	}
+	if _, code := l.rt.CurrentDevice(t); code != 0 {
+		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
+	}
+	listener, err := listenRoot()
+	if err != nil {
+		return err
+	}
+	r := l.serve(newRoot(listener, []byte(random(secretSize/2))))
+	rootInfo.Set(r.info())
+	return nil
+}
+
+// info returns the bytes that the ranks need to find and authenticate the root.
+func (r *root) info() (info rootInfo) {
+	copy(info[:], rootMagic)
+	copy(info[rootSecret:], r.secret)
+	copy(info[rootName:], r.name)
+	copy(info[rootAddress:], r.listener.Addr().String())
+	return info
+}
+
+func newRoot(listener net.Listener, secret []byte) *root {
+	return &root{name: random(16), secret: secret, listener: handshake.Listen(listener, protocol, secret, nil), guests: make(map[int]guest)}
+}
+
+func (l *Library) connectDeadline() time.Time { return time.Now().Add(l.timeouts.Connect) }
+
+// serve accepts ranks at the root, in the background, until all have joined, the connect
+// timeout expires, or the root gives up.
+func (l *Library) serve(r *root) *root {
+	r.deadline = l.connectDeadline()
+	l.mu.Lock()
+	l.roots[r.name] = r
+	l.mu.Unlock()
+	go func() {
+		r.serve()
+		l.mu.Lock()
+		delete(l.roots, r.name)
+		l.mu.Unlock()
+	}()
+	return r
+}
+
+// giveUp tells the waiting ranks that the communicator cannot be made.
+func (r *root) giveUp(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answer == nil {
+		r.tell(table{Code: internal, Text: fmt.Sprintf("EI0015: the root gave up: %v", why)})
+	}
+}
+
+func (r *root) serve() {
+	ctx, cancel := context.WithDeadline(context.Background(), r.deadline)
+	defer cancel()
+	for {
+		conn, err := r.listener.Accept(ctx)
+		if err != nil {
+			break
+		}
+		r.admit(conn)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.listener.Close()
+	if r.answer == nil && len(r.guests) > 0 {
+		r.tell(table{Code: timedOut, Text: fmt.Sprintf("EI0015: ranks %s of %d did not join in HCCL_CONNECT_TIMEOUT", r.missing(), r.size)})
+	}
+	if r.end != nil {
+		r.end.Stop()
+	}
+}
+
+func (r *root) missing() string {
+	var m []string
+	for i := range r.size {
+		if _, ok := r.guests[i]; !ok {
+			m = append(m, fmt.Sprint(i))
+		}
+	}
+	return strings.Join(m, ", ")
+}
+
+// admit reads the hello of a connection and adds its rank, or refuses it.
+func (r *root) admit(conn *handshake.Conn) {
+	var h hello
+	if json.Unmarshal(conn.Hello(), &h) != nil {
+		_ = conn.Close()
+		return
+	}
+	_ = conn.SetDeadline(r.deadline.Add(patience))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size == 0 {
+		r.size = h.Size
+	}
+	switch earlier, taken := r.guests[h.Rank]; {
+	case r.answer != nil:
+		r.inform(conn)
+		return
+	case h.Size != r.size:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d says that there are %d ranks, others say %d", h.Rank, h.Size, r.size))
+		return
+	case h.Rank < 0 || h.Rank >= r.size:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d of %d", h.Rank, r.size))
+		return
+	case taken:
+		r.refuse(guest{h, conn}, fmt.Sprintf("EI0014: rank %d joined twice, from %s and %s", h.Rank, earlier.hello.Address, h.Address))
+		return
+	}
+	r.guests[h.Rank] = guest{h, conn}
+	if len(r.guests) < r.size {
+		return
+	}
+	peers := make([]hello, r.size)
+	for i, g := range r.guests {
+		peers[i] = g.hello
+	}
+	r.tell(table{Peers: peers, Session: r.name})
+}
+
+// refuse tells all ranks, including the offender, that the communicator cannot be made. The
+// caller holds r.mu.
+func (r *root) refuse(offender guest, text string) {
+	r.tell(table{Code: internal, Text: text})
+	r.inform(offender.conn)
+}
+
+// tell sends the answer to the waiting ranks. After a failure the root listens for a while
+// longer, so that late ranks learn the reason. The caller holds r.mu.
+func (r *root) tell(answer table) {
+	r.answer = &answer
+	if answer.Code == 0 {
+		// All ranks have joined: later connections are for the next root at this address.
+		_ = r.listener.Close()
+	} else {
+		r.end = time.AfterFunc(2*patience, func() { _ = r.listener.Close() })
+	}
+	for _, g := range r.guests {
+		r.inform(g.conn)
+	}
+	r.guests = nil
+}
+
+// inform sends the answer to one rank and closes the listener after the last one. The caller
+// holds r.mu.
+func (r *root) inform(conn *handshake.Conn) {
+	_ = send(conn, r.answer) // if the rank is gone, its peers will notice
+	_ = conn.Close()
+	if r.told++; r.told == r.size {
+		_ = r.listener.Close()
+	}
+}

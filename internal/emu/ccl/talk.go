@@ -1,0 +1,32 @@
+package ccl
+
+import (
+	"encoding/json"
+
+	"github.com/goascend/cann/internal/handshake"
+)
+
+// protocol identifies connections between ranks to package handshake.
+const protocol = "CANNEMU2"
+
+// longest is the maximum size in bytes of the JSON texts that ranks exchange while they
+// connect, enough for a list of 32768 peers.
+const longest = 16 << 20
+
+// send writes v as JSON, which ranks exchange before they have links.
+func send(conn *handshake.Conn, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return conn.Send(b)
+}
+
+// receive reads a JSON value that another rank has sent into v.
+func receive(conn *handshake.Conn, v any) error {
+	b, err := conn.Receive(longest)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}

@@ -1,0 +1,114 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// Prepare is phase one of the operator with the given id. The words are its arguments, followed by
+// the addresses of workspaceSize and executor.
+func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
+	o := &op.Operators[id]
+	sizeOut, executorOut := words[len(o.Params)], words[len(o.Params)+1]
+	if sizeOut == 0 || executorOut == 0 {
+		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspaceSize or executor is null", o.Name)})
+	}
+	e, err := l.prepare(t, o, words)
+	if err != nil {
+		return answer(t, err)
+	}
+	rt.Write(sizeOut, uint64(e.Call.WorkspaceSize()))
+	rt.Write(executorOut, l.rt.Handles.New(rt.ExecutorKind, e))
+	return 0
+}
+
+func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*op.Executor, error) {
+	p, ok := implementations[o.Name]
+	if !ok {
+		return nil, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: the emulator does not implement this operator", o.Name)}
+	}
+	args, err := l.decode(o, words)
+	if err != nil {
+		return nil, err
+	}
+	join := func(group string) (op.Communicator, error) { return l.communicator(t, group) }
+	return op.NewExecutor(p, op.NewCall(o, args, op.Env{Join: join, Links: &l.links}))
+}
+
+// Execute is phase two: it queues the prepared call on the stream.
+func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream uint64) uint64 {
+	name := op.Operators[id].Name
+	if handle == 0 {
+		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: executor is null", name)})
+	}
+	e, ok := rt.Lookup[*op.Executor](&l.rt.Handles, handle)
+	if !ok || e.Call.Op.Name != name {
+		return answer(t, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: %#x is not a live executor of this operator", name, handle)})
+	}
+	if !e.Repeatable {
+		l.rt.Handles.Delete(handle)
+	}
+	if e.Call.LaunchErr() != nil {
+		return answer(t, e.Call.LaunchErr())
+	}
+	need := e.Call.WorkspaceSize()
+	switch {
+	case need > 0 && workspace == 0:
+		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspace is null, %d bytes are needed", name, need)})
+	case uint64(need) > size:
+		return answer(t, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: workspace of %d bytes, %d are needed", name, size, need)})
+	}
+	if e.Repeatable {
+		var err error
+		if e, err = e.Again(); err != nil {
+			return answer(t, err)
+		}
+	}
+	s, code := l.rt.Stream(t, stream)
+	if code != 0 {
+		return uint64(uint32(code))
+	}
+	for _, p := range e.Call.Stages() {
+		code := uint64(0)
+		if p.Collective != nil {
+			code = l.collect(t, p.Collective, workspace, stream)
+		} else {
+			code = l.compute(t, s, e, p.Run, workspace)
+		}
+		if code != 0 {
+			return code
+		}
+	}
+	return l.compute(t, s, e, l.dumped(s, e), workspace)
+}
+
+// compute queues a computation of a call on the stream.
+func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run, workspace uint64) uint64 {
+	memory := s.Memory()
+	task := rt.Task{Name: e.Call.Name(), Repeatable: true, Run: func() error { return e.Execute(memory, workspace, run) }}
+	if l.rt.Sanitizes() {
+		task.Accesses = func() []rt.Access { return e.Call.Accesses(workspace) }
+	}
+	return l.rt.Submit(t, s, task)
+}
+
+// dumped returns the call's Run, extended by a dump of its tensors afterwards. Only listeners that
+// had asked for dumps when the call was queued receive it.
+func (l *Library) dumped(s *rt.Stream, e *op.Executor) op.Run {
+	if !l.rt.Dumping() {
+		return e.Run
+	}
+	return func(x *op.Exec) error {
+		err := e.Run(x)
+		var tensors []rt.DumpTensor
+		for _, t := range e.Call.AllTensors() {
+			tensors = append(tensors, t.Dump(e.Call.Op.Use(t.Name) != op.Read))
+		}
+		if dumpErr := l.rt.Dump(s, e.Call.Name(), tensors, err != nil); err == nil && dumpErr != nil {
+			return op.Fault("%v: its dump: %v", e.Call, dumpErr)
+		}
+		return err
+	}
+}

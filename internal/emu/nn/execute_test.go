@@ -1,0 +1,74 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// Without a listener for dumps, the call's own Run is queued.
+func TestNoDumps(t *testing.T) {
+	l := New(rt.NewMachine(rt.Config{Devices: 1}))
+	ran := false
+	e := &op.Executor{Run: func(*op.Exec) error { ran = true; return nil }}
+	require.NoError(t, l.dumped(nil, e)(nil))
+	assert.True(t, ran)
+}
+
+// When tiling fails, phase one returns 0 and an executor, phase two returns 561103 with the error
+// text, and the executor is consumed.
+func TestFlashAttentionRefusedByPhaseTwo(t *testing.T) {
+	l, thread := New(rt.New()), new(rt.Thread)
+	heads, stats := []int64{2, 1, 8, 16}, []int64{2, 1, 8, 8}
+	x := optest.Tensor(t, dtype.Float16, heads, 1)
+	a := optest.Args{
+		"query": x, "key": x, "value": x, "scaleValue": 0.25, "keepProb": 1.0, "preTokens": 8, "nextTokens": 8, "headNum": 1, "inputLayout": "BNSD",
+		"attenMaskOptional": optest.Tensor(t, dtype.Bool, []int64{2, 1, 1, 8}, 0),
+		"softmaxMaxOut":     optest.Tensor(t, dtype.Float32, stats), "softmaxSumOut": optest.Tensor(t, dtype.Float32, stats), "attentionOutOut": optest.Tensor(t, dtype.Float16, heads),
+	}
+	declared := op.Find("FlashAttentionScore")
+	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == declared.Name })
+	var words []uint64
+	for _, p := range declared.Params {
+		w := uint64(0)
+		switch v := a[p.Name].(type) {
+		case *op.Tensor:
+			w = l.rt.Handles.New(rt.TensorKind, v)
+		case string:
+			text := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{int64(len(v)) + 1}, bytesOf(v+"\x00"))
+			w = uint64(uintptr(text.Data))
+		case int:
+			w = uint64(v)
+		case int64:
+			w = uint64(v)
+		case float64:
+			w = math.Float64bits(v)
+		}
+		words = append(words, w)
+	}
+	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
+	first := uint64(uintptr(outs.Data))
+	words = append(words, first, first+8)
+	require.Zero(t, l.Prepare(thread, id, words))
+	require.Equal(t, 1, l.rt.Handles.Count(rt.ExecutorKind))
+	executor := *(*uint64)(rt.Pointer(first + 8))
+	require.EqualValues(t, 561103, l.Execute(thread, id, 0, 0, executor, 0))
+	require.Contains(t, rt.CString(thread.TakeText()), "get unsupported atten_mask shape, the shape is [2,1,1,8]")
+	require.Zero(t, l.rt.Handles.Count(rt.ExecutorKind))
+}
+
+func bytesOf(s string) (out []float64) {
+	for _, b := range []byte(s) {
+		out = append(out, float64(b))
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// Collectives is the part of HCCL that fused operators use. Find returns the communicator of a
+// named group on a device; Functions holds the functions of hccl.h by C name.
+type Collectives struct {
+	Find      func(device int, name string) (op.Communicator, bool)
+	Functions map[string]rt.Func
+}
+
+// communicator returns the communicator of a named group on the current device.
+func (l *Library) communicator(t *rt.Thread, group string) (op.Communicator, error) {
+	device, code := l.rt.CurrentDevice(t)
+	if code != 0 {
+		return op.Communicator{}, fmt.Errorf("the thread has no device (%d); call aclrtSetDevice", code)
+	}
+	if l.Collectives.Find != nil {
+		if comm, ok := l.Collectives.Find(device, group); ok {
+			return comm, nil
+		}
+	}
+	return op.Communicator{}, fmt.Errorf("device %d has no communicator named %q; take the name from HcclGetCommName", device, group)
+}
+
+// collect queues a collective of a call. If HCCL refuses it, its error text remains.
+func (l *Library) collect(t *rt.Thread, p *op.Collective, workspace, stream uint64) uint64 {
+	if l.Collectives.Functions[p.Function](t, append(p.Words(workspace), p.Comm.Handle, stream)) != 0 {
+		return uint64(abi.ACLNN_ERR_INNER)
+	}
+	return 0
+}

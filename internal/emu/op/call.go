@@ -1,0 +1,135 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// Error is the error with which phase one refuses a call.
+type Error struct {
+	Code int32
+	Text string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Text) }
+
+// Call is one call of phase one with its decoded arguments.
+//
+// The accessors record the first error and return harmless values after it. So a Prepare function
+// can read its arguments, check its conditions, and ask for Err once.
+type Call struct {
+	Op        *Operator
+	args      []any // by parameter; *Tensor, []*Tensor, *Scalar, …; nil when null
+	tensors   []*Tensor
+	views     []view  // tensors over the memory of others, and tensors in the workspace
+	stages    []Stage // executed on the stream before the Run
+	join      func(group string) (Communicator, error)
+	joined    map[string]Communicator
+	Links     *Links // link flags, which the ranks of the process share
+	workspace int64
+	err       error
+	launchErr error
+}
+
+// Env holds the parts of the library that a call uses.
+type Env struct {
+	Join  func(group string) (Communicator, error) // returns this rank's communicator of a group
+	Links *Links
+}
+
+// NewCall returns a call of an operator. args has one value for each parameter: *Tensor, []*Tensor,
+// *Scalar, []*Scalar, []int64, []float32, []bool and string, which are nil for a null pointer of C,
+// and int64, bool and float64. The call copies the tensors, so later changes to the originals do
+// not affect it.
+func NewCall(o *Operator, args []any, env Env) *Call {
+	c := &Call{Op: o, args: slices.Clone(args), join: env.Join, Links: env.Links}
+	for i, p := range o.Params {
+		switch a := args[i].(type) {
+		case *Tensor:
+			c.args[i] = c.capture(a, p.Name)
+		case []*Tensor:
+			list := make([]*Tensor, len(a))
+			for k, t := range a {
+				list[k] = c.capture(t, fmt.Sprintf("%s[%d]", p.Name, k))
+			}
+			c.args[i] = list
+		}
+	}
+	return c
+}
+
+// Exec is one call of phase two.
+type Exec struct {
+	workspace unsafe.Pointer
+}
+
+// Workspace returns the scratch memory that Call.Workspace requested.
+func (x *Exec) Workspace() unsafe.Pointer { return x.workspace }
+
+// Name returns the operator's C name.
+func (c *Call) Name() string { return "aclnn" + c.Op.Name }
+
+// Err returns the first recorded error, or nil.
+func (c *Call) Err() error { return c.err }
+
+// Fail records an error, unless one is already recorded.
+func (c *Call) Fail(code int32, format string, args ...any) {
+	if c.err == nil {
+		c.err = &Error{Code: code, Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
+// LaunchErr returns the error that phase two reports for a call that phase one accepted.
+func (c *Call) LaunchErr() error { return c.launchErr }
+
+// Args returns the arguments in the order of the parameters. Their tensors are the call's copies.
+func (c *Call) Args() []any { return c.args }
+
+// AllTensors returns the tensors among the arguments, including the members of lists.
+func (c *Call) AllTensors() []*Tensor { return c.tensors }
+
+// Stages returns the steps that phase two executes before the Run.
+func (c *Call) Stages() []Stage { return c.stages }
+
+// WorkspaceSize returns the size of the requested scratch memory in bytes.
+func (c *Call) WorkspaceSize() int64 { return c.workspace }
+
+// FailLaunch records an error that phase two returns although phase one succeeds. Some operators of
+// CANN ignore the status of their tiling in phase one.
+func (c *Call) FailLaunch(code int32, format string, args ...any) {
+	if c.launchErr == nil {
+		c.launchErr = &Error{Code: code, Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
+// Invalid is like Fail with 161002 (parameter invalid).
+func (c *Call) Invalid(format string, args ...any) { c.Fail(InvalidParam, format, args...) }
+
+// Workspace requests n more bytes of scratch device memory.
+func (c *Call) Workspace(n int64) { c.workspace += n }
+
+// String returns the call with its tensors for error texts.
+func (c *Call) String() string {
+	var parts []string
+	for _, t := range c.tensors {
+		parts = append(parts, t.String())
+	}
+	return c.Name() + "(" + strings.Join(parts, ", ") + ")"
+}
+
+// capture adds a copy of t to the tensors whose memory phase two resolves.
+func (c *Call) capture(t *Tensor, name string) *Tensor {
+	t = t.clone(name)
+	c.tensors = append(c.tensors, t)
+	return t
+}
+
+// again returns the call with fresh copies of its tensors. Repeatable executors need it because the
+// addresses of the original tensors may change between two runs.
+func (c *Call) again() *Call {
+	n := NewCall(c.Op, c.args, Env{Links: c.Links})
+	n.joined = c.joined
+	return n
+}

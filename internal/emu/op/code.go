@@ -1,0 +1,13 @@
+package op
+
+import "github.com/goascend/cann/internal/abi"
+
+// Codes of phase one (aclnnStatus).
+const (
+	NullPointer  = int32(abi.ACLNN_ERR_PARAM_NULLPTR)
+	InvalidParam = int32(abi.ACLNN_ERR_PARAM_INVALID)
+	// Unsupported is the code with which format casts refuse a cast that they do not support.
+	Unsupported = int32(abi.ACLNN_ERR_RUNTIME_ERROR)
+	// TilingRefused is the code for shapes and attributes that the tiling of a kernel refuses.
+	TilingRefused = int32(abi.ACLNN_ERR_INNER_TILING_ERROR)
+)

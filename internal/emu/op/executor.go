@@ -1,0 +1,105 @@
+package op
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// Executor is an aclOpExecutor: a prepared call. Phase two consumes it unless the caller
+// made it repeatable.
+type Executor struct {
+	Call       *Call
+	Run        Run
+	prepare    Prepare
+	Repeatable bool
+}
+
+// Memory returns the host memory at device addresses.
+type Memory interface {
+	Resolve(addr uint64, n int64) (unsafe.Pointer, error)
+}
+
+// NewExecutor runs phase one: the operator checks the call and either accepts or refuses it.
+func NewExecutor(p Prepare, c *Call) (e *Executor, err error) {
+	// A bug in an operator must not crash the caller's process.
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Error{Code: int32(abi.ACLNN_ERR_INNER), Text: fmt.Sprintf("%v: internal error: %v\n%s", c, r, debug.Stack())}
+		}
+	}()
+	run, err := p(c)
+	c.join = nil // joining may need the thread of phase one, so phase two must not do it
+	if err == nil {
+		err = c.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Executor{Call: c, Run: run, prepare: p}, nil
+}
+
+// Again prepares the same call with the current addresses of the tensors.
+func (e *Executor) Again() (*Executor, error) { return NewExecutor(e.prepare, e.Call.again()) }
+
+// Execute resolves the memory of the call and runs the computation. It is called on the stream.
+func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = Fault("%v: internal error: %v\n%s", e.Call, r, debug.Stack())
+		}
+	}()
+	var x Exec
+	if e.Call.workspace > 0 {
+		if x.workspace, err = memory.Resolve(workspace, e.Call.workspace); err != nil {
+			return Fault("%v: workspace: %v", e.Call, err)
+		}
+	}
+	for _, t := range e.Call.tensors {
+		if err := t.bind(memory); err != nil {
+			return Fault("%v: %v: %v", e.Call, t, err)
+		}
+	}
+	for _, v := range e.Call.views {
+		v.bind(x.workspace)
+	}
+	if err := run(&x); err != nil {
+		var f *rt.Fault
+		if errors.As(err, &f) {
+			return f
+		}
+		return Fault("%v: %v", e.Call, err)
+	}
+	return nil
+}
+
+// bind resolves the memory of the tensor. An empty tensor needs none.
+func (t *Tensor) bind(memory Memory) error {
+	lo, hi, ok := t.span()
+	if !ok {
+		return nil
+	}
+	bits := int64(t.DType.Bits())
+	if bits == 0 {
+		return fmt.Errorf("dtype %v has no storage", t.DType)
+	}
+	if t.Addr == 0 {
+		return errors.New("its data address is null")
+	}
+	first := lo * bits / 8
+	p, err := memory.Resolve(t.Addr+uint64(first), (hi*bits+7)/8-first)
+	if err != nil {
+		return err
+	}
+	t.Data = unsafe.Add(p, t.Offset*bits/8-first)
+	return nil
+}
+
+// Fault returns the asynchronous error of a kernel, a vector-core exception.
+func Fault(format string, args ...any) error {
+	return &rt.Fault{Code: int32(abi.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION), Text: fmt.Sprintf(format, args...)}
+}

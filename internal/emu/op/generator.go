@@ -1,0 +1,34 @@
+package op
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// Generator reads the seed and the offset, which are numbers or one-element tensors. Call the
+// result in Run.
+func (c *Call) Generator() func() (kernel.Philox, error) {
+	offset := uint64(c.Int("offset"))
+	if !c.Has("seedTensor") {
+		seed := uint64(c.Int("seed"))
+		return func() (kernel.Philox, error) { return kernel.Philox{Seed: seed, Offset: offset}, nil }
+	}
+	seed, base := c.Tensor("seedTensor"), c.Tensor("offsetTensor")
+	for _, t := range []*Tensor{seed, base} {
+		c.DType(t, dtype.Int64)
+		if t.Len() != 1 {
+			c.Invalid("%v must have one element", t)
+		}
+	}
+	return func() (kernel.Philox, error) {
+		s, err := kernel.Indices(seed.View())
+		if err != nil {
+			return kernel.Philox{}, err
+		}
+		o, err := kernel.Indices(base.View())
+		if err != nil {
+			return kernel.Philox{}, err
+		}
+		return kernel.Philox{Seed: uint64(s[0]), Offset: uint64(o[0]) + offset}, nil
+	}
+}

@@ -1,0 +1,81 @@
+package op
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Class is the kind of an operator's argument.
+type Class uint8
+
+const (
+	TensorClass Class = iota
+	TensorListClass
+	ScalarClass
+	ScalarListClass
+	IntArrayClass
+	FloatArrayClass
+	BoolArrayClass
+	StringClass
+	IntClass    // every integer type and every enum
+	BoolClass   // bool
+	DoubleClass // double
+	FloatClass  // float
+	PointerClass
+)
+
+// Param is one argument of phase one, named as in the C declaration.
+type Param struct {
+	Name  string
+	Class Class
+	Use   Use // for tensors and tensor lists
+}
+
+// Use says whether an operator reads or writes a tensor.
+type Use uint8
+
+const (
+	Read Use = iota
+	Written
+	Updated // read and written in place
+)
+
+// Operator is an entry of the generated operator table: the C name without "aclnn", and the
+// arguments except workspaceSize and executor. Its index in the table is the operator's id.
+type Operator struct {
+	Name   string
+	Params []Param
+}
+
+// Prepare is phase one of an operator: it checks the arguments and returns the computation.
+type Prepare func(c *Call) (Run, error)
+
+// Run is the computation of phase two. It runs on the stream after the memory of every tensor of
+// the call has been resolved. Its error becomes an asynchronous fault of the stream.
+type Run func(x *Exec) error
+
+// Table maps operator names (without "aclnn") to their implementation.
+type Table map[string]Prepare
+
+// Find returns the table entry of an operator, or nil.
+func Find(name string) *Operator {
+	i := sort.Search(len(Operators), func(i int) bool { return Operators[i].Name >= name })
+	if i == len(Operators) || Operators[i].Name != name {
+		return nil
+	}
+	return &Operators[i]
+}
+
+// Merge joins tables. It panics if two tables implement the same operator.
+func Merge(tables ...Table) Table {
+	all := make(Table)
+	for _, t := range tables {
+		for name, prepare := range t {
+			if _, twice := all[name]; twice {
+				panic(fmt.Sprintf("operator %s is implemented twice", name))
+			}
+			all[name] = prepare
+		}
+	}
+	return all
+}

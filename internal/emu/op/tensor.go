@@ -1,0 +1,175 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// Tensor is an aclTensor: a strided view over device memory.
+type Tensor struct {
+	Shape   []int64
+	Strides []int64 // in elements
+	Offset  int64   // in elements
+	DType   dtype.Type
+	Format  dtype.Format
+	Storage []int64 // storage dimensions
+	Addr    uint64  // device address of the storage
+
+	Data   unsafe.Pointer // first element of the view; set before Run, nil when empty
+	Name   string         // argument name, for messages
+	object *Tensor        // the caller's tensor, of which this one is a copy
+
+	inWorkspace bool // Addr is an offset from the workspace
+}
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Rank returns the number of dimensions.
+func (t *Tensor) Rank() int { return len(t.Shape) }
+
+// Dim returns the size of dimension i. Negative i count from the end.
+func (t *Tensor) Dim(i int) int64 {
+	if i < 0 {
+		i += len(t.Shape)
+	}
+	return t.Shape[i]
+}
+
+// View returns the tensor as a view for kernels. It is valid inside Run only, and for ND layouts
+// only.
+func (t *Tensor) View() kernel.View {
+	return kernel.View{Data: t.Data, DType: t.DType, Shape: t.Shape, Strides: t.Strides}
+}
+
+// As is like View, with another shape and strides over the same first element.
+func (t *Tensor) As(shape, strides []int64) kernel.View {
+	return kernel.View{Data: t.Data, DType: t.DType, Shape: shape, Strides: strides}
+}
+
+// Contiguous reports whether the elements lie in row-major order without gaps.
+func (t *Tensor) Contiguous() bool {
+	return kernel.View{Shape: t.Shape, Strides: t.Strides}.Contiguous()
+}
+
+// String describes the tensor in messages: name, dtype, shape and format, and the strides unless it
+// is contiguous.
+func (t *Tensor) String() string {
+	if t == nil {
+		return "null"
+	}
+	s := fmt.Sprintf("%v%s%v", t.DType, Dims(t.Shape), t.Format)
+	if !t.Contiguous() {
+		s += " strides" + Dims(t.Strides)
+	}
+	if t.Name != "" {
+		s = t.Name + " " + s
+	}
+	return s
+}
+
+// Dims formats a shape for messages.
+func Dims(d []int64) string {
+	return "[" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(d)), ","), "[]") + "]"
+}
+
+// clone copies t, so that later changes of the program's tensor do not affect a running operator.
+func (t *Tensor) clone(name string) *Tensor {
+	c := *t
+	c.Name, c.object = name, t
+	return &c
+}
+
+// span returns the lowest and the one-past-highest element of the view relative to the
+// storage address; ok is false for an empty view.
+func (t *Tensor) span() (lo, hi int64, ok bool) {
+	if t.Format != dtype.ND && len(t.Storage) > 0 && IsPrivate(t.Format) {
+		n := int64(1)
+		for _, d := range t.Storage {
+			n *= d
+		}
+		return t.Offset, t.Offset + n, n > 0
+	}
+	lo, hi = t.Offset, t.Offset
+	for i, d := range t.Shape {
+		if d == 0 {
+			return 0, 0, false
+		}
+		if s := t.Strides[i] * (d - 1); s < 0 {
+			lo += s
+		} else {
+			hi += s
+		}
+	}
+	return lo, hi + 1, true
+}
+
+// IsPrivate reports whether a format permutes the elements in storage.
+func IsPrivate(f dtype.Format) bool {
+	switch f {
+	case dtype.ND, dtype.NCHW, dtype.NHWC, dtype.HWCN, dtype.NDHWC, dtype.NCDHW, dtype.NC, dtype.NCL, dtype.FormatUndefined:
+		return false
+	}
+	return true
+}
+
+// ContiguousStrides returns the strides, in elements, of a contiguous row-major tensor.
+func ContiguousStrides(shape []int64) []int64 {
+	s := make([]int64, len(shape))
+	n := int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+// SameShape reports whether two shapes are equal.
+func SameShape(a, b []int64) bool { return slices.Equal(a, b) }
+
+// Scalar is an aclScalar. Bits holds the value in the representation of its type.
+type Scalar struct {
+	DType dtype.Type
+	Bits  [16]byte
+}
+
+// Settle sets the shape of an output whose size is known only after the computation. The result
+// occupies the leading elements of the memory contiguously. The caller's tensor gets the shape too,
+// so programs can read it with aclGetViewShape after synchronizing the stream. Settle fails if the
+// tensor is too small.
+func (t *Tensor) Settle(shape []int64) error {
+	if n := (kernel.View{Shape: shape}).Len(); n > t.Len() {
+		return fmt.Errorf("%v has no room for the %d elements of the result %s", t, n, Dims(shape))
+	}
+	for o := t; o != nil; o = o.object {
+		o.Shape, o.Strides = slices.Clone(shape), ContiguousStrides(shape)
+	}
+	return nil
+}
+
+// Count returns the number of elements of a shape.
+func Count(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// Recast changes the format and the storage shape of the tensor, and of the caller's tensor at
+// once.
+func (t *Tensor) Recast(f dtype.Format, storage []int64) {
+	t.Format, t.Storage = f, storage
+	t.object.Format, t.object.Storage = f, slices.Clone(storage)
+}

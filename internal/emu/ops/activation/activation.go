@@ -1,0 +1,143 @@
+package activation
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/pointwise"
+)
+
+// gradOfSelf names the operands of the backward operators that take the input of the forward
+// operator.
+var gradOfSelf = []string{"gradOutput", "self"}
+
+// activations are the activation functions and their backward operators. As on the device,
+// aclnnGelu computes the tanh form; GeluV2 and GeluBackwardV2 take the form as an argument.
+var activations = op.Merge(
+	op.Table{"SquaredRelu": squaredRelu},
+	pointwise.Form{Op: kernel.Sigmoid, Types: pointwise.Floating}.Table("Sigmoid", "InplaceSigmoid"),
+	pointwise.Form{Op: kernel.SigmoidGrad, Types: pointwise.Floating}.Table("SigmoidBackward"),
+	pointwise.Form{Op: kernel.TanhGrad, Types: pointwise.Floating}.Table("TanhBackward"),
+	pointwise.Form{Op: kernel.Swish, Types: pointwise.Floating, Fixed: pointwise.Unit}.Table("Silu"),
+	pointwise.Form{Op: kernel.SwishGrad, Types: pointwise.Floating, Fixed: pointwise.Unit}.Table("SiluBackward"),
+	pointwise.Form{Op: kernel.GeluTanh, Types: pointwise.Floating}.Table("Gelu"),
+	pointwise.Form{Op: kernel.GeluTanhGrad, Types: pointwise.Floating}.Table("GeluBackward"),
+	pointwise.Form{Op: kernel.FastGelu, Types: pointwise.Floating}.Table("FastGelu", "FastGeluV2"),
+	pointwise.Form{Op: kernel.FastGeluGrad, Types: pointwise.Floating}.Table("FastGeluBackward"),
+	pointwise.Form{Op: kernel.Softplus, Types: pointwise.Floating, Params: []string{"beta", "threshold"}}.Table("Softplus"),
+	pointwise.Form{Op: kernel.SoftplusGrad, Types: pointwise.Floating, Params: []string{"beta", "threshold"}}.Table("SoftplusBackward"),
+	pointwise.Form{Op: kernel.LogSigmoid, Types: pointwise.Floating, Operands: []string{"self"}, Out: "out"}.Table("LogSigmoid", "LogSigmoidForward"),
+	pointwise.Form{Op: kernel.LogSigmoidGrad, Types: pointwise.Floating, Operands: gradOfSelf}.Table("LogSigmoidBackward"),
+	pointwise.Form{Op: kernel.Mish, Types: pointwise.Floating}.Table("Mish", "InplaceMish"),
+	pointwise.Form{Op: kernel.MishGrad, Types: pointwise.Floating}.Table("MishBackward"),
+	pointwise.Form{Op: kernel.Elu, Types: pointwise.Floating, Params: []string{"alpha", "scale", "inputScale"}}.Table("Elu", "InplaceElu", "EluV2"),
+	pointwise.Form{Op: kernel.Elu, Types: pointwise.Floating, Fixed: []float64{seluAlpha, seluScale, 1}}.Table("Selu", "InplaceSelu"),
+	pointwise.Form{Op: kernel.EluResultGrad, Types: pointwise.Floating, Fixed: []float64{seluAlpha, seluScale, 1}}.Table("SeluBackward"),
+	pointwise.Form{Op: kernel.LeakyRelu, Types: pointwise.Floating, Params: []string{"negativeSlope"}}.Table("LeakyRelu", "InplaceLeakyRelu"),
+	pointwise.Form{Op: kernel.LeakyReluGrad, Types: pointwise.Floating, Params: []string{"negativeSlope"}}.Table("LeakyReluBackward"),
+	pointwise.Form{Op: kernel.HardSigmoid, Types: pointwise.Floating}.Table("Hardsigmoid", "InplaceHardsigmoid", "HardsigmoidV2", "InplaceHardsigmoidV2"),
+	pointwise.Form{Op: kernel.HardSigmoidGrad, Types: pointwise.Floating}.Table("HardsigmoidBackward"),
+	pointwise.Form{Op: kernel.HardSwish, Types: pointwise.Floating}.Table("Hardswish", "InplaceHardswish"),
+	pointwise.Form{Op: kernel.HardSwishGrad, Types: pointwise.Floating}.Table("HardswishBackward", "HardswishBackwardV2"),
+	pointwise.Form{Op: kernel.Clamp}.Table("Hardtanh", "InplaceHardtanh"),
+	pointwise.Form{Op: kernel.HardTanhGrad, Types: pointwise.Floating, Params: []string{"min", "max"}}.Table("HardtanhBackward"),
+	pointwise.Form{Op: kernel.HardShrink, Types: pointwise.Floating, Params: []string{"lambd"}}.Table("Hardshrink"),
+	pointwise.Form{Op: kernel.SoftShrink, Types: pointwise.Floating, Params: []string{"lambd"}}.Table("Softshrink"),
+	pointwise.Form{Op: kernel.ShrinkGrad, Types: pointwise.Floating, Params: []string{"lambd"}}.Table("HardshrinkBackward", "SoftshrinkBackward"),
+	pointwise.Form{Op: kernel.Shrink, Types: pointwise.Floating, Params: []string{"lambd", "bias"}}.Table("Shrink"),
+	pointwise.Form{Op: kernel.SoftSign, Types: pointwise.Floating}.Table("Softsign"),
+	pointwise.Form{Op: kernel.SoftSignGrad, Types: pointwise.Floating}.Table("SoftsignBackward"),
+	pointwise.Form{Op: kernel.Threshold, Params: []string{"threshold", "value"}}.Table("Threshold", "InplaceThreshold", "ThresholdV2"),
+	pointwise.Form{Op: kernel.ThresholdGrad, Params: []string{"threshold"}}.Table("ThresholdBackward", "ReluGradV4"),
+	pointwise.Form{Op: kernel.Relu}.Table("Relu", "InplaceRelu"),
+	op.Table{
+		"Swish": swish, "SwishBackward": swish, "GeluV2": gelu, "GeluBackwardV2": gelu, "EluBackward": eluBackward,
+		"Celu": celu, "InplaceCelu": celu,
+	},
+)
+
+// The constants of the SELU activation for self-normalising networks.
+const (
+	seluAlpha = 1.6732632423543772848170429916717
+	seluScale = 1.0507009873554804934193349852946
+)
+
+// swish is x * sigmoid(beta * x), where beta may be null, and its backward operator.
+func swish(c *op.Call) (op.Run, error) {
+	e := pointwise.Form{Op: kernel.Swish, Types: pointwise.Floating, Operands: []string{"self"}, Fixed: pointwise.Unit, Out: "out"}
+	if c.Has("gradOutput") {
+		e = pointwise.Form{Op: kernel.SwishGrad, Types: pointwise.Floating, Operands: gradOfSelf, Fixed: pointwise.Unit, Out: "gradInput"}
+	}
+	if beta := c.OptionalScalar("betaOptional"); beta != nil {
+		e.Fixed = []float64{beta.Float64()}
+	}
+	return e.Prepare(c)
+}
+
+// gelu takes the form as an integer (0 for erf, 1 for tanh), or as a string in the backward
+// operator.
+func gelu(c *op.Call) (op.Run, error) {
+	if c.Has("gradOutput") {
+		e := pointwise.Form{Op: kernel.GeluGrad, Types: pointwise.Floating}
+		switch form := c.Text("approximate"); form {
+		case "none":
+		case "tanh":
+			e.Op = kernel.GeluTanhGrad
+		default:
+			c.Invalid("approximate is %q; use \"none\" or \"tanh\"", form)
+		}
+		return e.Prepare(c)
+	}
+	e := pointwise.Form{Op: kernel.Gelu, Types: pointwise.Floating}
+	switch form := c.Int("approximate"); form {
+	case 0:
+	case 1:
+		e.Op = kernel.GeluTanh
+	default:
+		c.Invalid("approximate is %d; use 0 (erf) or 1 (tanh)", form)
+	}
+	return e.Prepare(c)
+}
+
+func eluBackward(c *op.Call) (op.Run, error) {
+	e := pointwise.Form{
+		Op: kernel.EluGrad, Types: pointwise.Floating, Operands: []string{"gradOutput", "selfOrResult"},
+		Params: []string{"alpha", "scale", "inputScale"}, Out: "gradInput",
+	}
+	if c.Bool("isResult") {
+		e.Op = kernel.EluResultGrad
+		if alpha := c.Scalar("alpha").Float64(); alpha < 0 {
+			c.Invalid("alpha is %v; it must not be negative when isResult is true", alpha)
+		}
+	}
+	return e.Prepare(c)
+}
+
+// celu is elu with the input divided by alpha.
+func celu(c *op.Call) (op.Run, error) {
+	alpha := c.Scalar("alpha").Float64()
+	if alpha == 0 {
+		c.Invalid("alpha is 0; it divides the input")
+	}
+	e := pointwise.Form{Op: kernel.Elu, Types: pointwise.Floating, Params: []string{"alpha"}, Fixed: []float64{1, 1 / alpha}}
+	return e.Prepare(c)
+}
+
+// squaredRelu is max(x, 0)².
+func squaredRelu(c *op.Call) (op.Run, error) {
+	x, out := c.Tensor("input"), c.Tensor("out")
+	c.Plain(x, out)
+	c.DType(x, op.FloatTypes...)
+	c.Same(x, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		t, release := kernel.Temporary(x.Shape...)
+		defer release()
+		if err := kernel.Map(kernel.Relu, dtype.Float32, t, []kernel.Input{kernel.Of(x.View())}); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Square, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
+	}, nil
+}

@@ -1,0 +1,130 @@
+package activation
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// gatedUnits apply an activation to one half of their input and multiply it with the other half.
+var gatedUnits = op.Table{
+	"SwiGlu": gated, "SwiGluGrad": gatedGrad, "Glu": gated, "GluBackward": gatedGrad, "GeluMul": gated,
+	"GeGlu": gated, "GeGluBackward": gatedGrad, "GeGluV3": gated, "GeGluV3Backward": gatedGrad, "FatreluMul": fatRelu,
+}
+
+// gate returns the gated unit of a call and the axis that it halves.
+func gate(c *op.Call, x *op.Tensor) (g kernel.Gate, axis int) {
+	dim := int64(-1)
+	if c.Has("dim") {
+		dim = c.Int("dim")
+	}
+	axis = c.Axis(x, dim)
+	switch c.Op.Name {
+	case "SwiGlu", "SwiGluGrad":
+		return kernel.SwishGate, axis
+	case "Glu", "GluBackward":
+		return kernel.SigmoidGate, axis
+	case "GeluMul":
+		switch form := c.Text("approximateOptional"); form {
+		case "", "none":
+			g = kernel.ErfGate
+		case "tanh":
+			g = kernel.TanhGate
+		default:
+			c.Invalid("approximateOptional is %q; use \"none\" or \"tanh\"", form)
+		}
+		g.Left = true
+		return g, axis
+	}
+	switch form := c.Int("approximate"); form {
+	case 0:
+		g = kernel.ErfGate
+	case 1:
+		g = kernel.TanhGate
+	default:
+		c.Invalid("approximate is %d; use 0 (erf) or 1 (tanh)", form)
+	}
+	g.Left = c.Has("activateLeft") && c.Bool("activateLeft")
+	return g, axis
+}
+
+func gated(c *op.Call) (op.Run, error) {
+	x, out := c.Tensor(c.Either("x", "self", "input")), c.Tensor("out")
+	g, axis := gate(c, x)
+	activated := (*op.Tensor)(nil)
+	if c.Has("outGelu") {
+		activated = c.Tensor("outGelu")
+		c.Same(out, activated)
+	}
+	c.Plain(x, out)
+	c.DType(x, op.FloatTypes...)
+	c.SameDType(x, out)
+	c.Shape(out, op.Halved(c, x, axis), "half of x along dim")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		return g.Forward(out.View(), op.OptionalView(activated), x.View(), axis)
+	}, nil
+}
+
+// gatedGrad recomputes the activation. It checks the activation that the forward call of GeGlu
+// returned, but does not use it.
+func gatedGrad(c *op.Call) (op.Run, error) {
+	dy, x, dx := c.Tensor(c.Either("yGrad", "gradOutput", "gradOut")), c.Tensor(c.Either("x", "self")), c.Tensor(c.Either("out", "gradInput"))
+	g, axis := gate(c, x)
+	if c.Has("gelu") {
+		c.Same(dy, c.Tensor("gelu"))
+	}
+	c.Plain(x, dy, dx)
+	c.DType(x, op.FloatTypes...)
+	c.SameDType(x, dy, dx)
+	c.SameShape(x, dx)
+	c.Shape(dy, op.Halved(c, x, axis), "half of x along dim")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return g.Backward(dx.View(), dy.View(), x.View(), axis)
+	}, nil
+}
+
+// fatRelu replaces the elements of the first half that are below a threshold by zero. The threshold
+// is a tensor of one element.
+func fatRelu(c *op.Call) (op.Run, error) {
+	x, threshold, out := c.Tensor("input"), c.Tensor("threshold"), c.Tensor("out")
+	c.Plain(x, out)
+	c.DType(x, op.FloatTypes...)
+	c.Rank(x, 1, kernel.MaxRank)
+	c.SameDType(x, threshold, out)
+	c.Single(threshold)
+	last := x.Rank() - 1
+	if c.Err() == nil {
+		c.Shape(out, op.Halved(c, x, last), "half of the last dimension of input")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		n := x.Shape[last] / 2
+		a, b := x.View().Part(last, 0, n, 1), x.View().Part(last, n, n, 1)
+		t, release := kernel.Temporary(out.Shape...)
+		defer release()
+		if err := kernel.Map(kernel.Less, dtype.Float32, t, []kernel.Input{kernel.Of(a), kernel.Of(threshold.As([]int64{}, []int64{}))}); err != nil {
+			return err
+		}
+		if err := kernel.Map(kernel.Where, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Const(kernel.Whole(0)), kernel.Of(a)}); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Mul, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t), kernel.Of(b)})
+	}, nil
+}

@@ -1,0 +1,98 @@
+package activation
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// slopes are rectifiers whose factor for negative elements is a tensor, either learnt or random.
+var slopes = op.Table{"Prelu": prelu, "PreluBackward": preluGrad}
+
+// slope checks a weight of self with one element, or with one for each index of the second
+// dimension, in any shape with that many elements. The returned view broadcasts to self and is
+// valid inside Run only.
+func slope(c *op.Call, weight, self *op.Tensor) (view func(t *op.Tensor) kernel.View, axes []int) {
+	channels := int64(1)
+	if self.Rank() > 1 {
+		channels = self.Shape[1]
+	}
+	c.Plain(weight, self)
+	if n := weight.Len(); n != 1 && n != channels {
+		c.Invalid("%v must have one element, or %d as %v has channels", weight, channels, self)
+	}
+	single := weight.Len() == 1
+	for i := range self.Rank() {
+		if single || i != 1 {
+			axes = append(axes, i)
+		}
+	}
+	return func(t *op.Tensor) kernel.View {
+		if single {
+			return t.As([]int64{}, []int64{})
+		}
+		shape, strides := make([]int64, self.Rank()), make([]int64, self.Rank())
+		for i := range shape {
+			shape[i] = 1
+		}
+		i := slices.Index(t.Shape, channels) // the other dimensions have size one
+		shape[1], strides[1] = channels, t.Strides[i]
+		return t.As(shape, strides)
+	}, axes
+}
+
+func prelu(c *op.Call) (op.Run, error) {
+	self, weight, out := c.Tensor("self"), c.Tensor("weight"), c.Tensor("out")
+	c.DType(self, op.FloatTypes...)
+	c.DType(weight, op.FloatTypes...)
+	c.DType(out, op.FloatTypes...)
+	c.SameShape(self, out)
+	view, _ := slope(c, weight, self)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if self.Len() == 0 {
+			return nil
+		}
+		return kernel.Map(kernel.Prelu, dtype.Float32, out.View(), []kernel.Input{kernel.Of(self.View()), kernel.Of(view(weight))})
+	}, nil
+}
+
+func preluGrad(c *op.Call) (op.Run, error) {
+	dy, self, weight := c.Tensor("gradOutput"), c.Tensor("self"), c.Tensor("weight")
+	dx, dweight := c.Tensor("gradInput"), c.Tensor("gradWeight")
+	c.DType(self, op.FloatTypes...)
+	c.SameDType(self, dy, weight, dx, dweight)
+	c.SameShape(self, dx)
+	c.SameShape(weight, dweight)
+	c.Plain(dy)
+	if shape, ok := op.BroadcastShape(dy.Shape, self.Shape); !ok || !slices.Equal(shape, self.Shape) {
+		c.Invalid("%v does not broadcast to %v", dy, self)
+	}
+	view, axes := slope(c, weight, self)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if self.Len() == 0 {
+			return op.Zero(dweight)
+		}
+		t, release := kernel.Temporary(self.Shape...)
+		defer release()
+		in := []kernel.Input{kernel.Of(dy.View()), kernel.Of(self.View())}
+		if err := kernel.Map(kernel.PreluWeightGrad, dtype.Float32, t, in); err != nil {
+			return err
+		}
+		if err := kernel.Map(kernel.PreluGrad, dtype.Float32, dx.View(), append(in, kernel.Of(view(weight)))); err != nil {
+			return err
+		}
+		sum := view(dweight)
+		if len(sum.Shape) > 0 {
+			sum.Shape, sum.Strides = sum.Shape[1:2], sum.Strides[1:2]
+		}
+		return kernel.Reduce(kernel.ReduceSum, sum, t, axes, 0)
+	}, nil
+}

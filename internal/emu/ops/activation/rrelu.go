@@ -1,0 +1,68 @@
+package activation
+
+import (
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// randomSlopes are rectifiers with a random factor for each negative element.
+var randomSlopes = op.Table{"RReluWithNoise": rrelu, "InplaceRReluWithNoise": rrelu}
+
+// rrelu multiplies negative elements by random factors from [lower, upper] and stores the factors
+// in noise (1 for the other elements). Outside of training it uses the mean of the bounds and does
+// not write noise.
+func rrelu(c *op.Call) (op.Run, error) {
+	self, noise, lower, upper := c.Tensor("self"), c.Tensor("noise"), c.Scalar("lower"), c.Scalar("upper")
+	out := self
+	if c.Has("out") {
+		out = c.Tensor("out")
+	}
+	lo, hi := lower.Float64(), upper.Float64()
+	c.Plain(self, noise, out)
+	c.DType(self, op.FloatTypes...)
+	c.SameDType(self, noise)
+	c.Same(self, out)
+	if noise.Len() < self.Len() {
+		c.Invalid("%v has fewer elements than %v", noise, self)
+	}
+	if !op.SameShape(noise.Shape, self.Shape) && !noise.Contiguous() {
+		c.Invalid("%v must be contiguous, or have the shape of %v", noise, self)
+	}
+	if !(lo <= hi) {
+		c.Invalid("lower %g is above upper %g", lo, hi)
+	}
+	training, generator := c.Bool("training"), c.Generator()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if self.Len() == 0 {
+			return nil
+		}
+		x := []kernel.Input{kernel.Of(self.View())}
+		if !training {
+			return kernel.Map(kernel.LeakyRelu, self.DType, out.View(), x, kernel.Real((lo+hi)/2))
+		}
+		p, err := generator()
+		if err != nil {
+			return err
+		}
+		slope := noise.View()
+		if !op.SameShape(noise.Shape, self.Shape) {
+			slope = noise.As(self.Shape, op.ContiguousStrides(self.Shape))
+		}
+		if err := p.Uniform(slope, lo, hi); err != nil {
+			return err
+		}
+		positive, release := kernel.TemporaryInt8(self.Shape...)
+		defer release()
+		if err := kernel.Map(kernel.Greater, self.DType, positive, append(x, kernel.Const(kernel.Real(0)))); err != nil {
+			return err
+		}
+		choose := []kernel.Input{kernel.Of(positive), kernel.Const(kernel.Real(1)), kernel.Of(slope)}
+		if err := kernel.Map(kernel.Where, self.DType, slope, choose); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Mul, self.DType, out.View(), append(x, kernel.Of(slope)))
+	}, nil
+}

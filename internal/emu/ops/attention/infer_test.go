@@ -1,0 +1,364 @@
+package attention
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+// prompt is a test case of attention without a backward pass.
+type prompt struct {
+	layout                      string
+	dtype                       dtype.Type
+	heads, keyHeads, dim        int64
+	rows, cols                  int64   // of the tensors
+	queryLengths, keyLengths    []int64 // valid tokens of each sequence
+	visible                     func(b int, i, j int64) bool
+	block                       int64 // 0 without paging
+	query, key, value           []float64
+	batch, totalRows, totalCols int64
+}
+
+// at returns the position of an element in the layout's tensor. first is the first token of the
+// sequence in TND.
+func (p *prompt) at(layout string, b, h, s, d, heads, rows, first int64) int64 {
+	switch layout {
+	case "BNSD":
+		return ((b*heads+h)*rows+s)*p.dim + d
+	case "TND":
+		return ((first+s)*heads+h)*p.dim + d
+	}
+	return ((b*rows+s)*heads+h)*p.dim + d
+}
+
+func (p *prompt) shape(layout string, heads, rows, total int64) []int64 {
+	switch layout {
+	case "BNSD":
+		return []int64{p.batch, heads, rows, p.dim}
+	case "BSND":
+		return []int64{p.batch, rows, heads, p.dim}
+	case "TND":
+		return []int64{total, heads, p.dim}
+	}
+	return []int64{p.batch, rows, heads * p.dim}
+}
+
+func (p *prompt) start() {
+	p.batch = int64(len(p.queryLengths))
+	p.totalRows, p.totalCols = op.Total(p.queryLengths), op.Total(p.keyLengths)
+	p.query = optest.Normal(1, p.dtype, optest.Elements(p.shape(p.layout, p.heads, p.rows, p.totalRows)))
+	p.key = optest.Normal(2, p.dtype, optest.Elements(p.shape(p.layout, p.keyHeads, p.cols, p.totalCols)))
+	p.value = optest.Normal(3, p.dtype, optest.Elements(p.shape(p.layout, p.keyHeads, p.cols, p.totalCols)))
+}
+
+// expected evaluates the definition in float64 and returns it in the layout of the result.
+func (p *prompt) expected(out string) (result, lse []float64) {
+	result = make([]float64, optest.Elements(p.shape(out, p.heads, p.rows, p.totalRows)))
+	lse = make([]float64, len(result)/int(p.dim))
+	var row0, col0 int64
+	for b := range p.batch {
+		for h := range p.heads {
+			kh := h / (p.heads / p.keyHeads)
+			for i := range p.queryLengths[b] {
+				scores := make([]float64, p.keyLengths[b])
+				total := 0.0
+				for j := range scores {
+					for d := range p.dim {
+						scores[j] += p.query[p.at(p.layout, b, h, i, d, p.heads, p.rows, row0)] * p.key[p.at(p.layout, b, kh, int64(j), d, p.keyHeads, p.cols, col0)]
+					}
+					scores[j] = math.Exp(scores[j] * 0.25)
+					if p.visible != nil && !p.visible(int(b), i, int64(j)) {
+						scores[j] = 0
+					}
+					total += scores[j]
+				}
+				for j, s := range scores {
+					for d := range p.dim {
+						result[p.at(out, b, h, i, d, p.heads, p.rows, row0)] += s / total * p.value[p.at(p.layout, b, kh, int64(j), d, p.keyHeads, p.cols, col0)]
+					}
+				}
+				if len(scores) > 0 {
+					place := (b*p.heads+h)*p.rows + i
+					if p.layout == "TND" {
+						place = (row0+i)*p.heads + h
+					}
+					lse[place] = math.Log(total)
+				}
+			}
+		}
+		row0, col0 = row0+p.queryLengths[b], col0+p.keyLengths[b]
+	}
+	return result, lse
+}
+
+// paged stores the keys or values in a cache with shuffled blocks.
+func (p *prompt) paged(t testing.TB, data []float64, flat bool) (cache, table *op.Tensor) {
+	perSequence := (p.cols + p.block - 1) / p.block
+	blocks := p.batch*perSequence + 1
+	at := make([]float64, p.batch*perSequence)
+	for i := range at {
+		at[i] = float64((i*7 + 3) % int(blocks))
+	}
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(at))), len(at), "blocks must be distinct")
+	store := make([]float64, blocks*p.keyHeads*p.block*p.dim)
+	col0 := int64(0)
+	for b := range p.batch {
+		for j := range p.keyLengths[b] {
+			block := int64(at[b*perSequence+j/p.block])
+			for h := range p.keyHeads {
+				for d := range p.dim {
+					place := ((block*p.keyHeads+h)*p.block+j%p.block)*p.dim + d
+					if flat {
+						place = ((block*p.block+j%p.block)*p.keyHeads+h)*p.dim + d
+					}
+					store[place] = data[p.at(p.layout, b, h, j, d, p.keyHeads, p.cols, col0)]
+				}
+			}
+		}
+		col0 += p.keyLengths[b]
+	}
+	shape := []int64{blocks, p.keyHeads, p.block, p.dim}
+	if flat {
+		shape = []int64{blocks, p.block, p.keyHeads * p.dim}
+	}
+	return optest.Tensor(t, p.dtype, shape, store...), optest.Tensor(t, dtype.Int32, []int64{p.batch, perSequence}, at...)
+}
+
+func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra optest.Args) {
+	t.Helper()
+	p.start()
+	out := p.layout
+	word := p.layout
+	if w, ok := extra["inputLayout"].(string); ok {
+		word, out = w, "BSND"
+	}
+	make3 := func(data []float64, heads, rows, total int64) *op.Tensor {
+		return optest.TensorIn(t, p.dtype, l, p.shape(p.layout, heads, rows, total), data...)
+	}
+	key, value := make3(p.key, p.keyHeads, p.cols, p.totalCols), make3(p.value, p.keyHeads, p.cols, p.totalCols)
+	result := optest.TensorIn(t, p.dtype, l, p.shape(out, p.heads, p.rows, p.totalRows), 0)
+	o := op.Find(name)
+	has := func(n string) bool {
+		return slices.ContainsFunc(o.Params, func(q op.Param) bool { return q.Name == n })
+	}
+	a := optest.Args{"query": make3(p.query, p.heads, p.rows, p.totalRows), "numHeads": p.heads, "numKeyValueHeads": p.keyHeads, "scaleValue": 0.25, "inputLayout": word, "attentionOut": result}
+	queryLengths, keyLengths := p.queryLengths, p.keyLengths
+	if p.block > 0 {
+		var table *op.Tensor
+		flat := p.layout != "BNSD"
+		key, table = p.paged(t, p.key, flat)
+		value, _ = p.paged(t, p.value, flat)
+		for _, n := range []string{"blockTable", "blockTableOptional", "blocktable"} {
+			if has(n) {
+				a[n] = table
+			}
+		}
+		a["blockSize"] = p.block
+	}
+	if p.layout == "TND" {
+		if queryLengths = ends(queryLengths); p.block == 0 {
+			keyLengths = ends(keyLengths)
+		}
+	}
+	a["key"], a["value"] = key, value
+	if o.Params[1].Class == op.TensorListClass {
+		a["key"], a["value"] = []*op.Tensor{key}, []*op.Tensor{value}
+	}
+	for _, n := range []string{"actualSeqLengths", "actualSeqLengthsOptional"} {
+		if has(n) {
+			a[n] = queryLengths
+		}
+	}
+	named := false
+	for _, n := range []string{"actualSeqLengthsKv", "actualSeqLengthsKvOptional"} {
+		if has(n) {
+			a[n], named = keyLengths, true
+		}
+	}
+	if !named {
+		a["actualSeqLengths"] = keyLengths
+	}
+	var lse *op.Tensor
+	if has("softmaxLse") {
+		shape := []int64{p.batch, p.heads, p.rows, 1}
+		if p.layout == "TND" {
+			shape = []int64{p.totalRows, p.heads, 1}
+		}
+		lse = optest.Tensor(t, dtype.Float32, shape, 7)
+		a["softmaxLse"], a["softmaxLseFlag"] = lse, true
+	}
+	for k, v := range extra {
+		a[k] = v
+	}
+	optest.Run(t, name, a)
+	want, wantLSE := p.expected(out)
+	limit := map[dtype.Type]float64{dtype.Float32: 1e-5, dtype.Float16: 2e-3, dtype.BFloat16: 1.6e-2}[p.dtype]
+	optest.CloseTo(t, fmt.Sprintf("%s %s %v %v", name, word, p.dtype, l), want, optest.Values(result), limit)
+	if lse != nil {
+		optest.CloseTo(t, "softmaxLse", wantLSE, optest.Values(lse), 1e-4)
+	}
+}
+
+var inferTypes = []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float32}
+
+func TestPromptAttentionLayouts(t *testing.T) {
+	for _, name := range []string{"PromptFlashAttentionV3", "FusedInferAttentionScore", "FusedInferAttentionScoreV4"} {
+		for _, layout := range []string{"BSH", "BSND", "BNSD", "TND"} {
+			if layout == "TND" && name == "PromptFlashAttentionV3" {
+				continue
+			}
+			for _, d := range inferTypes {
+				for _, l := range kerneltest.Layouts {
+					p := &prompt{layout: layout, dtype: d, heads: 4, keyHeads: 2, dim: 7, rows: 5, cols: 9, queryLengths: []int64{5, 3, 0}, keyLengths: []int64{9, 4, 2}}
+					p.check(t, name, l, nil)
+				}
+			}
+		}
+	}
+	p := &prompt{layout: "BNSD", dtype: dtype.Float16, heads: 2, keyHeads: 1, dim: 16, rows: 3, cols: 3, queryLengths: []int64{3, 2}, keyLengths: []int64{3, 0}}
+	p.check(t, "FusedInferAttentionScoreV2", kerneltest.Contiguous, optest.Args{"inputLayout": "BNSD_BSND"})
+}
+
+func TestPromptAttentionMasks(t *testing.T) {
+	lengths := func() *prompt {
+		return &prompt{layout: "BSND", dtype: dtype.Float32, heads: 2, keyHeads: 2, dim: 4, rows: 4, cols: 6, queryLengths: []int64{4, 3}, keyLengths: []int64{6, 5}}
+	}
+	compressed := triangle(t, 2048)
+	for mode, visible := range map[int]func(delta, i, j int64) bool{
+		2: func(_, i, j int64) bool { return j <= i },
+		3: func(delta, i, j int64) bool { return j <= i+delta },
+		4: func(delta, i, j int64) bool { return j >= i+delta-2 && j <= i+delta+1 },
+	} {
+		p := lengths()
+		p.visible = func(b int, i, j int64) bool { return visible(p.keyLengths[b]-p.queryLengths[b], i, j) }
+		p.check(t, "FusedInferAttentionScoreV3", kerneltest.Contiguous, optest.Args{"sparseMode": mode, "attenMaskOptional": compressed, "preTokens": 2, "nextTokens": 1})
+	}
+	// A dense mask that is larger than the scores, either for all items or one for each.
+	hidden := func(b int, i, j int64) bool { return (i+j+int64(b))%3 == 0 && j > 0 }
+	for _, batch := range []int64{1, 2} {
+		p := lengths()
+		var bytes []float64
+		for b := range batch {
+			for i := range int64(5) {
+				for j := range int64(8) {
+					bytes = append(bytes, map[bool]float64{true: 1}[hidden(int(b), i, j)])
+				}
+			}
+		}
+		p.visible = func(b int, i, j int64) bool { return !hidden(min(b, int(batch)-1), i, j) }
+		for _, d := range []dtype.Type{dtype.Bool, dtype.Uint8, dtype.Int8} {
+			for _, shape := range [][]int64{{batch, 5, 8}, {batch, 1, 5, 8}} {
+				p.check(t, "PromptFlashAttentionV2", kerneltest.Contiguous, optest.Args{"sparseMode": 1, "attenMask": optest.Tensor(t, d, shape, bytes...)})
+			}
+		}
+	}
+}
+
+func TestIncrementalAttentionOverPages(t *testing.T) {
+	for _, layout := range []string{"BSH", "BSND", "BNSD"} {
+		for _, d := range inferTypes {
+			for _, block := range []int64{0, 2, 4} {
+				p := &prompt{layout: layout, dtype: d, heads: 6, keyHeads: 2, dim: 8, rows: 1, cols: 7, queryLengths: []int64{1, 1}, keyLengths: []int64{7, 3}, block: block}
+				p.check(t, "IncreFlashAttentionV4", kerneltest.Contiguous, nil)
+				p.check(t, "FusedInferAttentionScoreV3", kerneltest.Contiguous, nil)
+			}
+		}
+	}
+	packed := &prompt{layout: "TND", dtype: dtype.BFloat16, heads: 4, keyHeads: 4, dim: 16, cols: 9, queryLengths: []int64{3, 1, 2}, keyLengths: []int64{9, 5, 2}, block: 4}
+	packed.visible = func(b int, i, j int64) bool { return j <= i+packed.keyLengths[b]-packed.queryLengths[b] }
+	packed.rows = 6
+	packed.check(t, "FusedInferAttentionScoreV3", kerneltest.Contiguous, optest.Args{"sparseMode": 3, "attenMaskOptional": triangle(t, 2048)})
+	p := &prompt{layout: "BSH", dtype: dtype.Float16, heads: 2, keyHeads: 1, dim: 8, rows: 1, cols: 4, queryLengths: []int64{1, 1}, keyLengths: []int64{4, 4}}
+	p.visible = func(b int, _, j int64) bool { return j != int64(b) }
+	p.check(t, "IncreFlashAttention", kerneltest.Contiguous, optest.Args{"attenMask": optest.Tensor(t, dtype.Bool, []int64{2, 4}, 1, 0, 0, 0, 0, 1, 0, 0)})
+}
+
+func TestInferenceRefusals(t *testing.T) {
+	f := func(shape ...int64) *op.Tensor { return optest.Tensor(t, dtype.Float16, shape, 1) }
+	with := func(changes optest.Args) optest.Args {
+		a := optest.Args{"query": f(2, 1, 8), "key": []*op.Tensor{f(2, 3, 4)}, "value": []*op.Tensor{f(2, 3, 4)}, "numHeads": 2, "numKeyValueHeads": 1, "inputLayout": "BSH", "attentionOut": f(2, 1, 8)}
+		for k, v := range changes {
+			a[k] = v
+		}
+		return a
+	}
+	name := "FusedInferAttentionScoreV3"
+	optest.Run(t, name, with(nil))
+	for _, k := range []struct {
+		code    int32
+		changes optest.Args
+		text    string
+	}{
+		{op.NullPointer, optest.Args{"query": nil}, "query is null"},
+		{op.NullPointer, optest.Args{"key": nil}, "key is null"},
+		{op.NullPointer, optest.Args{"softmaxLseFlag": true}, "softmaxLse is null"},
+		{op.InvalidParam, optest.Args{"inputLayout": "SBH"}, "SBH"},
+		{op.InvalidParam, optest.Args{"inputLayout": "BNSD"}, "BNSD"},
+		{op.InvalidParam, optest.Args{"numHeads": 0}, "it must be positive"},
+		{op.TilingRefused, optest.Args{"numHeads": 3}, "numHeads 3"},
+		{op.TilingRefused, optest.Args{"attenMaskOptional": optest.Tensor(t, dtype.Bool, []int64{2, 2, 1, 3}, 0)}, "must be [Sq,Skv], [B,Sq,Skv] or [B,1,Sq,Skv]"},
+		{op.TilingRefused, optest.Args{"numKeyValueHeads": 3}, "no multiple"},
+		{op.InvalidParam, optest.Args{"key": []*op.Tensor{f(2, 3, 8)}}, "[2,3,4]"},
+		{op.InvalidParam, optest.Args{"attentionOut": f(2, 1, 4)}, "[2,1,8]"},
+		{op.InvalidParam, optest.Args{"keyAntiquantScaleOptional": f(1)}, "quantisation"},
+		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{4}}, "key tokens"},
+		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}}, "3 actual lengths"},
+		{op.TilingRefused, optest.Args{"sparseMode": 5}, "sparseMode 5"},
+		{op.TilingRefused, optest.Args{"sparseMode": 3, "attenMaskOptional": optest.Tensor(t, dtype.Bool, []int64{1, 3}, 0)}, "[2048,2048]"},
+		{op.InvalidParam, optest.Args{"queryRopeOptional": f(2, 1, 4)}, "together"},
+		{op.TilingRefused, optest.Args{"blockTableOptional": optest.Tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1, 1}}, "blockSize 16"},
+		{op.TilingRefused, optest.Args{"blockTableOptional": optest.Tensor(t, dtype.Int32, []int64{2, 1}, 0), "blockSize": 3}, "actualSeqLengthsKv"},
+	} {
+		optest.Refused(t, k.code, name, with(k.changes), k.text)
+	}
+	err := optest.Execute(t, name, with(optest.Args{"blockTableOptional": optest.Tensor(t, dtype.Int32, []int64{2, 1}, 0, 2), "blockSize": 3, "actualSeqLengthsKvOptional": []int64{1, 1}}))
+	require.ErrorContains(t, err, "block 0 of the sequence is 2; the cache has blocks 0 to 1")
+	optest.Refused(t, op.TilingRefused, "IncreFlashAttention", optest.Args{"query": f(2, 2, 8), "key": []*op.Tensor{f(2, 3, 4)}, "value": []*op.Tensor{f(2, 3, 4)}, "numHeads": 2, "numKeyValueHeads": 1, "attentionOut": f(2, 2, 8)}, "one new token")
+}
+
+// The joined results of attention over two halves of the keys equal attention over all keys.
+func TestRingAttentionUpdateJoinsHalves(t *testing.T) {
+	const s, b, n, d, keys = 3, 2, 2, 4, 5
+	for _, dt := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+		scores, v := optest.Normal(5, dtype.Float32, s*b*n*keys), optest.Normal(6, dtype.Float32, b*n*keys*d)
+		part := func(lo, hi int) (out, most, total []float64) {
+			out, most, total = make([]float64, s*b*n*d), make([]float64, b*n*s*8), make([]float64, b*n*s*8)
+			for i := range s {
+				for bn := range b * n {
+					row := scores[(i*b*n+bn)*keys:][lo:hi]
+					top, all := slices.Max(row), 0.0
+					for _, x := range row {
+						all += math.Exp(x - top)
+					}
+					for j, x := range row {
+						for k := range d {
+							out[(i*b*n+bn)*d+k] += math.Exp(x-top) / all * v[(bn*keys+lo+j)*d+k]
+						}
+					}
+					for k := range 8 {
+						most[(bn*s+i)*8+k], total[(bn*s+i)*8+k] = top, all
+					}
+				}
+			}
+			return
+		}
+		half := func(lo, hi int) [3]*op.Tensor {
+			o, m, z := part(lo, hi)
+			return [3]*op.Tensor{optest.Tensor(t, dt, []int64{s, b, n * d}, o...), optest.Tensor(t, dtype.Float32, []int64{b, n, s, 8}, m...), optest.Tensor(t, dtype.Float32, []int64{b, n, s, 8}, z...)}
+		}
+		p, q, r := half(0, 2), half(2, keys), half(0, keys)
+		optest.Run(t, "RingAttentionUpdate", optest.Args{"prevAttnOut": p[0], "prevSoftmaxMax": p[1], "prevSoftmaxSum": p[2], "curAttnOut": q[0], "curSoftmaxMax": q[1], "curSoftmaxSum": q[2],
+			"inputLayoutOptional": "SBH", "attnOutOut": p[0], "softmaxMaxOut": p[1], "softmaxSumOut": p[2]})
+		for i, limit := range []float64{map[dtype.Type]float64{dtype.Float32: 1e-5, dtype.BFloat16: 2e-2}[dt], 1e-6, 1e-5} {
+			optest.CloseTo(t, fmt.Sprint(dt, i), optest.Values(r[i]), optest.Values(p[i]), limit)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package attention
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// rotary are the operators that rotate pairs of the last dimension by angles that depend on the
+// position.
+var rotary = op.Table{
+	"RotaryPositionEmbedding": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
+	"RotaryPositionEmbeddingGrad": rotaryGrad,
+	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
+}
+
+// angles checks cos and sin against x.
+func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {
+	c.Plain(x, cos, sin)
+	c.DType(x, op.FloatTypes...)
+	c.Same(cos, sin)
+	c.SameDType(x, cos)
+	if c.Err() != nil {
+		return
+	}
+	if !broadcasts(cos.Shape, x.Shape) || cos.Dim(-1) != x.Dim(-1) {
+		c.Invalid("%v must have the head dim of %v and broadcast to it in the other dimensions", cos, x)
+	}
+	if mode < 0 || mode > kernel.RotaryInterleaveHalf {
+		c.Invalid("mode %d is unknown; 0 is half, 1 interleave, 2 quarter, 3 interleave-half", mode)
+	}
+	if d := x.Dim(-1); d%2 != 0 || mode == kernel.RotaryQuarter && d%4 != 0 {
+		c.Invalid("the head dim of %v does not fit mode %d, which rotates pairs", x, mode)
+	}
+}
+
+// rotaryPositionEmbedding rotates pairs of the last dimension of x. cos and sin broadcast to x in
+// the other dimensions.
+func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
+	x, cos, sin, out := c.Tensor("x"), c.Tensor("cos"), c.Tensor("sin"), c.Tensor("out")
+	mode := kernel.RotaryInterleaveHalf
+	if c.Has("mode") {
+		mode = kernel.RotaryMode(c.Int("mode"))
+	}
+	c.Rank(x, 3, 4)
+	c.Same(x, out)
+	angles(c, cos, sin, x, mode)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
+	}, nil
+}
+
+// rotaryGrad is the gradient of rotaryPositionEmbedding. The gradients of cos and sin require x.
+func rotaryGrad(c *op.Call) (op.Run, error) {
+	dy, cos, sin, x := c.Tensor("dy"), c.Tensor("cos"), c.Tensor("sin"), c.Optional("xOptional")
+	dx, mode := c.Tensor("dxOut"), kernel.RotaryMode(c.Int("mode"))
+	var dcos, dsin *op.Tensor
+	c.Plain(dx)
+	c.Rank(dy, 4, 4)
+	c.Same(dy, dx)
+	angles(c, cos, sin, dy, mode)
+	if x != nil {
+		dcos, dsin = c.Tensor("dcosOut"), c.Tensor("dsinOut")
+		c.Plain(x, dcos, dsin)
+		c.Same(dy, x)
+		c.Same(cos, dcos, dsin)
+	}
+	c.Rank(cos, dy.Rank(), dy.Rank())
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if dy.Len() == 0 {
+			return op.ZeroAll(dcos, dsin)
+		}
+		return kernel.RotaryGrad(dx.View(), op.OptionalView(dcos), op.OptionalView(dsin), dy.View(), op.OptionalView(x), cos.View(), sin.View(), mode)
+	}, nil
+}
+
+// rotaryModes maps the values of rotaryMode to the kernel's modes.
+var rotaryModes = map[string]kernel.RotaryMode{"": kernel.RotaryHalf, "half": kernel.RotaryHalf, "quarter": kernel.RotaryQuarter, "interleave": kernel.RotaryInterleave}
+
+// applyRotary rotates queries and keys in place. The layout (1 BSND, 2 SBND, 3 BNSD, 4 TND) does
+// not affect how cos and sin broadcast.
+func applyRotary(c *op.Call) (op.Run, error) {
+	query, key, cos, sin := c.Tensor("queryRef"), c.Tensor("keyRef"), c.Tensor("cos"), c.Tensor("sin")
+	mode := kernel.RotaryHalf
+	if c.Has("rotaryMode") {
+		m, known := rotaryModes[c.Text("rotaryMode")]
+		if mode = m; !known {
+			c.Invalid("rotaryMode %q is unknown; use half, quarter or interleave", c.Text("rotaryMode"))
+		}
+	}
+	rank := 4
+	switch layout := c.Int("layout"); layout {
+	case 1, 2, 3:
+	case 4:
+		rank = 3
+	default:
+		c.Invalid("layout %d is unknown; 1 is BSND, 2 SBND, 3 BNSD, 4 TND", layout)
+	}
+	heads := []*op.Tensor{query, key}
+	for _, x := range heads {
+		c.Rank(x, rank, rank)
+		angles(c, cos, sin, x, mode)
+	}
+	c.SameDType(query, key)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		for _, x := range heads {
+			if x.Len() == 0 {
+				continue
+			}
+			if err := kernel.Rotary(x.View(), x.View(), cos.View(), sin.View(), mode); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// cachedRotary reads the angles of positions from the rows of a table. The first half of a row
+// holds cosines, the second half sines, one for each pair of the rotated part of a head.
+func cachedRotary(c *op.Call) (op.Run, error) {
+	positions, cache, size := c.Tensor("positions"), c.Tensor("cosSinCache"), c.Int("headSize")
+	from, to := []*op.Tensor{c.Tensor("queryIn"), c.Tensor("keyIn")}, []*op.Tensor{c.Tensor("queryOut"), c.Tensor("keyOut")}
+	mode := kernel.RotaryInterleave
+	if c.Bool("isNeoxStyle") {
+		mode = kernel.RotaryHalf
+	}
+	c.Plain(positions, cache)
+	c.DType(positions, op.IndexTypes...)
+	c.Rank(positions, 1, 1)
+	c.Rank(cache, 2, 2)
+	if sections := c.Ints("mropeSection"); slices.ContainsFunc(sections, func(n int64) bool { return n != 0 }) {
+		c.Invalid("mropeSection %s: angles of several positions are not supported; pass null", op.Dims(sections))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	rotated := cache.Shape[1]
+	if size <= 0 || rotated%2 != 0 || rotated > size {
+		c.Invalid("%v has rows of %d, which must be even and not exceed headSize %d", cache, rotated, size)
+		return nil, c.Err()
+	}
+	for i, x := range from {
+		c.Plain(x, to[i])
+		c.DType(x, op.FloatTypes...)
+		c.SameDType(x, cache)
+		c.Same(x, to[i])
+		c.Rank(x, 2, 2)
+		if c.Err() == nil && (x.Shape[0] != positions.Len() || x.Shape[1]%size != 0) {
+			c.Invalid("%v must have a row of heads of %d for each of %d positions", x, size, positions.Len())
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		n := positions.Len()
+		if n == 0 {
+			return nil
+		}
+		rows, release := kernel.Temporary(n, rotated)
+		defer release()
+		wide, releaseWide := kernel.Temporary(cache.Shape...)
+		defer releaseWide()
+		if err := kernel.Copy(wide, cache.View()); err != nil {
+			return err
+		}
+		if err := kernel.Lookup(rows, wide, 0, positions.View()); err != nil {
+			return err
+		}
+		cos, releaseCos := kernel.Temporary(n, 1, rotated)
+		defer releaseCos()
+		sin, releaseSin := kernel.Temporary(n, 1, rotated)
+		defer releaseSin()
+		if err := spreadAngles(cos, sin, rows, mode); err != nil {
+			return err
+		}
+		for i, x := range from {
+			if x.Len() == 0 {
+				continue
+			}
+			in, out := op.Divided(x.View(), 1, x.Shape[1]/size), op.Divided(to[i].View(), 1, x.Shape[1]/size)
+			if err := kernel.Rotary(out.Part(2, 0, rotated, 1), in.Part(2, 0, rotated, 1), cos, sin, mode); err != nil {
+				return err
+			}
+			if rest := size - rotated; rest > 0 {
+				if err := kernel.Copy(out.Part(2, rotated, rest, 1), in.Part(2, rotated, rest, 1)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// spreadAngles expands rows with half of the cosines and sines each to cos and sin [n, 1, rotated],
+// where both elements of a pair have the same angle.
+func spreadAngles(cos, sin, rows kernel.View, mode kernel.RotaryMode) error {
+	n, rotated := rows.Shape[0], rows.Shape[1]
+	for i, wide := range []kernel.View{cos, sin} {
+		half := op.Divided(rows.Part(1, int64(i)*rotated/2, rotated/2, 1), 0, n)
+		for p := range int64(2) {
+			place := wide.Part(2, p*rotated/2, rotated/2, 1)
+			if mode == kernel.RotaryInterleave {
+				place = wide.Part(2, p, rotated/2, 2)
+			}
+			if err := kernel.Copy(place, half); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// broadcasts reports whether shape has the same rank as to, and in each dimension the same size or
+// 1.
+func broadcasts(shape, to []int64) bool {
+	return len(shape) == len(to) && !slices.ContainsFunc(op.Axes(len(to)), func(i int) bool { return shape[i] != 1 && shape[i] != to[i] })
+}

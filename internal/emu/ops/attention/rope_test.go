@@ -1,0 +1,148 @@
+package attention
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+// rotaryDefinition returns x·cos + partner(x)·sin for one head.
+func rotaryDefinition(mode kernel.RotaryMode, x, cos, sin []float64) (y []float64) {
+	n := len(x)
+	from, turned := make([]float64, n), make([]float64, n)
+	copy(from, x)
+	pairs := func(a, b func(i int) int, count int) {
+		for i := range count {
+			turned[a(i)], turned[b(i)] = -from[b(i)], from[a(i)]
+		}
+	}
+	offset := func(k, step int) func(int) int { return func(i int) int { return k + i*step } }
+	switch mode {
+	case kernel.RotaryHalf:
+		pairs(offset(0, 1), offset(n/2, 1), n/2)
+	case kernel.RotaryInterleave:
+		pairs(offset(0, 2), offset(1, 2), n/2)
+	case kernel.RotaryQuarter:
+		pairs(offset(0, 1), offset(n/4, 1), n/4)
+		pairs(offset(n/2, 1), offset(3*n/4, 1), n/4)
+	case kernel.RotaryInterleaveHalf:
+		for i := range n / 2 {
+			from[i], from[n/2+i] = x[2*i], x[2*i+1]
+		}
+		pairs(offset(0, 1), offset(n/2, 1), n/2)
+	}
+	for i := range x {
+		y = append(y, from[i]*cos[i]+turned[i]*sin[i])
+	}
+	return y
+}
+
+func TestRotary(t *testing.T) {
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, c := range []struct{ x, table []int64 }{
+				{[]int64{1, 1, 1, 4}, []int64{1, 1, 1, 4}}, {[]int64{2, 3, 5, 12}, []int64{1, 3, 1, 12}}, {[]int64{2, 3, 5, 12}, []int64{2, 3, 1, 12}},
+				{[]int64{2, 3, 2, 68}, []int64{2, 1, 1, 68}}, {[]int64{3, 2, 8}, []int64{3, 1, 8}}, {[]int64{2, 3, 4, 64}, []int64{2, 3, 4, 64}},
+				{[]int64{2, 0, 4, 64}, []int64{1, 0, 1, 64}},
+			} {
+				for mode := range kernel.RotaryInterleaveHalf + 1 {
+					what := fmt.Sprintf("mode %d of %v %v %v with %v", mode, d, l, c.x, c.table)
+					x, cos, sin := optest.Filled(t, 1, d, l, c.x), optest.Filled(t, 2, d, l, c.table), optest.Filled(t, 3, d, l, c.table)
+					y := optest.TensorIn(t, d, l, c.x)
+					optest.Run(t, "RotaryPositionEmbedding", optest.Args{"x": x, "cos": cos, "sin": sin, "mode": int64(mode), "out": y})
+					if x.Len() == 0 {
+						continue
+					}
+					var want []float64
+					wideCos, wideSin, n := optest.Repeated(t, cos, c.x), optest.Repeated(t, sin, c.x), int(x.Dim(-1))
+					for lo := 0; lo < int(x.Len()); lo += n {
+						want = append(want, rotaryDefinition(mode, optest.Values(x)[lo:lo+n], wideCos[lo:lo+n], wideSin[lo:lo+n])...)
+					}
+					optest.CloseTo(t, what, want, optest.Values(y), optest.ResultLimit(d))
+					optest.Run(t, "RotaryPositionEmbedding", optest.Args{"x": x, "cos": cos, "sin": sin, "mode": int64(mode), "out": x})
+					assert.Equal(t, optest.Values(y), optest.Values(x), "in place: %s", what)
+				}
+			}
+		}
+	}
+}
+
+func TestRotaryRefuses(t *testing.T) {
+	f := dtype.Float32
+	x, table := optest.Tensor(t, f, []int64{2, 3, 4, 6}, 1), optest.Tensor(t, f, []int64{1, 3, 1, 6}, 1)
+	a := optest.Args{"x": x, "cos": table, "sin": table, "out": optest.Tensor(t, f, x.Shape)}
+	for _, c := range []struct {
+		code   int32
+		change optest.Args
+		texts  []string
+	}{
+		{op.NullPointer, optest.Args{"cos": nil}, []string{"cos is null"}},
+		{op.NullPointer, optest.Args{"out": nil}, []string{"out is null"}},
+		{op.InvalidParam, optest.Args{"mode": 4}, []string{"mode 4 is unknown"}},
+		{op.InvalidParam, optest.Args{"mode": -1}, []string{"mode -1"}},
+		{op.InvalidParam, optest.Args{"mode": 2}, []string{"head dim of x float32[2,3,4,6]", "mode 2"}},
+		{op.InvalidParam, optest.Args{"sin": optest.Tensor(t, f, []int64{1, 1, 1, 6}, 1)}, []string{"shapes differ", "sin float32[1,1,1,6]"}},
+		{op.InvalidParam, optest.Args{"cos": optest.Tensor(t, dtype.Float16, []int64{1, 3, 1, 6}, 1)}, []string{"dtypes differ"}},
+		{op.InvalidParam, optest.Args{"cos": optest.Tensor(t, f, []int64{1, 2, 1, 6}, 1), "sin": optest.Tensor(t, f, []int64{1, 2, 1, 6}, 1)}, []string{"cos float32[1,2,1,6]", "broadcast"}},
+		{op.InvalidParam, optest.Args{"cos": optest.Tensor(t, f, []int64{1, 3, 1, 1}, 1), "sin": optest.Tensor(t, f, []int64{1, 3, 1, 1}, 1)}, []string{"head dim"}},
+		{op.InvalidParam, optest.Args{"x": optest.Tensor(t, f, []int64{6}, 1), "out": optest.Tensor(t, f, []int64{6})}, []string{"1 dimensions"}},
+		{op.InvalidParam, optest.Args{"out": optest.Tensor(t, f, []int64{2, 3, 4, 8})}, []string{"out float32[2,3,4,8]"}},
+	} {
+		optest.Refused(t, c.code, "RotaryPositionEmbedding", a.With(c.change), c.texts...)
+	}
+	odd := optest.Tensor(t, f, []int64{1, 1, 1, 5}, 1)
+	optest.Refused(t, op.InvalidParam, "RotaryPositionEmbedding", optest.Args{"x": odd, "cos": odd, "sin": odd, "out": odd}, "rotates pairs")
+}
+
+func TestRotaryGrad(t *testing.T) {
+	for _, c := range []struct{ x, angle []int64 }{
+		{[]int64{2, 3, 2, 8}, []int64{1, 3, 1, 8}}, {[]int64{2, 3, 2, 4}, []int64{2, 3, 2, 4}}, {[]int64{1, 1, 1, 4}, []int64{1, 1, 1, 4}},
+		{[]int64{3, 2, 5, 4}, []int64{1, 1, 5, 4}}, {[]int64{2, 2, 3, 4}, []int64{2, 1, 3, 4}}, {[]int64{0, 2, 3, 4}, []int64{1, 1, 3, 4}},
+	} {
+		for mode := kernel.RotaryHalf; mode <= kernel.RotaryInterleaveHalf; mode++ {
+			for _, d := range op.FloatTypes {
+				for _, l := range kerneltest.Layouts {
+					what := fmt.Sprintf("%v mode %d %v %v", c, mode, d, l)
+					x, dy, cos, sin := optest.Filled(t, 1, d, l, c.x), optest.Filled(t, 2, d, l, c.x), optest.Filled(t, 3, d, l, c.angle), optest.Filled(t, 4, d, l, c.angle)
+					dx, dcos, dsin := optest.TensorIn(t, d, l, c.x), optest.TensorIn(t, d, l, c.angle), optest.TensorIn(t, d, l, c.angle)
+					a := optest.Args{"dy": dy, "cos": cos, "sin": sin, "mode": int64(mode), "dxOut": dx}
+					optest.Run(t, "RotaryPositionEmbeddingGrad", a)
+					optest.Run(t, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"xOptional": x, "dcosOut": dcos, "dsinOut": dsin}))
+					size := c.x[3]
+					rotated := func(x, cos, sin []float64) (y []float64) {
+						optest.Walk(c.x[:3], func(at []int64) {
+							place := int64(0)
+							for i, k := range at {
+								place = place * c.angle[i]
+								if c.angle[i] != 1 {
+									place += k
+								}
+							}
+							row := ((at[0]*c.x[1]+at[1])*c.x[2] + at[2]) * size
+							y = append(y, rotaryDefinition(mode, x[row:row+size], cos[place*size:][:size], sin[place*size:][:size])...)
+						})
+						return y
+					}
+					vx, vc, vs := optest.Values(x), optest.Values(cos), optest.Values(sin)
+					limit := max(4*optest.ResultLimit(d), 1e-5)
+					optest.CloseTo(t, what, optest.Gradient(func(v []float64) []float64 { return rotated(v, vc, vs) }, optest.Values(dy), vx), optest.Values(dx), limit)
+					optest.CloseTo(t, "cos of "+what, optest.Gradient(func(v []float64) []float64 { return rotated(vx, v, vs) }, optest.Values(dy), vc), optest.Values(dcos), limit)
+					optest.CloseTo(t, "sin of "+what, optest.Gradient(func(v []float64) []float64 { return rotated(vx, vc, v) }, optest.Values(dy), vs), optest.Values(dsin), limit)
+				}
+			}
+		}
+	}
+	f := dtype.Float32
+	x, angle := optest.Tensor(t, f, []int64{1, 2, 1, 4}, 1), optest.Tensor(t, f, []int64{1, 2, 1, 4}, 1)
+	a := optest.Args{"dy": x, "cos": angle, "sin": angle, "dxOut": optest.Tensor(t, f, []int64{1, 2, 1, 4})}
+	optest.Refused(t, op.InvalidParam, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"mode": 4}), "mode 4 is unknown")
+	optest.Refused(t, op.NullPointer, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"xOptional": x}), "dcosOut is null")
+	optest.Refused(t, op.InvalidParam, "RotaryPositionEmbeddingGrad", a.With(optest.Args{"cos": optest.Tensor(t, f, []int64{1, 3, 1, 4}, 1), "sin": optest.Tensor(t, f, []int64{1, 3, 1, 4}, 1)}), "broadcast")
+}

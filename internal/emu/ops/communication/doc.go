@@ -1,0 +1,12 @@
+// Package communication holds operators that combine a matrix product with a collective.
+//
+// A product from package matmul writes to the workspace, the HCCL collective is a stage of phase
+// two (op.Call.AllReduce and similar methods), and the rest of the computation is the Run. Plain
+// collectives are not operators; they are in package ccl. The exchange of tokens between experts is
+// in package moe.
+//
+// Table holds the operators; package nn joins the tables, and a test calls one with
+// package optest:
+//
+//	optest.Run(t, name, optest.Args{"self": x, "out": y})
+package communication

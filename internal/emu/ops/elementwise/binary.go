@@ -1,0 +1,103 @@
+package elementwise
+
+import (
+	"math"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/pointwise"
+)
+
+var alpha = []string{"alpha"}
+
+// binaries are the functions of two or more operands, which are tensors or scalars.
+var binaries = op.Merge(
+	pointwise.Form{Op: kernel.Add, Params: alpha}.Table("Add", "Adds", "AddV3", "InplaceAdd", "InplaceAdds"),
+	pointwise.Form{Op: kernel.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
+	pointwise.Form{Op: kernel.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
+	pointwise.Form{Op: kernel.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
+	pointwise.Form{Op: kernel.Div, Types: pointwise.Floating}.Table("Div", "Divs", "InplaceDiv", "InplaceDivs"),
+	pointwise.Form{Op: kernel.FloorDiv}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
+	pointwise.Form{Op: kernel.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
+	pointwise.Form{Op: kernel.Remainder}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
+		"InplaceRemainderTensorTensor", "InplaceRemainderTensorScalar"),
+	pointwise.Form{Op: kernel.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
+	pointwise.Form{Op: kernel.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
+	pointwise.Form{Op: kernel.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
+	pointwise.Form{Op: kernel.Clamp}.Table("ClampTensor"),
+	pointwise.Form{Op: kernel.Atan2, Types: pointwise.Floating}.Table("Atan2", "InplaceAtan2"),
+	pointwise.Form{Op: kernel.LogAddExp, Types: pointwise.Floating}.Table("LogAddExp"),
+	pointwise.Form{Op: kernel.LogAddExp2, Types: pointwise.Floating}.Table("LogAddExp2"),
+	pointwise.Form{Op: kernel.XLogY, Types: pointwise.Floating}.Table("XLogYTensor", "XLogYScalarOther", "XLogYScalarSelf",
+		"InplaceXLogYTensor", "InplaceXLogYScalarOther"),
+	pointwise.Form{Op: kernel.XLog1pY, Types: pointwise.Floating}.Table("Xlog1py"),
+	pointwise.Form{Op: kernel.GCD}.Table("Gcd"),
+	pointwise.Form{Op: kernel.BitAnd}.Table("BitwiseAndTensor", "BitwiseAndScalar", "BitwiseAndTensorOut",
+		"InplaceBitwiseAndTensor", "InplaceBitwiseAndScalar", "InplaceBitwiseAndTensorOut"),
+	pointwise.Form{Op: kernel.BitOr}.Table("BitwiseOrTensor", "BitwiseOrScalar", "InplaceBitwiseOrTensor", "InplaceBitwiseOrScalar"),
+	pointwise.Form{Op: kernel.BitXor}.Table("BitwiseXorTensor", "BitwiseXorScalar", "InplaceBitwiseXorTensor", "InplaceBitwiseXorScalar"),
+	pointwise.Form{Op: kernel.ShiftLeft}.Table("LeftShift", "LeftShifts"),
+	pointwise.Form{Op: kernel.ShiftRight}.Table("RightShift"),
+	pointwise.Form{Op: kernel.Addcmul, Params: []string{"value"}}.Table("Addcmul", "InplaceAddcmul"),
+	pointwise.Form{Op: kernel.Addcdiv, Types: pointwise.Floating, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
+	pointwise.Form{Op: kernel.Lerp, Types: pointwise.Floating}.Table("Lerp", "Lerps", "InplaceLerp", "InplaceLerps"),
+	op.Table{
+		"PowTensorScalar": power, "InplacePowTensorScalar": power, "Clamp": clamp,
+		"DivMod": roundedDivision, "DivMods": roundedDivision, "InplaceDivMod": roundedDivision, "InplaceDivMods": roundedDivision,
+		"RoundDecimals": roundDecimals, "InplaceRoundDecimals": roundDecimals,
+	},
+)
+
+// power is Pow with cheaper kernels for some exponents.
+func power(c *op.Call) (op.Run, error) {
+	e := pointwise.Form{Op: kernel.Pow}
+	if x := c.Optional("self"); x != nil && x.DType.IsFloat() {
+		cheap := map[float64]kernel.Op{1: kernel.Identity, 2: kernel.Square, 0.5: kernel.Sqrt, -0.5: kernel.Rsqrt, -1: kernel.Reciprocal}
+		if op, ok := cheap[c.Scalar("exponent").Float64()]; ok {
+			return pointwise.Form{Op: op, Params: []string{"exponent"}}.Prepare(c)
+		}
+	}
+	return e.Prepare(c)
+}
+
+// clamp limits values to bounds. One of the bounds may be absent.
+func clamp(c *op.Call) (op.Run, error) {
+	self, out := c.Tensor("self"), c.Tensor("out")
+	lo, hi := c.OptionalScalar("clipValueMin"), c.OptionalScalar("clipValueMax")
+	x := pointwise.Operand{Tensor: self}
+	none := func() []kernel.Number { return nil }
+	switch {
+	case lo == nil && hi == nil:
+		c.Fail(op.NullPointer, "clipValueMin and clipValueMax are null; give one of them")
+		return nil, c.Err()
+	case lo == nil:
+		return pointwise.Form{Op: kernel.Min}.Run(c, out, []pointwise.Operand{x, {Scalar: hi}}, none)
+	case hi == nil:
+		return pointwise.Form{Op: kernel.Max}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}}, none)
+	}
+	return pointwise.Form{Op: kernel.Clamp}.Run(c, out, []pointwise.Operand{x, {Scalar: lo}, {Scalar: hi}}, none)
+}
+
+// roundedDivision divides: mode 0 is exact, 1 rounds toward zero, 2 rounds down.
+func roundedDivision(c *op.Call) (op.Run, error) {
+	switch mode := c.Int("mode"); mode {
+	case 0:
+		return pointwise.Form{Op: kernel.Div, Types: pointwise.Floating}.Prepare(c)
+	case 1:
+		return pointwise.Form{Op: kernel.TruncDiv}.Prepare(c)
+	case 2:
+		return pointwise.Form{Op: kernel.FloorDiv}.Prepare(c)
+	default:
+		c.Invalid("mode is %d; use 0 (true division), 1 (rounds to zero) or 2 (rounds down)", mode)
+		return nil, c.Err()
+	}
+}
+
+// roundDecimals rounds to a number of decimals, which may be negative.
+func roundDecimals(c *op.Call) (op.Run, error) {
+	if decimals := c.Int("decimals"); decimals != 0 {
+		scale := []float64{math.Pow(10, float64(decimals))}
+		return pointwise.Form{Op: kernel.RoundDecimals, Whole: true, Fixed: scale}.Prepare(c)
+	}
+	return pointwise.Form{Op: kernel.Round, Whole: true}.Prepare(c)
+}

@@ -1,0 +1,126 @@
+package elementwise
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// complexes are the operators that combine real numbers to complex ones or split complex ones.
+var complexes = op.Table{"Complex": complexOfParts, "Polar": polar, "Real": realPart, "AngleV2": angle}
+
+// joinedParts checks two real tensors that broadcast to the shape of a complex one.
+func joinedParts(c *op.Call, a, b, out *op.Tensor) {
+	c.Plain(a, b, out)
+	c.SameDType(a, b)
+	if part, ok := op.PartTypes[out.DType]; !ok || part != a.DType {
+		c.Invalid("%v cannot hold parts like %v; use the complex type of that precision", out, a)
+	}
+	shape, ok := op.BroadcastShape(a.Shape, b.Shape)
+	if !ok {
+		c.Invalid("shapes do not broadcast: %v and %v", a, b)
+	}
+	c.Shape(out, shape, "the broadcast shape of the inputs")
+}
+
+func complexOfParts(c *op.Call) (op.Run, error) {
+	a, b, out := c.Tensor("real"), c.Tensor("imag"), c.Tensor("out")
+	joinedParts(c, a, b, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		re, im := out.Parts()
+		if re.Len() == 0 {
+			return nil
+		}
+		if err := kernel.Map(kernel.Identity, re.DType, re, []kernel.Input{kernel.Of(a.View())}); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Identity, im.DType, im, []kernel.Input{kernel.Of(b.View())})
+	}, nil
+}
+
+// polar computes complex numbers from absolute values and angles.
+func polar(c *op.Call) (op.Run, error) {
+	length, angle, out := c.Tensor("input"), c.Tensor("angle"), c.Tensor("out")
+	c.DType(length, dtype.Float32)
+	joinedParts(c, length, angle, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		re, im := out.Parts()
+		if re.Len() == 0 {
+			return nil
+		}
+		for op, to := range map[kernel.Op]kernel.View{kernel.Cos: re, kernel.Sin: im} {
+			if err := kernel.Map(op, to.DType, to, []kernel.Input{kernel.Of(angle.View())}); err != nil {
+				return err
+			}
+			if err := kernel.Map(kernel.Mul, to.DType, to, []kernel.Input{kernel.Of(to), kernel.Of(length.View())}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// realPart copies the real part. A real tensor is copied unchanged.
+func realPart(c *op.Call) (op.Run, error) {
+	self, out := c.Tensor("self"), c.Tensor("out")
+	c.Plain(self, out)
+	c.SameShape(self, out)
+	part, complexSelf := op.PartTypes[self.DType]
+	if !complexSelf {
+		part = self.DType
+		c.DType(self, op.RealTypes...)
+	}
+	c.DType(out, part)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if self.Len() == 0 {
+			return nil
+		}
+		from := self.View()
+		if complexSelf {
+			from, _ = self.Parts()
+		}
+		return kernel.Copy(out.View(), from)
+	}, nil
+}
+
+// angle computes the argument of complex numbers, which is 0 or π for real ones.
+func angle(c *op.Call) (op.Run, error) {
+	x, out := c.Tensor("x"), c.Tensor("out")
+	c.Plain(x, out)
+	part, isComplex := op.PartTypes[x.DType]
+	if !isComplex {
+		c.DType(x, append([]dtype.Type{dtype.Bool, dtype.Uint8, dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64}, op.FloatTypes...)...)
+		c.DType(out, op.FloatTypes...)
+	} else if x.DType != dtype.Complex64 || out.DType != part {
+		c.Invalid("%v and %v: of complex numbers only complex64 are supported, with float32 angles", x, out)
+	}
+	c.SameShape(x, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		if isComplex {
+			re, im := x.Parts()
+			return kernel.Map(kernel.Atan2, part, out.View(), []kernel.Input{kernel.Of(im), kernel.Of(re)})
+		}
+		t, release := kernel.Temporary(x.Shape...)
+		defer release()
+		// Adding 0 removes the sign of a negative zero, so that its angle is 0.
+		if err := kernel.Map(kernel.Add, dtype.Float32, t, []kernel.Input{kernel.Of(x.View()), kernel.Const(kernel.Real(0))}, kernel.Real(1)); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Atan2, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(0)), kernel.Of(t)})
+	}, nil
+}

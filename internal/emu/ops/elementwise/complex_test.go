@@ -1,0 +1,71 @@
+package elementwise
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+func TestAngle(t *testing.T) {
+	for _, d := range append([]dtype.Type{dtype.Int8, dtype.Int32, dtype.Int64}, op.FloatTypes...) {
+		out := dtype.Float32
+		if floating := kerneltest.Round(d, 0.5) == 0.5; floating {
+			out = d
+		}
+		for _, l := range kerneltest.Layouts {
+			x, y := optest.TensorIn(t, d, l, []int64{2, 2}, -2, 0, 3, math.Copysign(0, -1)), optest.TensorIn(t, out, l, []int64{2, 2})
+			optest.Run(t, "AngleV2", optest.Args{"x": x, "out": y})
+			optest.CloseTo(t, fmt.Sprintf("%v %v", d, l), []float64{math.Pi, 0, 0, 0}, optest.Values(y), optest.ResultLimit(out))
+		}
+	}
+	x, y := optest.Tensor(t, dtype.Float32, []int64{3}, math.NaN(), math.Inf(1), math.Inf(-1)), optest.Tensor(t, dtype.Float32, []int64{3})
+	optest.Run(t, "AngleV2", optest.Args{"x": x, "out": y})
+	assert.True(t, math.IsNaN(optest.Values(y)[0]))
+	assert.InDeltaSlice(t, []float64{0, math.Pi}, optest.Values(y)[1:], 1e-6)
+	z := optest.Tensor(t, dtype.Complex64, []int64{2}, 0)
+	optest.Run(t, "Complex", optest.Args{"real": optest.Tensor(t, dtype.Float32, []int64{2}, 0, -1), "imag": optest.Tensor(t, dtype.Float32, []int64{2}, 2, -1), "out": z})
+	angles := optest.Tensor(t, dtype.Float32, []int64{2})
+	optest.Run(t, "AngleV2", optest.Args{"x": z, "out": angles})
+	assert.InDeltaSlice(t, []float64{math.Pi / 2, -3 * math.Pi / 4}, optest.Values(angles), 1e-6)
+	optest.Refused(t, op.InvalidParam, "AngleV2", optest.Args{"x": z, "out": optest.Tensor(t, dtype.Float16, []int64{2})}, "complex64")
+	optest.Refused(t, op.InvalidParam, "AngleV2", optest.Args{"x": x, "out": optest.Tensor(t, dtype.Int32, []int64{3})}, "dtype")
+}
+
+func TestComplex(t *testing.T) {
+	for c, d := range map[dtype.Type]dtype.Type{dtype.Complex64: dtype.Float32, dtype.Complex128: dtype.Float64, dtype.Complex32: dtype.Float16} {
+		x, y := optest.Filled(t, 1, d, kerneltest.Gapped, []int64{3, 1}), optest.Filled(t, 2, d, kerneltest.Contiguous, []int64{4})
+		both := optest.Tensor(t, d, []int64{3, 4, 2}, 9)
+		out := optest.Of(both.View())
+		out.DType, out.Shape, out.Strides = c, []int64{3, 4}, []int64{4, 1}
+		optest.Run(t, "Complex", optest.Args{"real": x, "imag": y, "out": out})
+		for i, v := range optest.Values(both) {
+			want := optest.Values(x)[i/8]
+			if i%2 == 1 {
+				want = optest.Values(y)[i/2%4]
+			}
+			assert.Equal(t, want, v)
+		}
+		re := optest.Tensor(t, d, []int64{3, 4})
+		optest.Run(t, "Real", optest.Args{"self": out, "out": re})
+		assert.Equal(t, optest.Values(both)[6], optest.Values(re)[3])
+		optest.Run(t, "Real", optest.Args{"self": re, "out": re})
+		optest.Refused(t, op.InvalidParam, "Complex", optest.Args{"real": x, "imag": y, "out": re}, "complex type")
+		if c == dtype.Complex64 {
+			optest.Run(t, "Polar", optest.Args{"input": x, "angle": y, "out": out})
+			for i, v := range optest.Values(both) {
+				part := math.Cos
+				if i%2 == 1 {
+					part = math.Sin
+				}
+				assert.InDelta(t, optest.Values(x)[i/8]*part(optest.Values(y)[i/2%4]), v, 1e-6)
+			}
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package elementwise
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/pointwise"
+)
+
+// joined are the operators that combine several tensors element by element.
+var joined = op.Table{
+	"AddN": joinAll(kernel.Add), "Sum": joinAll(kernel.Add), "SumV2": joinAll(kernel.Add), "MaxN": joinAll(kernel.Max), "MinN": joinAll(kernel.Min),
+	"AddRelu": addRelu, "InplaceAddRelu": addRelu,
+}
+
+// joinAll combines the tensors of a list with fn. The tensors broadcast to out. Sums of 16-bit
+// types are accumulated in float32 and rounded once.
+func joinAll(fn kernel.Op) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		list, out := c.Tensors("tensors"), c.Tensor("out")
+		if len(list) == 0 {
+			c.Fail(op.NullPointer, "tensors is null or empty")
+		}
+		c.Countable(out)
+		c.Countable(list...)
+		for _, t := range list {
+			c.SameDType(out, t)
+			if shape, ok := op.BroadcastShape(t.Shape, out.Shape); !ok || !slices.Equal(shape, out.Shape) {
+				c.Invalid("%v does not broadcast to %v", t, out)
+			}
+		}
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		return func(*op.Exec) error {
+			if out.Len() == 0 {
+				return nil
+			}
+			views := make([]kernel.View, len(list))
+			for i, t := range list {
+				views[i] = t.View()
+			}
+			return kernel.Fold(fn, out.View(), views)
+		}, nil
+	}
+}
+
+// addRelu is relu(self + alpha · other).
+func addRelu(c *op.Call) (op.Run, error) {
+	add, err := pointwise.Form{Op: kernel.Add, Params: alpha}.Prepare(c)
+	if err != nil {
+		return nil, err
+	}
+	_, out := c.Target()
+	return op.Sequence([]op.Run{add, func(*op.Exec) error {
+		return kernel.Map(kernel.Relu, out.DType, out.View(), []kernel.Input{kernel.Of(out.View())})
+	}}), nil
+}

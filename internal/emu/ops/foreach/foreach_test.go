@@ -1,0 +1,128 @@
+package foreach
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+// Every foreach operator computes the definition of its operation on each tensor.
+func TestForeach(t *testing.T) {
+	x := [][]float64{{.25, .5, .75}, {}, {.125}}
+	shapes := [][]int64{{3}, {0, 2}, {}}
+	list := func(d dtype.Type, v float64) []*op.Tensor {
+		var l []*op.Tensor
+		for i, s := range shapes {
+			scaled := slices.Clone(x[i])
+			for k := range scaled {
+				scaled[k] *= v
+			}
+			l = append(l, optest.Tensor(t, d, s, scaled...))
+		}
+		return l
+	}
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	want := map[string]func(x, y, z, s float64) float64{
+		"Add": func(x, y, _, s float64) float64 { return x + s*y }, "Sub": func(x, y, _, s float64) float64 { return x - s*y },
+		"Mul": func(x, y, _, _ float64) float64 { return x * y }, "Div": func(x, y, _, _ float64) float64 { return x / y },
+		"Maximum": func(x, y, _, _ float64) float64 { return max(x, y) }, "Minimum": func(x, y, _, _ float64) float64 { return min(x, y) },
+		"Pow": func(x, y, _, _ float64) float64 { return math.Pow(x, y) }, "Lerp": func(x, y, z, _ float64) float64 { return x + z*(y-x) },
+		"Addcmul": func(x, y, z, s float64) float64 { return x + s*y*z }, "Addcdiv": func(x, y, z, s float64) float64 { return x + s*y/z },
+		"Exp": func(x, _, _, _ float64) float64 { return math.Exp(x) }, "Sigmoid": func(x, _, _, _ float64) float64 { return sigmoid(x) },
+		"Sqrt": func(x, _, _, _ float64) float64 { return math.Sqrt(x) }, "Neg": func(x, _, _, _ float64) float64 { return -x },
+		"Copy": func(x, _, _, _ float64) float64 { return x },
+	}
+	const s = 1.5
+	for name := range foreachTable {
+		base := strings.TrimPrefix(name, "Foreach")
+		f, scalarOperand := want[base], false
+		for _, suffix := range []string{"ListV2", "ScalarList", "ScalarV2", "ScalarAndTensor", "Scalar", "List"} {
+			if b, ok := strings.CutSuffix(base, suffix); ok {
+				base, scalarOperand = b, strings.HasPrefix(suffix, "Scalar") && !strings.HasPrefix(b, "Addc")
+				f = want[b]
+				break
+			}
+		}
+		if f == nil {
+			continue
+		}
+		for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
+			a, lists := optest.Args{}, 0
+			for _, p := range op.Find(name).Params {
+				switch p.Class {
+				case op.TensorListClass:
+					lists++
+					a[p.Name] = list(d, float64(lists))
+				case op.TensorClass:
+					a[p.Name] = optest.Tensor(t, dtype.Float32, []int64{1}, s)
+				case op.ScalarClass:
+					a[p.Name] = optest.Scalar(s)
+				case op.ScalarListClass:
+					a[p.Name] = []*op.Scalar{optest.Scalar(s), optest.Scalar(s), optest.Scalar(s)}
+				}
+			}
+			if lists == 1 {
+				t.Fatal(name, "has no output list")
+			}
+			optest.Run(t, name, a)
+			for i, out := range a["out"].([]*op.Tensor) {
+				for k, got := range optest.Values(out) {
+					x, y, z := x[i][k], 2*x[i][k], 3*x[i][k]
+					factor := s
+					if scalarOperand {
+						y, z, factor = s, s, 1
+						if base == "Lerp" {
+							y = 2 * x
+						}
+						if name == "ForeachPowScalarAndTensor" {
+							x, y = s, x
+						}
+					}
+					w := f(x, y, z, factor)
+					assert.InDelta(t, w, got, map[dtype.Type]float64{dtype.Float32: 1e-6, dtype.Float16: 2e-3, dtype.BFloat16: 2e-2}[d], "%s %v", name, d)
+				}
+			}
+		}
+	}
+}
+
+func TestForeachNormAndZero(t *testing.T) {
+	x := []*op.Tensor{optest.Tensor(t, dtype.BFloat16, []int64{2, 2}, 1, 2, 2, 4), optest.Tensor(t, dtype.BFloat16, []int64{0}), optest.Tensor(t, dtype.BFloat16, []int64{1}, -3)}
+	out := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{}), optest.Tensor(t, dtype.Float32, []int64{1}), optest.Tensor(t, dtype.Float32, []int64{})}
+	optest.Run(t, "ForeachNorm", optest.Args{"x": x, "scalar": optest.Scalar(2), "out": out})
+	assert.Equal(t, []float64{5, 0, 3}, []float64{optest.Values(out[0])[0], optest.Values(out[1])[0], optest.Values(out[2])[0]})
+	optest.Run(t, "ForeachZeroInplace", optest.Args{"x": x})
+	assert.Equal(t, []float64{0, 0, 0, 0, 0}, append(optest.Values(x[0]), optest.Values(x[2])...))
+}
+
+// The clipping factor is in device memory and is read when the operator runs.
+func TestForeachReadsDeviceScalars(t *testing.T) {
+	x := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{2}, 1, 2), optest.Tensor(t, dtype.Float32, []int64{1}, 3)}
+	factor := optest.Tensor(t, dtype.Float32, []int64{1}, 1)
+	e, err := optest.Prepare(t, "ForeachMulScalar", optest.Args{"x": x, "scalar": factor, "out": x})
+	assert.NoError(t, err)
+	*(*float32)(factor.Data) = .5
+	assert.NoError(t, e.Execute(optest.Memory{}, 0, e.Run))
+	assert.Equal(t, []float64{.5, 1, 1.5}, append(optest.Values(x[0]), optest.Values(x[1])...))
+
+	y := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{1}, 10), optest.Tensor(t, dtype.Float32, []int64{1}, 10)}
+	ones := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{1}, 1), optest.Tensor(t, dtype.Float32, []int64{1}, 1)}
+	optest.Run(t, "ForeachAddcdivScalarList", optest.Args{"x1": y, "x2": ones, "x3": ones, "scalars": optest.Tensor(t, dtype.Float32, []int64{2}, 1, 2), "out": y})
+	assert.Equal(t, []float64{11, 12}, append(optest.Values(y[0]), optest.Values(y[1])...))
+}
+
+func TestForeachRefuses(t *testing.T) {
+	x, y := []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{2}, 1)}, []*op.Tensor{optest.Tensor(t, dtype.Float32, []int64{3}, 1)}
+	optest.Refused(t, op.InvalidParam, "ForeachMulList", optest.Args{"x1": x, "x2": y, "out": x}, "x2[0] float32[3]")
+	optest.Refused(t, op.InvalidParam, "ForeachMulList", optest.Args{"x1": x, "x2": append(y, y...), "out": x}, "x2 has 2 tensors")
+	optest.Refused(t, op.NullPointer, "ForeachMulList", optest.Args{"x1": x, "out": x}, "x2 is null")
+	optest.Refused(t, op.InvalidParam, "ForeachMulScalarList", optest.Args{"x": x, "scalars": []*op.Scalar{optest.Scalar(1), optest.Scalar(1)}, "out": x}, "2 entries for 1")
+	optest.Refused(t, op.InvalidParam, "ForeachNorm", optest.Args{"x": x, "scalar": optest.Scalar(2), "out": y}, "one element")
+}

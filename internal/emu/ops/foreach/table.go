@@ -1,0 +1,4 @@
+package foreach
+
+// Table holds the operators of the family by name without "aclnn".
+var Table = foreachTable

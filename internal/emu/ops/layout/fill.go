@@ -1,0 +1,252 @@
+package layout
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/pointwise"
+)
+
+// filling lists the operators that write values without reading a data tensor.
+var filling = op.Table{
+	"InplaceZero": inplaceZero, "InplaceOne": inplaceOne, "InplaceFillScalar": inplaceFill, "InplaceFillTensor": inplaceFill,
+	"Arange": arange, "Range": arange, "Linspace": linspace, "LogSpace": logSpace, "Eye": eye, "InplaceFillDiagonal": fillDiagonal,
+}
+
+func inplaceZero(c *op.Call) (op.Run, error) {
+	self := c.Tensor("selfRef")
+	if self.DType.Size() == 0 {
+		c.Invalid("%v has a dtype that shares bytes, which is not supported", self)
+	}
+	return func(*op.Exec) error { return kernel.Zero(self.Stored()) }, c.Err()
+}
+
+// fillRun sets every element of t to n, including the padding of private storage formats.
+func fillRun(c *op.Call, t *op.Tensor, n kernel.Number) (op.Run, error) {
+	if !kernel.Computes(t.DType) {
+		c.Invalid("%v has a dtype that is not supported", t)
+	}
+	return func(*op.Exec) error { return kernel.Fill(t.Stored(), n) }, c.Err()
+}
+
+func inplaceOne(c *op.Call) (op.Run, error) { return fillRun(c, c.Tensor("selfRef"), kernel.Whole(1)) }
+
+func inplaceFill(c *op.Call) (op.Run, error) {
+	self := c.Tensor("selfRef")
+	v := pointwise.Argument(c, "value")
+	if v.Scalar != nil {
+		if !op.Castable(v.Scalar.DType, self.DType) {
+			c.Invalid("value has dtype %v, which cannot be stored in %v", v.Scalar.DType, self)
+		}
+		return fillRun(c, self, v.Scalar.Number())
+	}
+	if v.Tensor.Len() != 1 {
+		c.Invalid("%v must have one element", v.Tensor)
+	}
+	c.Plain(self, v.Tensor)
+	c.Copies(self, v.Tensor)
+	return c.CopyRun(self.View, func() kernel.View { return v.Tensor.As([]int64{}, []int64{}) })
+}
+
+// arange writes start, start + step, … up to end; Range includes end.
+func arange(c *op.Call) (op.Run, error) {
+	start, end, step, out := c.Scalar("start"), c.Scalar("end"), c.Scalar("step"), c.Tensor("out")
+	delta := step.Float64()
+	if c.Err() == nil && (delta == 0 || (end.Float64()-start.Float64())/delta < 0) {
+		c.Invalid("step %v does not lead from start %v to end %v", delta, start.Float64(), end.Float64())
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	n := int64(math.Ceil((end.Float64() - start.Float64()) / delta))
+	if strings.HasPrefix(c.Op.Name, "Range") {
+		n = int64(math.Floor((end.Float64()-start.Float64())/delta)) + 1
+	}
+	return progression(c, out, n, start.Number(), step.Number())
+}
+
+// linspace writes steps values from start to end, both included.
+func linspace(c *op.Call) (op.Run, error) {
+	start, end, n, out := c.Scalar("start"), c.Scalar("end"), c.Int("steps"), c.Tensor("out")
+	if n < 0 {
+		c.Invalid("steps is %d; it must not be negative", n)
+	}
+	step := (end.Float64() - start.Float64()) / float64(max(n-1, 1))
+	return progression(c, out, n, kernel.Real(start.Float64()), kernel.Real(step))
+}
+
+// logSpace raises base to evenly spaced exponents.
+func logSpace(c *op.Call) (op.Run, error) {
+	start, end, n, base, out := c.Scalar("start").Float64(), c.Scalar("end").Float64(), c.Int("steps"), c.Float("base"), c.Tensor("result")
+	if n < 0 {
+		c.Invalid("steps is %d; it must not be negative", n)
+	}
+	c.DType(out, op.FloatTypes...)
+	c.Plain(out)
+	c.Shape(out, []int64{n}, "one element per step")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if n == 0 {
+			return nil
+		}
+		exponents, release := kernel.Temporary(n)
+		defer release()
+		if err := kernel.Sequence(exponents, kernel.Real(start), kernel.Real((end-start)/float64(max(n-1, 1)))); err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Pow, dtype.Float32, out.View(), []kernel.Input{kernel.Const(kernel.Real(base)), kernel.Of(exponents)})
+	}, nil
+}
+
+// progression writes start + i·step to element i, for n elements.
+func progression(c *op.Call, out *op.Tensor, n int64, start, step kernel.Number) (op.Run, error) {
+	c.Plain(out)
+	c.Shape(out, []int64{n}, "one element per step")
+	if !kernel.Computes(out.DType) {
+		c.Invalid("%v has a dtype that is not supported", out)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error { return kernel.Sequence(out.View(), start, step) }, nil
+}
+
+func eye(c *op.Call) (op.Run, error) {
+	n, m, out := c.Int("n"), c.Int("m"), c.Tensor("out")
+	c.Plain(out)
+	c.Shape(out, []int64{n, m}, "n rows and m columns")
+	if !kernel.Computes(out.DType) {
+		c.Invalid("%v has a dtype that is not supported", out)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if err := kernel.Zero(out.View()); err != nil {
+			return err
+		}
+		return kernel.Fill(out.View().Diagonal(), kernel.Whole(1))
+	}, nil
+}
+
+// fillDiagonal fills the main diagonal. With wrap, a new diagonal starts below the first one in
+// a tall matrix.
+func fillDiagonal(c *op.Call) (op.Run, error) {
+	self, value := c.Tensor("selfRef"), c.Scalar("fillValue")
+	c.Plain(self)
+	c.Rank(self, 2, kernel.MaxRank)
+	if self.Rank() > 2 && slices.Min(self.Shape) != slices.Max(self.Shape) {
+		c.Invalid("%v must have equal dimensions when it has more than two", self)
+	}
+	if !kernel.Computes(self.DType) {
+		c.Invalid("%v has a dtype that is not supported", self)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	wrap := c.Bool("wrap") && self.Rank() == 2
+	return func(*op.Exec) error {
+		v := self.View()
+		for row := int64(0); ; row += v.Shape[1] + 1 {
+			part := v
+			if wrap {
+				part = v.Narrow(0, min(row, v.Shape[0]), max(v.Shape[0]-row, 0))
+			}
+			if err := kernel.Fill(part.Diagonal(), value.Number()); err != nil {
+				return err
+			}
+			if !wrap || row >= v.Shape[0] {
+				return nil
+			}
+		}
+	}, nil
+}
+
+// triangular keeps the elements on and below (Tril) or above (Triu) a diagonal of every matrix.
+func triangular(c *op.Call) (op.Run, error) {
+	lower := strings.Contains(c.Op.Name, "Tril")
+	diagonal := c.Int("diagonal")
+	name := "self"
+	if c.Has("selfRef") {
+		name = "selfRef"
+	}
+	self := c.Tensor(name)
+	out := self
+	if c.Has("out") {
+		out = c.Tensor("out")
+	}
+	c.Plain(self, out)
+	c.Rank(self, 2, kernel.MaxRank)
+	c.SameShape(self, out)
+	c.Copies(out, self)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if err := kernel.Copy(out.View(), self.View()); err != nil {
+			return err
+		}
+		v := out.View()
+		rows, columns := v.Shape[out.Rank()-2], v.Shape[out.Rank()-1]
+		for i := range rows {
+			edge := min(max(i+diagonal, 0), columns)
+			cleared := v.Select(out.Rank()-2, i).Narrow(out.Rank()-2, 0, edge)
+			if lower {
+				edge = min(max(i+diagonal+1, 0), columns)
+				cleared = v.Select(out.Rank()-2, i).Narrow(out.Rank()-2, edge, columns-edge)
+			}
+			if err := kernel.Zero(cleared); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// constantPad surrounds self with a border of a constant value; a negative width crops instead.
+// pad lists the widths before and after each dimension, starting with the last dimension.
+func constantPad(c *op.Call) (op.Run, error) {
+	self, pad, value, out := c.Tensor("self"), c.Ints("pad"), c.Scalar("value"), c.Tensor("out")
+	c.Plain(self, out)
+	c.SameDType(self, out)
+	if len(pad)%2 != 0 || len(pad) > 2*self.Rank() {
+		c.Invalid("pad %v must hold two widths for each of up to %d dimensions", pad, self.Rank())
+		return nil, c.Err()
+	}
+	if !kernel.Computes(out.DType) {
+		c.Invalid("%v has a dtype that is not supported", out)
+	}
+	src, dst := sectionOf(self), sectionOf(self)
+	dst.strides = slices.Clone(out.Strides)
+	want := slices.Clone(self.Shape)
+	for i := range len(pad) / 2 {
+		axis := self.Rank() - 1 - i
+		before, after := pad[2*i], pad[2*i+1]
+		want[axis] += before + after
+		if want[axis] < 0 {
+			c.Invalid("pad %v cuts more than dimension %d of %v holds", pad, axis, self)
+			return nil, c.Err()
+		}
+		kept := max(self.Shape[axis]+min(before, 0)+min(after, 0), 0)
+		src.cut(axis, max(-before, 0), kept, 1)
+		if len(dst.strides) == self.Rank() {
+			dst.cut(axis, max(before, 0), kept, 1)
+		}
+	}
+	c.Shape(out, want, "the padded shape of self")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if err := kernel.Fill(out.View(), value.Number()); err != nil {
+			return err
+		}
+		return kernel.Copy(dst.view(out), src.view(self))
+	}, nil
+}

@@ -1,0 +1,288 @@
+package linalg
+
+import (
+	"math"
+	"math/bits"
+	"math/cmplx"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// fourierTransforms lists the Fourier transforms. They compute in double precision.
+var fourierTransforms = op.Table{"Rfft1D": realFourier, "Stft": windowedFourier}
+
+// fourier is the transform of one length: X[w] = Σ x[k]·exp(-2πi·w·k/n).
+type fourier struct {
+	n     int
+	roots []complex128 // exp(-2πi·k/n), k < n/2, when n is a power of two
+	// Other lengths convolve with a chirp (Bluestein's algorithm), using transforms whose length
+	// is a power of two.
+	inner *fourier
+	chirp []complex128 // exp(-πi·k²/n)
+	other []complex128 // transform of the conjugated chirp
+}
+
+func newFourier(n int) *fourier {
+	f := &fourier{n: n}
+	if n&(n-1) == 0 {
+		f.roots = make([]complex128, n/2)
+		for k := range f.roots {
+			f.roots[k] = cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n))
+		}
+		return f
+	}
+	f.inner = newFourier(1 << bits.Len(uint(2*n-2)))
+	f.chirp, f.other = make([]complex128, n), make([]complex128, f.inner.n)
+	for k := range f.chirp {
+		f.chirp[k] = cmplx.Rect(1, -math.Pi*float64(k*k%(2*n))/float64(n))
+		f.other[k] = cmplx.Conj(f.chirp[k])
+		if k > 0 {
+			f.other[f.inner.n-k] = f.other[k]
+		}
+	}
+	f.inner.transform(f.other)
+	return f
+}
+
+// transform replaces the n numbers of x by their transform.
+func (f *fourier) transform(x []complex128) {
+	if f.inner != nil {
+		f.convolve(x)
+		return
+	}
+	shift := bits.UintSize - bits.Len(uint(f.n-1))
+	for i := range x {
+		if j := int(bits.Reverse(uint(i)) >> shift); i < j && f.n > 1 {
+			x[i], x[j] = x[j], x[i]
+		}
+	}
+	for half := 1; half < f.n; half *= 2 {
+		step := f.n / (2 * half)
+		for first := 0; first < f.n; first += 2 * half {
+			for k := range half {
+				a, b := x[first+k], x[first+half+k]*f.roots[k*step]
+				x[first+k], x[first+half+k] = a+b, a-b
+			}
+		}
+	}
+}
+
+func (f *fourier) convolve(x []complex128) {
+	t := make([]complex128, f.inner.n)
+	for k, v := range x {
+		t[k] = v * f.chirp[k]
+	}
+	f.inner.transform(t)
+	for k := range t {
+		t[k] = cmplx.Conj(t[k] * f.other[k]) // the transform of a conjugate is the inverse one
+	}
+	f.inner.transform(t)
+	for k := range x {
+		x[k] = cmplx.Conj(t[k]) / complex(float64(f.inner.n), 0) * f.chirp[k]
+	}
+}
+
+// numbers reads a real or complex tensor as complex numbers.
+func numbers(t *op.Tensor) ([]complex128, error) {
+	re, im := t.View(), kernel.View{}
+	if _, isComplex := op.PartTypes[t.DType]; isComplex {
+		re, im = t.Parts()
+	}
+	x, err := kernel.Doubles(re)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]complex128, len(x))
+	for i, v := range x {
+		out[i] = complex(v, 0)
+	}
+	if im.Data == nil {
+		return out, nil
+	}
+	y, err := kernel.Doubles(im)
+	for i, v := range y {
+		out[i] += complex(0, v)
+	}
+	return out, err
+}
+
+// setParts writes the real parts of x to re and the imaginary parts to im.
+func setParts(re, im kernel.View, x []complex128) error {
+	part := make([]float64, len(x))
+	for i, v := range x {
+		part[i] = real(v)
+	}
+	if err := kernel.SetFloats(re, part); err != nil {
+		return err
+	}
+	for i, v := range x {
+		part[i] = imag(v)
+	}
+	return kernel.SetFloats(im, part)
+}
+
+// realFourier transforms a dimension of real numbers, truncated or zero-padded to length n. The
+// result has the n/2+1 non-negative frequencies; its last dimension holds the real and imaginary
+// parts.
+func realFourier(c *op.Call) (op.Run, error) {
+	self, out, n, mode := c.Tensor("self"), c.Tensor("out"), c.Int("n"), c.Int("norm")
+	c.Plain(self, out)
+	c.DType(self, dtype.Float32)
+	c.SameDType(self, out)
+	c.Rank(self, 1, 7)
+	if n < 1 || n > 262144 || n > 4096 && n&(n-1) != 0 {
+		c.Invalid("n is %d; use 1 to 4096, or a power of two up to 262144", n)
+	}
+	if mode < 1 || mode > 3 {
+		c.Invalid("norm %d is unknown; 1 is none, 2 by n, 3 by its root", mode)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	axis := c.Axis(self, c.Int("dim"))
+	shape := slices.Clone(self.Shape)
+	shape[axis] = n/2 + 1
+	c.Shape(out, append(shape, 2), "the parts of n/2+1 frequencies")
+	if c.Err() == nil && self.Len() == 0 {
+		c.Invalid("%v is empty", self)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	scale := []float64{1, 1 / float64(n), 1 / math.Sqrt(float64(n))}[mode-1]
+	return func(*op.Exec) error {
+		// Rows along the last dimension.
+		order := append(slices.Delete(op.InOrder(self.Rank()), axis, axis+1), int64(axis))
+		rows, err := kernel.Doubles(op.Permuted(self.View(), order))
+		if err != nil {
+			return err
+		}
+		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
+		var result []complex128
+		for first := 0; first < len(rows); first += length {
+			x := make([]complex128, n)
+			for i, v := range rows[first : first+min(length, int(n))] {
+				x[i] = complex(v*scale, 0)
+			}
+			f.transform(x)
+			result = append(result, x[:kept]...)
+		}
+		last := self.Rank()
+		part := func(i int64) kernel.View { return op.Permuted(out.View().Select(last, i), order) }
+		return setParts(part(0), part(1), result)
+	}, nil
+}
+
+// windowedFourier transforms frames of nFft numbers, hopLength apart, of sequences [L]
+// or [B, L]. A window shorter than nFft is centred in the frame.
+func windowedFourier(c *op.Call) (op.Run, error) {
+	self, window, out := c.Tensor("self"), c.Optional("windowOptional"), c.Tensor("out")
+	n, hop, width := c.Int("nFft"), c.Int("hopLength"), c.Int("winLength")
+	c.Plain(self, out)
+	c.DType(self, dtype.Float32, dtype.Float64, dtype.Complex64, dtype.Complex128)
+	c.Rank(self, 1, 2)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	switch length := self.Dim(-1); {
+	case self.Len() == 0:
+		c.Invalid("%v is empty", self)
+	case n <= 0 || n > length || hop <= 0 || width <= 0 || width > n:
+		c.Invalid("nFft is %d, hopLength %d and winLength %d; they must be positive, winLength at most nFft, and nFft at most the %d of %v", n, hop, width, length, self)
+	}
+	if window != nil {
+		c.Plain(window)
+		c.SameDType(self, window)
+		c.Shape(window, []int64{width}, "winLength")
+	}
+	part, isComplex := op.PartTypes[self.DType]
+	if !isComplex {
+		part = self.DType
+	}
+	kept := n
+	if c.Bool("onesided") {
+		if kept = n/2 + 1; isComplex {
+			c.Invalid("onesided is true, but %v is complex", self)
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	frames := (self.Dim(-1)-n)/hop + 1
+	shape := append(slices.Clone(self.Shape[:self.Rank()-1]), kept, frames)
+	if c.Bool("returnComplex") {
+		if whole, ok := op.PartTypes[out.DType]; !ok || whole != part {
+			c.Invalid("%v must be the complex type with parts of %v", out, part)
+		}
+	} else {
+		c.DType(out, part)
+		shape = append(shape, 2)
+	}
+	c.Shape(out, shape, "frequencies and windows")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		x, err := numbers(self)
+		if err != nil {
+			return err
+		}
+		factors, err := windowFactors(window, n, width, c.Bool("normalized"))
+		if err != nil {
+			return err
+		}
+		var result []complex128
+		for row := range slices.Chunk(x, int(self.Dim(-1))) {
+			result = append(result, windowed(row, factors, frames, hop, kept)...)
+		}
+		re, im := out.View(), kernel.View{}
+		if c.Bool("returnComplex") {
+			re, im = out.Parts()
+		} else {
+			last := out.Rank() - 1
+			re, im = re.Select(last, 0), re.Select(last, 1)
+		}
+		// The frequencies were computed frame by frame.
+		order := op.InOrder(self.Rank() + 1)
+		slices.Reverse(order[len(order)-2:])
+		return setParts(op.Permuted(re, order), op.Permuted(im, order), result)
+	}, nil
+}
+
+// windowFactors returns the factors of the n elements of a frame: the window, or ones without a
+// window, centred and padded with zeros.
+func windowFactors(window *op.Tensor, n, width int64, normalized bool) ([]complex128, error) {
+	given := slices.Repeat([]complex128{1}, int(width))
+	if window != nil {
+		var err error
+		if given, err = numbers(window); err != nil {
+			return nil, err
+		}
+	}
+	factors := make([]complex128, n)
+	copy(factors[(n-width)/2:], given)
+	if normalized {
+		for i := range factors {
+			factors[i] /= complex(math.Sqrt(float64(n)), 0)
+		}
+	}
+	return factors, nil
+}
+
+// windowed multiplies the frames of a row by factors, transforms them, and keeps the first
+// frequencies of each. Frames start hop elements apart.
+func windowed(row, factors []complex128, frames, hop, kept int64) (result []complex128) {
+	f := newFourier(len(factors))
+	for m := range frames {
+		t := slices.Clone(row[m*hop:][:len(factors)])
+		for i := range t {
+			t[i] *= factors[i]
+		}
+		f.transform(t)
+		result = append(result, t[:kept]...)
+	}
+	return result
+}

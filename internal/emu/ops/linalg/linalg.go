@@ -1,0 +1,203 @@
+package linalg
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// factorisations lists the operators on the matrices of the last two dimensions. They compute in
+// double precision and refuse complex matrices.
+var factorisations = op.Table{
+	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky, "Inverse": inverseOf,
+}
+
+// matrices returns the batch dimensions of a tensor and the sizes of its matrices.
+func matrices(c *op.Call, t *op.Tensor, types ...dtype.Type) (batch []int64, rows, cols int64) {
+	c.Plain(t)
+	c.DType(t, types...)
+	c.Rank(t, 2, kernel.MaxRank)
+	if c.Err() != nil {
+		return nil, 0, 0
+	}
+	return t.Shape[:t.Rank()-2], t.Dim(-2), t.Dim(-1)
+}
+
+// square refuses matrices that are not square.
+func square(c *op.Call, t *op.Tensor, rows, cols int64) {
+	if rows != cols {
+		c.Invalid("%v does not hold square matrices", t)
+	}
+}
+
+// eachMatrix calls f for every matrix of t, inside Run, and writes the results of each matrix
+// one after another to outs. Nil outputs are skipped.
+func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m kernel.Matrix) ([][]float64, error)) error {
+	data, err := kernel.Doubles(t.View())
+	if err != nil {
+		return err
+	}
+	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
+	results := make([][]float64, len(outs))
+	for k := range op.Count(t.Shape[:t.Rank()-2]) {
+		got, err := f(kernel.Matrix{Rows: rows, Cols: cols, Data: data[int(k)*rows*cols:][:rows*cols]})
+		if err != nil {
+			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
+		}
+		for i, g := range got {
+			results[i] = append(results[i], g...)
+		}
+	}
+	for i, out := range outs {
+		if out == nil || out.Len() == 0 {
+			continue
+		}
+		if err := kernel.SetFloats(out.View(), results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// qrTypes are the element types that QR accepts.
+var qrTypes = []dtype.Type{dtype.Float32, dtype.Float64, dtype.Float16}
+
+// qr computes the reduced or the complete factors, or only the reduced R.
+func qr(c *op.Call) (op.Run, error) {
+	a, q, r := c.Tensor("self"), c.Tensor("Q"), c.Tensor("R")
+	reduced, alone := true, false
+	if c.Has("mode") {
+		mode := c.Int("mode")
+		if mode < 0 || mode > 2 {
+			c.Invalid("mode %d is unknown; 0 is reduced, 1 complete, 2 R alone", mode)
+		}
+		reduced, alone = mode != 1, mode == 2
+	} else {
+		reduced = c.Bool("some")
+	}
+	batch, rows, cols := matrices(c, a, qrTypes...)
+	c.SameDType(a, q, r)
+	k := rows
+	if reduced {
+		k = min(rows, cols)
+	}
+	c.Shape(r, slices.Concat(batch, []int64{k, cols}), "the upper triangular factor")
+	if alone {
+		q = nil
+	} else {
+		c.Shape(q, slices.Concat(batch, []int64{rows, k}), "the orthogonal factor")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return eachMatrix(a, []*op.Tensor{q, r}, func(m kernel.Matrix) ([][]float64, error) {
+			q, r := m.QR()
+			return [][]float64{q.Left(int(k)).Data, r.Data[:k*cols]}, nil
+		})
+	}, nil
+}
+
+func svd(c *op.Call) (op.Run, error) {
+	a, sigma, u, v := c.Tensor("input"), c.Tensor("sigma"), c.Tensor("u"), c.Tensor("v")
+	full, vectors := c.Bool("fullMatrices"), c.Bool("computeUV")
+	batch, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	c.SameDType(a, sigma)
+	k := min(rows, cols)
+	c.Shape(sigma, slices.Concat(batch, []int64{k}), "the singular values")
+	left, right := k, k
+	if full {
+		left, right = rows, cols
+	}
+	if vectors {
+		c.SameDType(a, u, v)
+		c.Shape(u, slices.Concat(batch, []int64{rows, left}), "the left singular vectors")
+		c.Shape(v, slices.Concat(batch, []int64{cols, right}), "the right singular vectors")
+	} else {
+		u, v = nil, nil
+	}
+	if a.Len() == 0 {
+		c.Invalid("%v is empty", a)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return eachMatrix(a, []*op.Tensor{u, sigma, v}, func(m kernel.Matrix) ([][]float64, error) {
+			u, s, v := m.SVD()
+			return [][]float64{u.Left(int(left)).Data, s, v.Left(int(right)).Data}, nil
+		})
+	}, nil
+}
+
+// logDet computes the sign of the determinants and the logarithm of their magnitude. Logdet
+// computes only the logarithm, which is NaN for a negative determinant.
+func logDet(c *op.Call) (op.Run, error) {
+	a := c.Tensor("self")
+	batch, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	square(c, a, rows, cols)
+	outs := []*op.Tensor{nil, c.Tensor(c.Either("logOut", "out"))}
+	if c.Has("signOut") {
+		outs[0] = c.Tensor("signOut")
+	}
+	for _, t := range outs {
+		if t != nil {
+			c.SameDType(a, t)
+			c.Shape(t, batch, "one for each matrix")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return eachMatrix(a, outs, func(m kernel.Matrix) ([][]float64, error) {
+			sign, log := m.LogDet()
+			if outs[0] == nil && sign < 0 {
+				log = math.NaN()
+			}
+			return [][]float64{{sign}, {log}}, nil
+		})
+	}, nil
+}
+
+func cholesky(c *op.Call) (op.Run, error) {
+	a, out, upper := c.Tensor("self"), c.Tensor("out"), c.Bool("upper")
+	_, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	square(c, a, rows, cols)
+	c.Same(a, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return eachMatrix(a, []*op.Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+			if upper {
+				m = m.T()
+			}
+			l, err := m.Cholesky()
+			if upper {
+				l = l.T()
+			}
+			return [][]float64{l.Data}, err
+		})
+	}, nil
+}
+
+func inverseOf(c *op.Call) (op.Run, error) {
+	a, out := c.Tensor("self"), c.Tensor("out")
+	_, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64, dtype.Float16)
+	square(c, a, rows, cols)
+	c.Same(a, out)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return eachMatrix(a, []*op.Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+			inv, err := m.Inverse()
+			return [][]float64{inv.Data}, err
+		})
+	}, nil
+}

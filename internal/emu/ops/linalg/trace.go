@@ -1,0 +1,30 @@
+package linalg
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// traces lists the operators that sum a diagonal.
+var traces = op.Table{"Trace": trace}
+
+// trace sums the main diagonal.
+func trace(c *op.Call) (op.Run, error) {
+	self, out := c.Tensor("self"), c.Tensor("out")
+	c.Countable(self)
+	c.Plain(self, out)
+	c.Rank(self, 2, 2)
+	c.Single(out)
+	if self.DType.IsInteger() || self.DType == dtype.Bool {
+		c.DType(out, dtype.Int64)
+	} else {
+		c.SameDType(self, out)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		return kernel.Reduce(kernel.ReduceSum, out.As([]int64{}, []int64{}), op.OffDiagonal(self.View(), 0), []int{0}, 0)
+	}, nil
+}

@@ -1,0 +1,126 @@
+package loss
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// divergences compare predictions with targets, both of which may be weighted.
+var divergences = op.Table{
+	"BinaryCrossEntropy":                         divergence(kernel.BinaryEntropy, kernel.BinaryEntropy),
+	"BinaryCrossEntropyBackward":                 divergenceGrad(kernel.BinaryEntropySlope, kernel.BinaryEntropySlope),
+	"BinaryCrossEntropyWithLogits":               divergence(kernel.LogitEntropy, kernel.LogitEntropy),
+	"BinaryCrossEntropyWithLogitsBackward":       divergenceGrad(kernel.LogitEntropySlope, kernel.LogitEntropySlope),
+	"BinaryCrossEntropyWithLogitsTargetBackward": divergenceGrad(kernel.LogitEntropyTargetSlope, kernel.LogitEntropyTargetSlope),
+	"KlDiv":                  divergence(kernel.RelativeEntropy, kernel.LogRelativeEntropy),
+	"KlDivBackward":          divergenceGrad(kernel.RelativeEntropySlope, kernel.LogRelativeEntropySlope),
+	"KlDivTargetBackward":    divergenceGrad(kernel.RelativeEntropyTargetSlope, kernel.LogRelativeEntropyTargetSlope),
+	"SoftMarginLoss":         divergence(kernel.SoftMargin, kernel.SoftMargin),
+	"SoftMarginLossBackward": divergenceGrad(kernel.SoftMarginSlope, kernel.SoftMarginSlope),
+}
+
+// compared holds what both directions of a divergence read.
+type compared struct {
+	self, target, weight, positive *op.Tensor
+	op                             kernel.Op
+	shape                          []int64 // of self and target
+	averaging                      kernel.Averaging
+	share                          float64 // factor of a mean gradient or a batch mean; else 1
+}
+
+// batchMean is the value of reduction that divides the sum by the first dimension of self.
+const batchMean = 3
+
+func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
+	d := compared{self: c.Tensor("self"), target: c.Tensor("target"), weight: c.OptionalOf("weight", "weightOptional"), positive: c.OptionalOf("posWeightOptional"), op: plain, share: 1}
+	if c.Has("logTarget") && c.Bool("logTarget") {
+		d.op = logarithmic
+	}
+	d.shape = broadcastOf(c, d.self, d.target)
+	for _, t := range []*op.Tensor{d.weight, d.positive} {
+		if t == nil || c.Err() != nil {
+			continue
+		}
+		c.Plain(t)
+		c.DType(t, op.FloatTypes...)
+		if shape, ok := op.BroadcastShape(t.Shape, d.shape); !ok || !slices.Equal(shape, d.shape) {
+			c.Invalid("%v does not broadcast to %s, the shape of self and target", t, op.Dims(d.shape))
+		}
+	}
+	if c.Has("logTarget") && c.Int("reduction") == batchMean {
+		d.averaging = kernel.SumAveraging
+		if d.self.Rank() > 0 {
+			d.share = 1 / float64(d.self.Shape[0])
+		}
+		return d
+	}
+	d.averaging = averaging(c)
+	return d
+}
+
+// pointwise returns the kernel's description of the loss. Valid inside Run only.
+func (d compared) pointwise(factor float64) kernel.Pointwise {
+	p := kernel.Pointwise{Op: d.op, Inputs: []kernel.Input{kernel.Of(d.self.View()), kernel.Of(d.target.View())}, Weight: op.OptionalView(d.weight)}
+	positive := kernel.Const(kernel.Whole(1))
+	if d.positive != nil {
+		positive = kernel.Of(d.positive.View())
+	}
+	p.Inputs = append(p.Inputs, positive)
+	if factor != 1 {
+		p.Factor = factor
+	}
+	return p
+}
+
+func divergence(plain, logarithmic kernel.Op) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		d, out := newCompared(c, plain, logarithmic), c.Tensor("out")
+		c.DType(out, op.FloatTypes...)
+		if d.averaging == kernel.NoAveraging {
+			c.Shape(out, d.shape, "the losses")
+		} else {
+			c.Single(out)
+			c.Rank(out, 0, 1)
+		}
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		return func(*op.Exec) error {
+			if out.Len() == 0 {
+				return nil
+			}
+			return d.pointwise(d.share).Loss(out.View(), d.averaging)
+		}, nil
+	}
+}
+
+func divergenceGrad(plain, logarithmic kernel.Op) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		d, dy, out := newCompared(c, plain, logarithmic), c.Tensor("gradOutput"), c.Tensor(c.Either("out", "gradTarget"))
+		c.Plain(dy)
+		c.DType(dy, op.FloatTypes...)
+		c.DType(out, op.FloatTypes...)
+		if shape, ok := op.BroadcastShape(dy.Shape, d.shape); !ok || op.Count(shape) != op.Count(d.shape) {
+			c.Invalid("%v does not broadcast to %s, the shape of self and target", dy, op.Dims(d.shape))
+		}
+		c.Shape(out, d.shape, "that of self and target")
+		if d.averaging == kernel.MeanAveraging {
+			d.share = 1 / float64(op.Count(d.shape))
+		}
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		return func(*op.Exec) error {
+			if out.Len() == 0 {
+				return nil
+			}
+			grad := dy.View()
+			if dy.Len() == 1 {
+				grad = dy.As([]int64{}, []int64{})
+			}
+			return d.pointwise(d.share).Grad(out.View(), grad)
+		}, nil
+	}
+}

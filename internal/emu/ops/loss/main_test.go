@@ -1,0 +1,10 @@
+package loss
+
+import (
+	"testing"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+func TestMain(m *testing.M) { optest.Main(m, abi.Loss, Table) }

@@ -1,0 +1,127 @@
+package loss
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// elementLoss is a loss that compares elements one by one, and its gradient.
+type elementLoss struct {
+	op, grad kernel.Op
+	params   func(c *op.Call) []kernel.Number // parameters of op
+	scales   func(c *op.Call) []kernel.Number // parameters of grad, after its first factor
+}
+
+var (
+	squaredError  = elementLoss{op: kernel.SquaredError, grad: kernel.SquaredErrorGrad}
+	absoluteError = elementLoss{op: kernel.AbsoluteError, grad: kernel.AbsoluteErrorGrad}
+	smoothError   = elementLoss{op: kernel.SmoothError, grad: kernel.SmoothErrorGrad}
+)
+
+var pointwiseLosses = op.Table{
+	"MseLoss": squaredError.loss, "MseLossOut": squaredError.loss, "MseLossBackward": squaredError.backward,
+	"L1Loss": absoluteError.loss, "L1LossBackward": absoluteError.backward,
+	"SmoothL1Loss": smoothL1, "SmoothL1LossBackward": smoothL1,
+}
+
+// averagingNumbers maps the integer values of reduction.
+var averagingNumbers = map[int64]kernel.Averaging{0: kernel.NoAveraging, 1: kernel.MeanAveraging, 2: kernel.SumAveraging}
+
+// averaging reads the attribute reduction.
+func averaging(c *op.Call) kernel.Averaging {
+	a, known := averagingNumbers[c.Int("reduction")]
+	if !known {
+		c.Invalid("reduction %d is unknown; 0 is none, 1 mean, 2 sum", c.Int("reduction"))
+	}
+	return a
+}
+
+// smoothL1 is quadratic for differences below beta. With beta 0 it is the absolute error.
+func smoothL1(c *op.Call) (op.Run, error) {
+	p, beta := smoothError, c.Float("beta")
+	switch {
+	case beta < 0:
+		c.Invalid("beta is %g; it must not be negative", beta)
+	case beta == 0:
+		p = absoluteError
+	default:
+		p.params = func(*op.Call) []kernel.Number { return []kernel.Number{kernel.Real(beta)} }
+		p.scales = p.params
+	}
+	if c.Has("target") && c.Has("gradInput") {
+		return p.backward(c)
+	}
+	return p.loss(c)
+}
+
+// broadcastOf checks floating-point tensors and returns the shape they broadcast to.
+func broadcastOf(c *op.Call, tensors ...*op.Tensor) []int64 {
+	shape := []int64{}
+	for _, t := range tensors {
+		c.Plain(t)
+		c.DType(t, op.FloatTypes...)
+		joined, ok := op.BroadcastShape(shape, t.Shape)
+		if !ok {
+			c.Invalid("shapes do not broadcast: %v and %v", tensors[0], t)
+			return shape
+		}
+		shape = joined
+	}
+	return shape
+}
+
+func (p elementLoss) loss(c *op.Call) (op.Run, error) {
+	self, target, out := c.Tensor("self"), c.Tensor("target"), c.Tensor(c.Either("out", "result"))
+	averaging := averaging(c)
+	shape := broadcastOf(c, self, target)
+	c.DType(out, op.FloatTypes...)
+	if averaging != kernel.NoAveraging {
+		shape = []int64{}
+		if out.Rank() == 1 && out.Shape[0] == 1 {
+			shape = out.Shape
+		}
+	}
+	c.Shape(out, shape, "the losses, or their mean or sum")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	var params []kernel.Number
+	if p.params != nil {
+		params = p.params(c)
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params}.Loss(out.View(), averaging)
+	}, nil
+}
+
+func (p elementLoss) backward(c *op.Call) (op.Run, error) {
+	grad, self, target := c.Tensor(c.Either("gradOutput", "gradOut")), c.Tensor("self"), c.Tensor("target")
+	out := c.Tensor(c.Either("out", "gradInput"))
+	averaging := averaging(c)
+	shape := broadcastOf(c, grad, self, target)
+	c.SameDType(self, grad, target)
+	c.DType(out, op.FloatTypes...)
+	c.Shape(out, shape, "the broadcast shape of the inputs")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	factor := 1.0
+	if p.grad == kernel.SquaredErrorGrad {
+		factor = 2
+	}
+	if averaging == kernel.MeanAveraging {
+		factor /= float64(self.Len())
+	}
+	params := []kernel.Number{kernel.Real(factor)}
+	if p.scales != nil {
+		params = append(params, p.scales(c)...)
+	}
+	return func(*op.Exec) error {
+		in := []kernel.Input{kernel.Of(grad.View()), kernel.Of(self.View()), kernel.Of(target.View())}
+		return kernel.Map(p.grad, dtype.Float32, out.View(), in, params...)
+	}, nil
+}

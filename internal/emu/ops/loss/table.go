@@ -1,0 +1,16 @@
+package loss
+
+import (
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Table lists the operators of the package by name, without the prefix "aclnn".
+var Table = op.Merge(
+	classLosses,
+	divergences,
+	likelihoods,
+	losses,
+	pointwiseLosses,
+	sequenceLosses,
+	vocabularyLosses,
+)

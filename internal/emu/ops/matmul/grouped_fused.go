@@ -1,0 +1,296 @@
+package matmul
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// groupedFused lists the grouped quantised products that are fused with the next step of a
+// mixture-of-experts layer.
+var groupedFused = op.Table{
+	"GroupedMatmulSwigluQuant": groupedGate, "GroupedMatmulSwigluQuantWeightNZ": groupedGate,
+	"GroupedMatmulFinalizeRouting": groupedFinalize, "GroupedMatmulFinalizeRoutingV2": groupedFinalize, "GroupedMatmulFinalizeRoutingV3": groupedFinalize,
+	"GroupedMatmulFinalizeRoutingWeightNz": groupedFinalize, "GroupedMatmulFinalizeRoutingWeightNzV2": groupedFinalize,
+}
+
+// byStorage accepts a FRACTAL_NZ tensor that is declared with its storage shape.
+func byStorage(c *op.Call, t *op.Tensor, rank int) *op.Tensor {
+	n := t.Rank()
+	if !op.IsNZ(t.Format) || n != rank+2 {
+		return t
+	}
+	v := *t
+	v.Shape = append(slices.Clone(t.Shape[:n-4]), t.Shape[n-3]*t.Shape[n-2], t.Shape[n-4]*t.Shape[n-1])
+	v.Strides, v.Storage = op.ContiguousStrides(v.Shape), slices.Clone(t.Shape)
+	return c.Alias(v, t)
+}
+
+// quantGroups multiplies the rows of each group by its weight and dequantises the product.
+type quantGroups struct {
+	*op.Call
+	x, weight, scale, rows, groups *op.Tensor
+	bias, offset                   *op.Tensor // only for int4 weights
+	counts                         bool       // groups holds row counts, not ends
+	k, n                           int64
+}
+
+func (q *quantGroups) check() {
+	q.Plain(q.x, q.scale, q.rows, q.groups)
+	q.weight = byStorage(q.Call, q.weight, 3)
+	if op.IsNZ(q.weight.Format) {
+		q.CheckNZ(q.weight)
+	} else {
+		q.Plain(q.weight)
+	}
+	q.DType(q.x, dtype.Int8)
+	q.DType(q.rows, dtype.Float32)
+	q.DType(q.groups, dtype.Int64)
+	q.Rank(q.x, 2, 2)
+	q.Rank(q.weight, 3, 3)
+	if q.Err() != nil {
+		return
+	}
+	shape := newQuantOperand(q.Call, q.weight, false).shape()
+	q.k, q.n = shape[1], shape[2]
+	if q.x.Dim(1) != q.k {
+		q.Invalid("%v and %v cannot be multiplied", q.x, q.weight)
+	}
+	q.Shape(q.rows, q.x.Shape[:1], "one for each row of x")
+	q.Shape(q.groups, shape[:1], "one for each weight")
+	q.perGroup(q.scale)
+	if q.weight.DType == dtype.Int8 {
+		q.DType(q.scale, dtype.Float32, dtype.BFloat16)
+		for _, t := range []*op.Tensor{q.bias, q.offset} {
+			if t != nil && t.Len() > 0 {
+				q.Invalid("%v is given; with an int8 weight it is not supported", t)
+			}
+		}
+		q.bias, q.offset = nil, nil
+		return
+	}
+	q.DType(q.scale, dtype.Int64, dtype.Uint64)
+	if q.bias == nil {
+		q.Fail(op.NullPointer, "bias is null; an int4 weight needs it")
+		return
+	}
+	for _, t := range []*op.Tensor{q.bias, q.offset} {
+		if t != nil {
+			q.Plain(t)
+			q.DType(t, dtype.Float32)
+			q.perGroup(t)
+		}
+	}
+}
+
+// perGroup checks per-column numbers of each weight: [groups, n] or [groups, 1, n].
+func (q *quantGroups) perGroup(t *op.Tensor) {
+	g := q.weight.Dim(0)
+	if !slices.Equal(t.Shape, []int64{g, q.n}) && !slices.Equal(t.Shape, []int64{g, 1, q.n}) {
+		q.Invalid("%v must be [%d,%d] or [%d,1,%d]: one for each column of each weight", t, g, q.n, g, q.n)
+	}
+}
+
+// of returns the numbers of one group.
+func (q *quantGroups) of(t *op.Tensor, group int64) kernel.View {
+	v := t.View().Select(0, group)
+	return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{1, q.n}, Strides: []int64{0, v.Strides[len(v.Strides)-1]}}
+}
+
+// run calls f with the float32 product of each group that has rows.
+func (q *quantGroups) run(f func(first int64, product kernel.View) error) error {
+	ends, err := op.GroupEnds(q.groups, q.x.Dim(0), q.counts)
+	if err != nil {
+		return err
+	}
+	right := newQuantOperand(q.Call, q.weight, false)
+	weights, release, err := right.view()
+	defer release()
+	if err != nil {
+		return err
+	}
+	first := int64(0)
+	for group, end := range ends {
+		if end == first {
+			continue
+		}
+		if err := q.multiply(int64(group), first, end-first, weights.Select(0, int64(group)), right.tile(), f); err != nil {
+			return err
+		}
+		first = end
+	}
+	return nil
+}
+
+func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile int64, f func(int64, kernel.View) error) error {
+	out, release := kernel.Temporary(n, q.n)
+	defer release()
+	x, d := q.x.View().Narrow(0, first, n), dtype.Float32
+	rows := q.rows.As([]int64{q.x.Dim(0), 1}, []int64{q.rows.Strides[0], 0}).Narrow(0, first, n)
+	p := kernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(q.of(q.scale, group)), NZ: tile}
+	if tile > 0 {
+		// The weight of a group in FRACTAL_NZ starts at its first tile.
+		p.B.Data = unsafe.Add(q.weight.Data, group*op.Count(op.NZShape([]int64{q.k, q.n}, false, tile)))
+	}
+	if q.weight.DType == dtype.Int8 {
+		p.Rows = rows
+		if err := p.Run(); err != nil {
+			return err
+		}
+		return f(first, out)
+	}
+	// The device multiplies by x - 8, and the bias corrects for the 8.
+	if err := p.Run(); err != nil {
+		return err
+	}
+	eights, releaseEights := kernel.TemporaryInt8(1, q.k)
+	defer releaseEights()
+	if err := kernel.Fill(eights, kernel.Whole(8)); err != nil {
+		return err
+	}
+	less, releaseLess := kernel.Temporary(1, q.n)
+	defer releaseLess()
+	p.Out, p.A = less, eights
+	if err := p.Run(); err != nil {
+		return err
+	}
+	add := func(t kernel.View, factor float64) error {
+		return kernel.Map(kernel.Add, d, out, []kernel.Input{kernel.Of(out), kernel.Of(t)}, kernel.Real(factor))
+	}
+	if err := add(less, -1); err != nil {
+		return err
+	}
+	if err := add(q.of(q.bias, group), 1); err != nil {
+		return err
+	}
+	if q.offset != nil {
+		sums, releaseSums := kernel.Temporary(n, 1)
+		defer releaseSums()
+		if err := kernel.Reduce(kernel.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
+			return err
+		}
+		in := []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(q.of(q.offset, group))}
+		if err := kernel.Map(kernel.Addcmul, d, out, in, kernel.Real(1)); err != nil {
+			return err
+		}
+	}
+	if err := kernel.Map(kernel.Mul, d, out, []kernel.Input{kernel.Of(out), kernel.Of(rows)}); err != nil {
+		return err
+	}
+	return f(first, out)
+}
+
+// groupedGate multiplies the swish of one half of the product by the other half, and quantises
+// each row by its largest magnitude. Rows after the last group are left unchanged.
+func groupedGate(c *op.Call) (op.Run, error) {
+	q := &quantGroups{Call: c, x: c.Tensor("x"), weight: c.Tensor("weight"), scale: c.Tensor("weightScale"), rows: c.Tensor("xScale"), groups: c.Tensor("groupList")}
+	out, scale := c.Tensor("output"), c.Tensor("outputScale")
+	c.NoneOf("bias", "offset", "outputOffset")
+	c.DType(q.weight, dtype.Int8)
+	c.Plain(out, scale)
+	if c.Err() == nil && c.Op.Name == "GroupedMatmulSwigluQuantWeightNZ" {
+		q.weight.Format = dtype.FractalNZ
+	}
+	if q.check(); c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.DType(out, dtype.Int8)
+	c.DType(scale, dtype.Float32)
+	if q.n%2 != 0 {
+		c.Invalid("%v has %d columns; they must be two halves", q.weight, q.n)
+	}
+	c.Shape(out, []int64{q.x.Dim(0), q.n / 2}, "half of the columns of the product")
+	c.Shape(scale, q.x.Shape[:1], "one for each row")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		return q.run(func(first int64, product kernel.View) error {
+			n, half := product.Shape[0], q.n/2
+			act, gate := product.Narrow(1, 0, half), product.Narrow(1, half, half)
+			if err := kernel.Map(kernel.Swish, dtype.Float32, act, []kernel.Input{kernel.Of(act)}, kernel.Real(1)); err != nil {
+				return err
+			}
+			if err := kernel.Map(kernel.Mul, dtype.Float32, act, []kernel.Input{kernel.Of(act), kernel.Of(gate)}); err != nil {
+				return err
+			}
+			return kernel.DynamicQuantizer{}.Quantize(out.View().Narrow(0, first, n), scale.View().Narrow(0, first, n), act)
+		})
+	}, nil
+}
+
+// groupedFinalize multiplies the rows of the product by the weights of their experts and adds
+// them to the rows of the result that rowIndex selects. The output of shared experts is added
+// too.
+func groupedFinalize(c *op.Call) (op.Run, error) {
+	q := &quantGroups{
+		Call: c, x: c.Tensor(c.Either("x1", "x")), weight: c.Tensor(c.Either("x2", "w")), scale: c.Tensor(c.Either("scale", "scaleOptional")),
+		rows: c.Tensor("pertokenScaleOptional"), groups: c.Tensor(c.Either("groupList", "groupListOptional")),
+		bias: c.OptionalOf("bias", "biasOptional"), offset: c.OptionalOf("offsetOptional"),
+	}
+	shared, logit, index, out := c.OptionalOf("sharedInput", "sharedInputOptional"), c.OptionalOf("logit", "logitOptional"), c.Tensor(c.Either("rowIndex", "rowIndexOptional")), c.Tensor(c.Either("out", "y"))
+	c.NoneOf("antiquantScaleOptional", "antiquantOffsetOptional")
+	if c.Flag("transposeX1", "transposeX") || c.Flag("transposeX2", "transposeW") {
+		c.Invalid("a factor is to be transposed; that is not supported")
+	}
+	if kind := c.Int("dtype"); kind != 0 {
+		c.Invalid("dtype is %d; only 0, float32, is supported", kind)
+	}
+	switch kind := c.Int("groupListType"); kind {
+	case 0, 1:
+		q.counts = kind == 1
+	default:
+		c.Invalid("groupListType is %d; 0 is ends, 1 counts", kind)
+	}
+	c.Plain(index, out)
+	if q.check(); c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.DType(index, op.IndexTypes...)
+	c.DType(out, dtype.Float32)
+	c.Shape(index, q.x.Shape[:1], "one for each row of x")
+	if out.Rank() != 2 || out.Dim(1) != q.n {
+		c.Invalid("%v must have 2 dimensions and %d columns", out, q.n)
+		return nil, c.Err()
+	}
+	if logit != nil {
+		c.Plain(logit)
+		c.DType(logit, dtype.Float32)
+		c.Shape(logit, q.x.Shape[:1], "one for each row of x")
+	}
+	at, factor := c.Int("sharedInputOffset"), c.Float("sharedInputWeight")
+	if shared != nil {
+		c.Plain(shared)
+		c.DType(shared, dtype.BFloat16)
+		if shared.Rank() != 2 || shared.Dim(1) != q.n || at < 0 || at+shared.Dim(0) > out.Dim(0) {
+			c.Invalid("%v does not fit into %v from row %d on", shared, out, at)
+		}
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		if err := kernel.Zero(out.View()); err != nil {
+			return err
+		}
+		if shared != nil {
+			into := out.View().Narrow(0, at, shared.Dim(0))
+			if err := kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(shared.View()), kernel.Const(kernel.Real(factor))}); err != nil {
+				return err
+			}
+		}
+		return q.run(func(first int64, product kernel.View) error {
+			n := product.Shape[0]
+			if logit != nil {
+				column := logit.As([]int64{logit.Len(), 1}, []int64{logit.Strides[0], 0}).Narrow(0, first, n)
+				if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(product), kernel.Of(column)}); err != nil {
+					return err
+				}
+			}
+			return kernel.PutAt(kernel.ScatterAdd, out.View(), product, []kernel.View{index.View().Narrow(0, first, n)})
+		})
+	}, nil
+}

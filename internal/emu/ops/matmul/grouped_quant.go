@@ -1,0 +1,227 @@
+package matmul
+
+import (
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// groupedActivations maps actType to its kernel.
+var groupedActivations = map[int64]kernel.Op{
+	0: kernel.Identity, 1: kernel.Relu, 2: kernel.GeluTanh, 4: kernel.FastGelu, 5: kernel.Swish,
+}
+
+// quantised computes y = act((x·w + bias)·scale·perToken) for an int32 bias, and
+// act(x·w·scale·perToken + bias) for a bfloat16 bias.
+func (g *grouped) quantised() func(*op.Exec, group) error {
+	y := g.y[0]
+	if y.DType == dtype.Int32 {
+		return g.plain
+	}
+	sums, scaled := g.buffer(dtype.Int32, y.Len()), g.buffer(dtype.Float32, y.Len())
+	return func(x *op.Exec, p group) error {
+		sum, out := sums.view(x, p.y.Shape...), scaled.view(x, p.y.Shape...)
+		bias, err := g.biasOf(p)
+		if err != nil {
+			return err
+		}
+		before, after := bias, bias
+		if bias != nil && bias.DType == dtype.Int32 {
+			after = nil
+		} else {
+			before = nil
+		}
+		q := p
+		q.y = sum
+		if err := g.multiply(q, before); err != nil {
+			return err
+		}
+		if err := g.combine(kernel.Mul, out, sum, scaleView(g.rowOf(g.scale, p.index))); err != nil {
+			return err
+		}
+		return g.finish(p, out, after)
+	}
+}
+
+// finish multiplies by the per-token scales, adds bias, applies the activation and rounds to the
+// output type.
+func (g *grouped) finish(p group, scaled kernel.View, bias *kernel.View) error {
+	if len(g.perToken) > 0 {
+		t := g.perToken[0].View().Narrow(0, p.first, p.y.Shape[0])
+		t.Shape, t.Strides = []int64{p.y.Shape[0], 1}, []int64{t.Strides[0], 0}
+		if err := g.combine(kernel.Mul, scaled, scaled, t); err != nil {
+			return err
+		}
+	}
+	if bias != nil {
+		if err := g.combine(kernel.Add, scaled, scaled, *bias); err != nil {
+			return err
+		}
+	}
+	op := groupedActivations[g.actType]
+	if p.y.DType == dtype.Int8 {
+		op = kernel.Round // conversion to the output type saturates
+	}
+	return kernel.Map(op, dtype.Float32, p.y, []kernel.Input{kernel.Of(scaled)}, kernel.Real(1))
+}
+
+// combine computes out = op(a, b) in float32.
+func (g *grouped) combine(op kernel.Op, out, a, b kernel.View) error {
+	return kernel.Map(op, dtype.Float32, out, []kernel.Input{kernel.Of(a), kernel.Of(b)}, kernel.Real(1))
+}
+
+// scaleView views the float32 scales in the low halves of 64-bit integers.
+func scaleView(v kernel.View) kernel.View {
+	if v.DType != dtype.Uint64 && v.DType != dtype.Int64 {
+		return v
+	}
+	strides := make([]int64, len(v.Strides))
+	for i, s := range v.Strides {
+		strides[i] = 2 * s
+	}
+	return kernel.View{Data: v.Data, DType: dtype.Float32, Shape: v.Shape, Strides: strides}
+}
+
+// quantisedInt4 sums blocks of K that have scales of their own: A4W4 is
+// y = Σ(x·w·scale)·perToken, A8W4 is y = (Σ((x−8)·w·scale) + bias)·perToken, where the bias
+// corrects for the 8.
+func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
+	xs, w, y := g.x[0], g.weight[0], g.y[0]
+	k, n := w.Dim(1), w.Dim(2)
+	sums, part, scaled := g.buffer(dtype.Int32, y.Len()), g.buffer(dtype.Float32, y.Len()), g.buffer(dtype.Float32, y.Len())
+	weights := g.unpacked(w)
+	wide := dtype.Int8
+	if g.mode == quantisedA8W4 {
+		wide = dtype.Int16
+	}
+	tokens := g.buffer(wide, xs.Len())
+	return func(x *op.Exec, p group) error {
+		rows := p.y.Shape[0]
+		left := tokens.view(x, rows, k)
+		var err error
+		if g.mode == quantisedA8W4 {
+			err = kernel.Map(kernel.Add, dtype.Int16, left, []kernel.Input{kernel.Of(p.x), kernel.Const(kernel.Whole(-8))}, kernel.Whole(1))
+		} else {
+			err = kernel.UnpackInt4(left, unsafe.Add(xs.Data, p.first*k/2))
+		}
+		if err != nil {
+			return err
+		}
+		right, err := weights(x, p.index)
+		if err != nil {
+			return err
+		}
+		scale := scaleView(g.rowOf(g.scale, p.index))
+		blocks := g.blocks(g.scale)
+		sum, one, out := sums.view(x, rows, n), part.view(x, rows, n), scaled.view(x, rows, n)
+		for b := range blocks {
+			size := k / blocks
+			row := scale
+			if len(scale.Shape) == 2 {
+				row = scale.Select(0, b)
+			}
+			if err := kernel.Gemm(kernel.Product{Out: sum, A: left.Narrow(1, b*size, size), B: right.Narrow(0, b*size, size), Alpha: 1}); err != nil {
+				return err
+			}
+			into := one
+			if b == 0 {
+				into = out
+			}
+			if err := g.combine(kernel.Mul, into, sum, row); err != nil {
+				return err
+			}
+			if b > 0 {
+				if err := g.combine(kernel.Add, out, out, one); err != nil {
+					return err
+				}
+			}
+		}
+		bias, err := g.biasOf(p)
+		if err != nil {
+			return err
+		}
+		if bias != nil {
+			if err := g.combine(kernel.Add, out, out, *bias); err != nil {
+				return err
+			}
+		}
+		return g.finish(p, out, nil)
+	}
+}
+
+// unpacked reserves workspace for the weight of one group as int8 and returns a function that
+// fills it.
+func (g *grouped) unpacked(w *op.Tensor) func(x *op.Exec, group int64) (kernel.View, error) {
+	rows, cols := w.Dim(-2), w.Dim(-1)
+	if g.transposedWeight {
+		rows, cols = cols, rows
+	}
+	wide := g.buffer(dtype.Int8, rows*cols)
+	var rowMajor buffer
+	if g.nz {
+		rowMajor = g.buffer(dtype.Int4, rows*cols)
+	}
+	return func(x *op.Exec, i int64) (kernel.View, error) {
+		src := unsafe.Add(g.weight[0].Data, i*rows*cols/2)
+		if len(g.weight) > 1 {
+			src = g.weight[i].Data
+		}
+		if g.nz {
+			plain := rowMajor.view(x, rows, cols)
+			if err := kernel.FromNZ(plain, src, w.NZColumns()); err != nil {
+				return kernel.View{}, err
+			}
+			src = plain.Data
+		}
+		v := wide.view(x, rows, cols)
+		if err := kernel.UnpackInt4(v, src); err != nil {
+			return v, err
+		}
+		if g.transposedWeight {
+			v.Shape, v.Strides = []int64{cols, rows}, []int64{1, cols}
+		}
+		return v, nil
+	}
+}
+
+// antiquant computes y = x·((w + offset)·scale) + bias. The weight of a group is dequantised to
+// the type of x before the product.
+func (g *grouped) antiquant() func(*op.Exec, group) error {
+	largest := int64(0)
+	for _, w := range g.weight {
+		largest = max(largest, w.Dim(-2)*w.Dim(-1))
+	}
+	shifted, restored := g.buffer(dtype.Float32, largest), g.buffer(g.x[0].DType, largest)
+	weights := func(_ *op.Exec, i int64) (kernel.View, error) { return g.weightOf(i), nil }
+	if g.weight[0].DType == dtype.Int4 {
+		weights = g.unpacked(g.weight[0])
+	}
+	return func(x *op.Exec, p group) error {
+		w, err := weights(x, p.index)
+		if err != nil {
+			return err
+		}
+		k, n := w.Shape[0], w.Shape[1]
+		scale, offset := g.rowOf(g.antiquantScale, p.index), g.rowOf(g.antiquantOffset, p.index)
+		wide, narrow := shifted.view(x, k, n), restored.view(x, k, n)
+		blocks := g.blocks(g.antiquantScale)
+		for b := range blocks {
+			size := k / blocks
+			s, o := scale, offset
+			if len(scale.Shape) == 2 {
+				s, o = scale.Select(0, b), offset.Select(0, b)
+			}
+			part := wide.Narrow(0, b*size, size)
+			if err := g.combine(kernel.Add, part, w.Narrow(0, b*size, size), o); err != nil {
+				return err
+			}
+			if err := g.combine(kernel.Mul, narrow.Narrow(0, b*size, size), part, s); err != nil {
+				return err
+			}
+		}
+		p.weights = narrow
+		return g.plain(x, p)
+	}
+}

@@ -1,0 +1,377 @@
+package matmul
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// quantOperand is a matrix of int8, of contiguous int4 elements, or of int32 elements that each
+// hold eight int4 elements.
+type quantOperand struct {
+	t          *op.Tensor
+	transposed bool
+}
+
+// shape returns the shape of the operand, transposed if requested.
+func (o quantOperand) shape() []int64 {
+	s := slices.Clone(o.t.Shape)
+	if o.t.DType == dtype.Int32 {
+		s[len(s)-1] *= 8
+	}
+	return o.turned(s)
+}
+
+// turned swaps the last two values if the operand is transposed.
+func (o quantOperand) turned(s []int64) []int64 {
+	if n := len(s); o.transposed {
+		s[n-1], s[n-2] = s[n-2], s[n-1]
+	}
+	return s
+}
+
+// view returns the operand as int8. release frees the temporary memory that widening int4 needs.
+func (o quantOperand) view() (v kernel.View, release func(), err error) {
+	v, release = o.t.View(), func() {}
+	if o.t.DType != dtype.Int8 {
+		shape, packed := o.turned(o.shape()), o.t.Data
+		v, release = kernel.TemporaryInt8(shape...)
+		if op.IsNZ(o.t.Format) {
+			plain, releasePlain := kernel.TemporaryInt8(op.Count(shape) / 2)
+			defer releasePlain()
+			packed = plain.Data
+			err = kernel.FromNZ(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, o.t.NZColumns())
+		}
+		if err == nil {
+			err = kernel.UnpackInt4(v, packed)
+		}
+	}
+	v.Shape, v.Strides = o.turned(slices.Clone(v.Shape)), o.turned(slices.Clone(v.Strides))
+	return v, release, err
+}
+
+// most returns the largest magnitude of an element.
+func (o quantOperand) most() int64 {
+	if o.t.DType == dtype.Int8 {
+		return 128
+	}
+	return 8
+}
+
+// tile returns the number of columns of a FRACTAL_NZ tile of the view, or 0 for other formats.
+func (o quantOperand) tile() int64 {
+	if o.t.DType != dtype.Int8 {
+		return 0 // widening produces row-major order
+	}
+	return o.t.NZColumns()
+}
+
+// newQuantOperand checks one factor of a quantised product.
+func newQuantOperand(c *op.Call, t *op.Tensor, transposed bool) quantOperand {
+	c.DType(t, dtype.Int8, dtype.Int4, dtype.Int32)
+	c.Rank(t, 2, 6)
+	private := op.IsPrivate(t.Format) && !(op.IsNZ(t.Format) && t.DType == dtype.Int4)
+	if t.DType != dtype.Int8 && (!t.Contiguous() || private || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
+		c.Invalid("%v must be contiguous in ND format, or int4 in FRACTAL_NZ, of an even number of columns: int4 elements share bytes", t)
+	}
+	return quantOperand{t, transposed}
+}
+
+// columns checks a per-column factor or term of the product: it has one element, or one per
+// column.
+func columns(c *op.Call, t *op.Tensor, n int64, types ...dtype.Type) {
+	if t == nil {
+		return
+	}
+	c.Plain(t)
+	c.DType(t, types...)
+	if t.Len() != 1 && (t.Len() != n || t.Rank() == 0 || t.Dim(-1) != n) {
+		c.Invalid("%v must have one element or one for each of %d columns", t, n)
+	}
+}
+
+// fusedWith returns the activation that the call applies to the product; ok is false if there is
+// no activation.
+func fusedWith(c *op.Call) (op kernel.Op, ok bool) {
+	if !c.Has("fusedOpType") {
+		return kernel.Identity, false
+	}
+	switch name := c.RequiredText("fusedOpType"); name {
+	case "gelu_tanh":
+		op = kernel.GeluTanh
+	case "gelu_erf":
+		op = kernel.Gelu
+	default:
+		c.Invalid("fusedOpType is %q; use gelu_tanh or gelu_erf", name)
+	}
+	return op, true
+}
+
+// QuantMatmul multiplies int8 matrices and scales the sums by column and, optionally, by row. V5
+// does the same under other parameter names. The fused operators apply an activation to the
+// scaled sums.
+func QuantMatmul(c *op.Call) (op.Run, error) {
+	if c.Op.Name == "QuantMatmulV5" && c.Int("groupSize") != 0 {
+		return groupQuantMatmul(c)
+	}
+	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
+	scaleName, rowsName, offsetName := scaleNames(c)
+	activation, fused := fusedWith(c)
+	scale, offset, bias, rows := c.Tensor(scaleName), c.OptionalOf(offsetName, "x2OffsetOptional"), c.OptionalOf("bias", "biasOptional"), c.OptionalOf(rowsName)
+	c.Plain(x1, out)
+	checkQuantWeight(c, x2)
+	if fused {
+		rows = c.Tensor(rowsName)
+		c.DType(out, dtype.Float16, dtype.BFloat16)
+	}
+	c.DType(out, dtype.Int8, dtype.Float16, dtype.BFloat16, dtype.Int32)
+	left := newQuantOperand(c, x1, c.Flag("transposeX1", "adjX1"))
+	right := newQuantOperand(c, x2, c.Flag("transposeX2", "adjX2"))
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	m, k, n := left.shape()[x1.Rank()-2], left.shape()[x1.Rank()-1], right.shape()[x2.Rank()-1]
+	batch, ok := op.BroadcastShape(x1.Shape[:x1.Rank()-2], x2.Shape[:x2.Rank()-2])
+	if !ok || right.shape()[x2.Rank()-2] != k {
+		c.Invalid("%v and %v cannot be multiplied", x1, x2)
+		return nil, c.Err()
+	}
+	c.Shape(out, slices.Concat(batch, []int64{m, n}), "the product of x1 and x2")
+	if padded := (n + 15) / 16 * 16; c.Has("deqScale") && scale.Rank() == 1 && scale.Len() == padded {
+		scale.Shape = []int64{n} // TransQuantParam pads the scales to sixteen
+	}
+	columns(c, scale, n, dtype.Uint64, dtype.Int64, dtype.Float32, dtype.BFloat16)
+	columns(c, offset, n, dtype.Float32)
+	columns(c, bias, n, dtype.Int32, dtype.BFloat16, dtype.Float16, dtype.Float32)
+	if rows != nil {
+		c.DType(rows, dtype.Float32)
+		c.Shape(rows, []int64{m}, "one for each row of x1")
+	}
+	if offset != nil && rows != nil {
+		c.Invalid("%v and %v exclude each other", offset, rows)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		a, release, err := left.view()
+		defer release()
+		if err == nil {
+			a, err = a.Broadcast(slices.Concat(batch, []int64{m, k}))
+		}
+		if err != nil {
+			return err
+		}
+		b, release, err := right.view()
+		defer release()
+		if err == nil {
+			b, err = b.Broadcast(slices.Concat(batch, []int64{k, n}))
+		}
+		if err != nil {
+			return err
+		}
+		p := kernel.QuantProduct{Out: out.View(), A: a, B: b, Scale: scaleView(scale.View()), Bias: op.OptionalView(bias), Offset: op.OptionalView(offset), NZ: right.tile(), Most: left.most() * right.most()}
+		if rows != nil {
+			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
+		}
+		if !fused {
+			return p.Run()
+		}
+		t, releaseT := kernel.Temporary(out.Shape...)
+		defer releaseT()
+		p.Out = t
+		if err := p.Run(); err != nil {
+			return err
+		}
+		return kernel.Map(activation, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
+	}, nil
+}
+
+// scaleNames are the names of the column scales, the row scales and the offset. V5 and the fused
+// operators use other names and declare inputs that are not supported.
+func scaleNames(c *op.Call) (scale, rows, offset string) {
+	scale, rows, offset = "scale", "pertokenScaleOptional", "offset"
+	if c.Has("deqScale") {
+		scale = "deqScale"
+	}
+	if c.Has("x2Scale") {
+		scale, rows, offset = "x2Scale", "x1Scale", "x2Offset"
+		c.NoneOf("yScale", "x1Offset", "yOffset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional")
+		if group := c.Int(c.Either("groupSize", "groupSizeOptional")); group != 0 {
+			c.Invalid("groupSize is %d; only 0 is supported", group)
+		}
+	}
+	return scale, rows, offset
+}
+
+// checkQuantWeight checks the memory layout of a weight.
+func checkQuantWeight(c *op.Call, x2 *op.Tensor) {
+	switch {
+	case strings.HasSuffix(c.Op.Name, "WeightNz"):
+		c.WeightNZ("x2")
+	case op.IsNZ(x2.Format):
+		c.CheckNZ(x2)
+	default:
+		c.Plain(x2)
+	}
+}
+
+// quantMatmulSum sums the scaled products of a batch. The weights are in FRACTAL_NZ.
+func quantMatmulSum(c *op.Call) (op.Run, error) {
+	x1, x2, rows, columns, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("x1Scale"), c.Tensor("x2Scale"), c.Tensor("out")
+	c.NoneOf("yScale", "x1Offset", "x2Offset", "yOffset", "bias")
+	c.Rank(x2, 3, 3)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	x2.Format = dtype.FractalNZ
+	c.CheckNZ(x2)
+	c.Plain(x1, rows, columns, out)
+	c.DType(x1, dtype.Int8)
+	c.SameDType(x1, x2)
+	c.DType(rows, dtype.Float32)
+	c.DType(columns, dtype.BFloat16)
+	c.DType(out, dtype.BFloat16)
+	c.Rank(x1, 3, 3)
+	if c.Bool("transposeX1") || c.Bool("transposeX2") || c.Int("groupSize") != 0 || c.Bool("keepDims") {
+		c.Invalid("transposeX1 is %v, transposeX2 %v, groupSize %d and keepDims %v; only false, false, 0 and false are supported",
+			c.Bool("transposeX1"), c.Bool("transposeX2"), c.Int("groupSize"), c.Bool("keepDims"))
+	}
+	if list := c.Ints("dims"); !slices.Equal(list, []int64{0}) {
+		c.Invalid("dims is %s; only the batch, [0], is supported", op.Dims(list))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	batch, m, k, n := x1.Shape[0], x1.Shape[1], x1.Shape[2], x2.Shape[2]
+	c.Shape(x2, []int64{batch, k, n}, "a weight for each matrix of x1")
+	c.Shape(rows, []int64{batch, m}, "one for each row of x1")
+	c.Shape(columns, []int64{n}, "one for each column of x2")
+	c.Shape(out, []int64{m, n}, "the sum of the products")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		each, release := kernel.Temporary(batch, m, n)
+		defer release()
+		p := kernel.QuantProduct{
+			Out: each, A: x1.View(), B: x2.View(), Scale: columns.View(), NZ: x2.NZColumns(),
+			Rows: rows.As([]int64{batch, m, 1}, append(slices.Clone(rows.Strides), 0)),
+		}
+		if err := p.Run(); err != nil {
+			return err
+		}
+		return kernel.Reduce(kernel.ReduceSum, out.View(), each, []int{0}, 0)
+	}, nil
+}
+
+// WeightQuantMatmul multiplies by an int8 or int4 matrix with scales per column, or per group of
+// rows of each column.
+func WeightQuantMatmul(c *op.Call) (op.Run, error) {
+	x, weight, y := c.Tensor("x"), c.Tensor("weight"), c.Tensor("y")
+	scale, offset, bias := c.Tensor("antiquantScale"), c.Optional("antiquantOffsetOptional"), c.Optional("biasOptional")
+	c.NoneOf("quantScaleOptional", "quantOffsetOptional")
+	c.Plain(x, y, scale)
+	tiled := weight.DType == dtype.Int4 && op.IsNZ(weight.Format)
+	stored := quantOperand{t: weight}
+	if tiled {
+		// The matrix in memory may be the transpose of the view.
+		swapped := weight.Swapped()
+		stored = quantOperand{c.Turned(weight, swapped), swapped}
+		c.CheckNZ(stored.t)
+	} else {
+		c.Plain(weight)
+	}
+	c.DType(x, dtype.Float16, dtype.BFloat16)
+	c.SameDType(x, y, scale)
+	c.DType(weight, dtype.Int8, dtype.Int4, dtype.Int32)
+	c.Rank(x, 2, 2)
+	c.Rank(weight, 2, 2)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	k, n := weight.Dim(0), weight.Dim(1)
+	packed := weight.DType != dtype.Int8 && !tiled
+	if weight.DType == dtype.Int32 {
+		n *= 8
+	}
+	if tiled && stored.t.Dim(1)%2 != 0 {
+		c.Invalid("%v must have an even number of columns in memory: int4 elements share bytes", weight)
+	}
+	if packed && (!weight.Contiguous() || n%2 != 0) {
+		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
+	}
+	if x.Dim(1) != k {
+		c.Invalid("%v and %v cannot be multiplied", x, weight)
+	}
+	c.Shape(y, []int64{x.Dim(0), n}, "the product of x and weight")
+	group, groups := c.Int("antiquantGroupSize"), int64(1)
+	if group > 0 {
+		groups = (k + group - 1) / group
+	} else {
+		group = k
+	}
+	checkGroupScales(c, x, groups, n, scale, offset)
+	columns(c, bias, n, dtype.Float16, dtype.BFloat16, dtype.Float32)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	matrix := func(t *op.Tensor) kernel.View {
+		v := op.OptionalView(t)
+		if len(v.Shape) == 1 {
+			v.Shape, v.Strides = []int64{1, v.Shape[0]}, []int64{0, v.Strides[0]}
+		}
+		return v
+	}
+	return func(*op.Exec) error {
+		if y.Len() == 0 {
+			return nil
+		}
+		w := kernel.QuantWeight{Weight: weight.View(), Scale: matrix(scale), Offset: matrix(offset), Group: max(group, 1)}
+		if tiled {
+			wide, release, err := stored.view()
+			defer release()
+			if err != nil {
+				return err
+			}
+			w.Weight = wide
+		}
+		if packed {
+			w.Packed = unsafe.Pointer(weight.Data)
+			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: []int64{n, 1}}
+		}
+		return w.Product(y.View(), x.View(), op.OptionalView(bias))
+	}, nil
+}
+
+// checkGroupScales checks scales or offsets of a weight: one per column and group of rows, or
+// one for all. Nil tensors are skipped.
+func checkGroupScales(c *op.Call, x *op.Tensor, groups, n int64, tensors ...*op.Tensor) {
+	for _, t := range tensors {
+		if t == nil {
+			continue
+		}
+		c.SameDType(x, t)
+		if t.Rank() < 1 || t.Rank() > 2 || groups > 1 && !slices.Equal(t.Shape, []int64{groups, n}) || groups == 1 && t.Len() != 1 && (t.Len() != n || t.Dim(-1) != n) {
+			c.Invalid("%v must be [%d,%d], one for each group of rows and column, or of one element", t, groups, n)
+		}
+	}
+}
+
+// quantProducts lists the products of int8 or int4 matrices with scaled sums.
+var quantProducts = op.Table{
+	"QuantMatmulV3": QuantMatmul, "QuantMatmulV4": QuantMatmul, "QuantMatmulV5": QuantMatmul,
+	"QuantMatmulV2": QuantMatmul, "QuantMatmulWeightNz": QuantMatmul, "FusedQuantMatmul": QuantMatmul, "FusedQuantMatmulWeightNz": QuantMatmul,
+	"QuantMatmulReduceSumWeightNz": quantMatmulSum,
+	"WeightQuantBatchMatmulV2":     WeightQuantMatmul, "WeightQuantBatchMatmulV3": WeightQuantMatmul,
+}

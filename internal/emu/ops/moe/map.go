@@ -1,0 +1,481 @@
+package moe
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// mapped is a call of the operators whose routing is a map [tokens, experts]. A permuted row
+// stands for a pair of a token and an expert, and rows are sorted by expert, then token. If
+// padded, every expert has capacity rows; otherwise every token has choices experts.
+type mapped struct {
+	*op.Call
+	routing, sorted          *op.Tensor
+	tokens, experts, rows    int64
+	choices, capacity, width int64
+	padded                   bool
+}
+
+// mapTypes are the element types of a routing map.
+var mapTypes = []dtype.Type{dtype.Int8, dtype.Bool}
+
+// check refuses a map, places or rows with the wrong type or shape. It needs the numbers of
+// tokens, experts and rows.
+func (m *mapped) check(rows *op.Tensor) {
+	m.DType(rows, op.FloatTypes...)
+	m.DType(m.sorted, dtype.Int32)
+	m.Rank(rows, 2, 2)
+	m.Rank(m.sorted, 1, 1)
+	if m.routing != nil {
+		m.DType(m.routing, mapTypes...)
+		m.Shape(m.routing, []int64{m.tokens, m.experts}, "a choice for each token and expert")
+	}
+	if m.Err() != nil {
+		return
+	}
+	m.rows, m.width = m.sorted.Len(), rows.Dim(-1)
+	m.Shape(rows, []int64{m.rows, m.width}, "a row for each of sortedIndices")
+	per, of := m.experts, "experts"
+	if !m.padded {
+		per, of = m.tokens, "tokens"
+	}
+	if m.rows%max(per, 1) != 0 {
+		m.Invalid("%v has %d places; they must divide evenly between %d %s", m.sorted, m.rows, per, of)
+	}
+	m.choices, m.capacity = m.rows/max(m.tokens, 1), m.rows/max(m.experts, 1)
+}
+
+// countExperts sets the number of experts to the columns of the map or of the probabilities.
+// Without either the number is not needed and is set to 1.
+func (m *mapped) countExperts(probs *op.Tensor) {
+	m.experts = 1
+	for _, t := range []*op.Tensor{probs, m.routing} {
+		if t != nil {
+			m.Rank(t, 2, 2)
+			m.experts = t.Dim(-1)
+		}
+	}
+}
+
+// pairs returns the token and the expert of each row. Without padding these are the pairs that
+// the map selects; with padding they are the first capacity tokens of every expert, selected
+// ones first.
+func (m *mapped) pairs() (token, expert []int64, err error) {
+	chosen, err := kernel.Indices(m.routing.View())
+	if err != nil {
+		return nil, nil, err
+	}
+	count := make([]int64, m.tokens)
+	for e := range m.experts {
+		var in, out []int64
+		for t := range m.tokens {
+			if chosen[t*m.experts+e] != 0 {
+				in = append(in, t)
+				count[t]++
+			} else {
+				out = append(out, t)
+			}
+		}
+		if m.padded {
+			in = append(in, out...)[:m.capacity]
+		}
+		for _, t := range in {
+			token, expert = append(token, t), append(expert, e)
+		}
+	}
+	for t, n := range count {
+		if !m.padded && n != m.choices {
+			return nil, nil, fmt.Errorf("the map chooses %d experts for token %d, but there are rows for %d of each token", n, t, m.choices)
+		}
+	}
+	return token, expert, nil
+}
+
+// at returns the flat positions of pairs in a tensor [tokens, experts].
+func (m *mapped) at(token, expert []int64) []int64 {
+	at := make([]int64, len(token))
+	for i := range at {
+		at[i] = token[i]*m.experts + expert[i]
+	}
+	return at
+}
+
+// places reads sortedIndices: with padding it holds the token of each row, otherwise the rows of
+// each token.
+func (m *mapped) places() ([]int64, error) {
+	limit := m.rows
+	if m.padded {
+		limit = m.tokens
+	}
+	places, err := kernel.Indices(m.sorted.View())
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range places {
+		if k < 0 || k >= limit {
+			return nil, fmt.Errorf("place %d at position %d of sortedIndices is out of range for %d", k, i, limit)
+		}
+	}
+	return places, nil
+}
+
+// positions returns the flat positions of the rows in a tensor [tokens, experts].
+func (m *mapped) positions(places []int64) ([]int64, error) {
+	if !m.padded {
+		token, expert, err := m.pairs()
+		return m.at(token, expert), err
+	}
+	expert := make([]int64, m.rows)
+	for i := range expert {
+		expert[i] = int64(i) / m.capacity
+	}
+	return m.at(places, expert), nil
+}
+
+// combination prepares the sum of the rows of x by token. scale multiplies the rows and may be
+// nil. With padding, order lists the rows sorted by token.
+func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c kernel.Combination, order []int64) {
+	c = kernel.Combination{X: x, Choices: m.choices, Index: places}
+	if m.padded {
+		order = kernel.StableOrder(places)
+		terms := make([][]int64, m.tokens)
+		for _, row := range order {
+			terms[places[row]] = append(terms[places[row]], row)
+			c.Choices = max(c.Choices, int64(len(terms[places[row]])))
+		}
+		c.Choices = max(c.Choices, 1)
+		c.Index = make([]int64, m.tokens*c.Choices)
+		for i := range c.Index {
+			c.Index[i] = -1
+		}
+		for t, rows := range terms {
+			copy(c.Index[int64(t)*c.Choices:], rows)
+		}
+	}
+	if scale != nil {
+		c.Scale = make([]float32, len(c.Index))
+		for i, row := range c.Index {
+			if row >= 0 {
+				c.Scale[i] = scale[row]
+			}
+		}
+	}
+	return c, order
+}
+
+// mapPermute sends tokens to the experts that a map selects.
+func mapPermute(c *op.Call) (op.Run, error) {
+	x, probs, out, outProbs := c.Tensor("tokens"), c.Optional("probsOptional"), c.Tensor("permuteTokensOut"), c.Optional("permuteProbsOutOptional")
+	m := &mapped{Call: c, routing: c.Tensor("routingMap"), sorted: c.Tensor("sortedIndicesOut"), padded: c.Bool("dropAndPad")}
+	c.Rank(m.routing, 2, 2)
+	c.Rank(x, 2, 2)
+	c.SameDType(x, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	m.tokens, m.experts = m.routing.Shape[0], m.routing.Shape[1]
+	if n := c.Int("numOutTokens"); n < 0 || n > m.tokens*m.experts {
+		c.Invalid("numOutTokens is %d; it must be 0 to %d, the elements of %v", n, m.tokens*m.experts, m.routing)
+	} else {
+		per := max(m.tokens, 1)
+		if m.padded {
+			per = max(m.experts, 1)
+		}
+		c.Shape(m.sorted, []int64{n / per * per}, "numOutTokens, rounded down to the same number for each")
+	}
+	m.check(out)
+	c.Shape(x, []int64{m.tokens, m.width}, "a row for each token of the map")
+	if m.padded && m.capacity > m.tokens {
+		c.Invalid("%d rows for each of %d experts are more than %d tokens", m.capacity, m.experts, m.tokens)
+	}
+	if probs != nil {
+		if outProbs == nil {
+			c.Fail(op.NullPointer, "permuteProbsOutOptional is null; probsOptional asks for it")
+			return nil, c.Err()
+		}
+		c.SameDType(x, probs, outProbs)
+		c.Shape(probs, m.routing.Shape, "as the map")
+		c.Shape(outProbs, []int64{m.rows}, "one for each row")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		token, expert, err := m.pairs()
+		if err != nil || m.rows == 0 {
+			return err
+		}
+		places := token
+		if !m.padded {
+			places = kernel.StableOrder(token)
+		}
+		if err := kernel.SetInts(m.sorted.View(), places); err != nil {
+			return err
+		}
+		if probs != nil {
+			if err := kernel.PickFlat(outProbs.View(), probs.View(), m.at(token, expert)); err != nil {
+				return err
+			}
+		}
+		if out.Len() == 0 {
+			return nil
+		}
+		return kernel.Rows(out.View(), x.View(), token)
+	}, nil
+}
+
+// mapPermuteGrad is the gradient of mapPermute: it sums the rows of each token.
+func mapPermuteGrad(c *op.Call) (op.Run, error) {
+	grad, gradProbs := c.Tensor("permutedTokenOutputGrad"), c.Optional("permutedProbsOutputGradOptional")
+	out, outProbs := c.Tensor("tokensGradOut"), c.Optional("probsGradOutOptional")
+	m := &mapped{
+		Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("dropAndPad"),
+		tokens: c.Int("tokensNum"), experts: c.Int("numExperts"),
+	}
+	if m.tokens < 1 || m.experts < 1 {
+		c.Invalid("tokensNum is %d and numExperts %d; both must be above 0", m.tokens, m.experts)
+		return nil, c.Err()
+	}
+	m.check(grad)
+	c.SameDType(grad, out)
+	c.Shape(out, []int64{m.tokens, m.width}, "a row for each token")
+	withProbs := gradProbs != nil && outProbs != nil
+	if withProbs {
+		if m.routing == nil && !m.padded {
+			c.Fail(op.NullPointer, "routingMapOptional is null; the gradient of probabilities needs it")
+		}
+		c.SameDType(grad, gradProbs, outProbs)
+		c.Shape(gradProbs, []int64{m.rows}, "one for each row")
+		c.Shape(outProbs, []int64{m.tokens, m.experts}, "as the map")
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		places, err := m.places()
+		if err != nil {
+			return err
+		}
+		if withProbs {
+			if err := m.spread(outProbs.View(), gradProbs.View(), places); err != nil {
+				return err
+			}
+		}
+		if m.rows == 0 || out.Len() == 0 {
+			return op.ZeroAll(out)
+		}
+		sums, _ := m.combination(grad.View(), places, nil)
+		return sums.Into(out.View())
+	}, nil
+}
+
+// spread writes a value per row to the row's pair in out [tokens, experts], and 0 elsewhere.
+func (m *mapped) spread(out, values kernel.View, places []int64) error {
+	if err := kernel.Zero(out); err != nil || m.rows == 0 {
+		return err
+	}
+	at, err := m.positions(places)
+	if err != nil {
+		return err
+	}
+	index, release := kernel.TemporaryInt64(m.rows)
+	defer release()
+	if err := kernel.SetInts(index, at); err != nil {
+		return err
+	}
+	return kernel.PutFlat(kernel.ScatterSet, out, index, values)
+}
+
+// mapUnpermute sums the rows of every token, weighted by probs.
+func mapUnpermute(c *op.Call) (op.Run, error) {
+	x, probs, out, size := c.Tensor("permutedTokens"), c.Optional("probsOptional"), c.Tensor("unpermutedTokens"), c.Ints("restoreShapeOptional")
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: c.Tensor("sortedIndices"), padded: c.Bool("paddedMode")}
+	if size == nil {
+		c.Fail(op.NullPointer, "restoreShapeOptional is null")
+	}
+	c.Rank(out, 2, 2)
+	c.SameDType(x, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	c.Shape(out, size, "restoreShapeOptional")
+	m.tokens = out.Shape[0]
+	m.countExperts(probs)
+	m.check(x)
+	c.Shape(out, []int64{m.tokens, m.width}, "rows of permutedTokens")
+	outProbs, index, tokens := c.Optional("permuteProbs"), c.Optional("outIndex"), c.Optional("permuteTokenId")
+	if probs != nil {
+		if m.routing == nil {
+			c.Fail(op.NullPointer, "routingMapOptional is null; probsOptional needs it")
+		}
+		c.DType(probs, op.FloatTypes...)
+		c.Shape(probs, []int64{m.tokens, m.experts}, "as the map")
+		if outProbs != nil {
+			c.SameDType(probs, outProbs)
+			c.Shape(outProbs, []int64{m.rows}, "one for each row")
+		}
+	}
+	if m.padded { // otherwise the device does not write them
+		for _, t := range []*op.Tensor{index, tokens} {
+			if t == nil {
+				c.Fail(op.NullPointer, "outIndex or permuteTokenId is null; paddedMode writes them")
+				return nil, c.Err()
+			}
+			c.DType(t, dtype.Int32)
+			c.Shape(t, []int64{m.rows}, "one for each row")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		places, err := m.places()
+		if err != nil {
+			return err
+		}
+		if m.rows == 0 || out.Len() == 0 {
+			return op.ZeroAll(out)
+		}
+		var scale []float32
+		if probs != nil {
+			if scale, err = m.weights(probs, outProbs, places); err != nil {
+				return err
+			}
+		}
+		sums, order := m.combination(x.View(), places, scale)
+		if m.padded {
+			ids := make([]int64, m.rows)
+			for i, row := range order {
+				ids[i] = places[row]
+			}
+			if err := kernel.SetInts(index.View(), order); err != nil {
+				return err
+			}
+			if err := kernel.SetInts(tokens.View(), ids); err != nil {
+				return err
+			}
+		}
+		return sums.Into(out.View())
+	}, nil
+}
+
+// weights returns the probabilities of the rows and also writes them to out unless it is nil.
+func (m *mapped) weights(probs, out *op.Tensor, places []int64) ([]float32, error) {
+	at, err := m.positions(places)
+	if err != nil {
+		return nil, err
+	}
+	if out != nil {
+		if err := kernel.PickFlat(out.View(), probs.View(), at); err != nil {
+			return nil, err
+		}
+	}
+	all, err := kernel.Floats(probs.View())
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]float32, len(at))
+	for i, k := range at {
+		rows[i] = all[k]
+	}
+	return rows, nil
+}
+
+// mapUnpermuteGrad is the gradient of mapUnpermute. The rows and their tokens are given as two
+// lists, which the forward operator writes when padding.
+func mapUnpermuteGrad(c *op.Call) (op.Run, error) {
+	grad, index, ids, probs := c.Tensor("unpermutedTokensGrad"), c.Tensor("outIndex"), c.Tensor("permuteTokenId"), c.Optional("probsOptional")
+	out, x, outProbs := c.Tensor("permutedTokensGradOut"), c.Optional("permutedTokensOptional"), (*op.Tensor)(nil)
+	m := &mapped{Call: c, routing: c.Optional("routingMapOptional"), sorted: index, padded: c.Bool("dropAndPad")}
+	c.Rank(grad, 2, 2)
+	c.SameDType(grad, out)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	m.tokens = grad.Shape[0]
+	m.countExperts(probs)
+	m.check(out)
+	c.Shape(grad, []int64{m.tokens, m.width}, "a row for each token")
+	c.Same(index, ids)
+	if probs != nil {
+		x, outProbs = c.Tensor("permutedTokensOptional"), c.Tensor("probsGradOutOptional")
+		if m.routing == nil {
+			c.Fail(op.NullPointer, "routingMapOptional is null; probsOptional needs it")
+		}
+		c.DType(probs, op.FloatTypes...)
+		c.Shape(probs, []int64{m.tokens, m.experts}, "as the map")
+		c.Same(out, x)
+		c.Same(probs, outProbs)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if m.rows == 0 || out.Len() == 0 {
+			return op.ZeroAll(out, outProbs)
+		}
+		token, err := m.tokensOf(index, ids)
+		if err != nil {
+			return err
+		}
+		back := kernel.Combination{X: grad.View(), Choices: 1, Index: token}
+		if probs == nil {
+			return back.Into(out.View())
+		}
+		if back.Scale, err = m.weights(probs, nil, token); err != nil {
+			return err
+		}
+		if err := back.Into(out.View()); err != nil {
+			return err
+		}
+		each, release := kernel.Temporary(m.rows, m.width)
+		defer release()
+		back.Scale = nil
+		if err := back.Into(each); err != nil {
+			return err
+		}
+		if err := kernel.Map(kernel.Mul, dtype.Float32, each, []kernel.Input{kernel.Of(each), kernel.Of(x.View())}); err != nil {
+			return err
+		}
+		sums, releaseSums := kernel.Temporary(m.rows)
+		defer releaseSums()
+		if err := kernel.Reduce(kernel.ReduceSum, sums, each, []int{1}, 0); err != nil {
+			return err
+		}
+		all, releaseAll := kernel.Temporary(m.tokens, m.experts)
+		defer releaseAll()
+		if err := m.spread(all, sums, token); err != nil {
+			return err
+		}
+		return kernel.Copy(outProbs.View(), all)
+	}, nil
+}
+
+// tokensOf returns the token of each row that index lists. No row may occur twice.
+func (m *mapped) tokensOf(index, ids *op.Tensor) ([]int64, error) {
+	rows, err := kernel.Indices(index.View())
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := kernel.Indices(ids.View())
+	if err != nil {
+		return nil, err
+	}
+	of := make([]int64, m.rows)
+	for i := range of {
+		of[i] = -1
+	}
+	for i, r := range rows {
+		if r < 0 || r >= m.rows || tokens[i] < 0 || tokens[i] >= m.tokens {
+			return nil, fmt.Errorf("position %d names row %d of %d and token %d of %d", i, r, m.rows, tokens[i], m.tokens)
+		}
+		if of[r] >= 0 {
+			return nil, fmt.Errorf("row %d is named twice, the second time at position %d", r, i)
+		}
+		of[r] = tokens[i]
+	}
+	return of, nil
+}

@@ -1,0 +1,100 @@
+package quantization
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// fakeQuantisations lists the operators that quantise and dequantise in one step. They also
+// return a mask of the values inside the quantisation range.
+var fakeQuantisations = op.Table{
+	"FakeQuantPerTensorAffineCachemask": fakeQuant, "FakeQuantPerChannelAffineCachemask": fakeQuant,
+}
+
+func fakeQuant(c *op.Call) (op.Run, error) {
+	x, scale, zero, out, mask := c.Tensor("self"), c.Tensor("scale"), c.Tensor("zeroPoint"), c.Tensor("out"), c.Tensor("mask")
+	least, most := c.Int("quantMin"), c.Int("quantMax")
+	enabled := !c.Has("fakeQuantEnabled") || c.Float("fakeQuantEnabled") >= 1
+	c.Plain(x, scale, zero, out, mask)
+	c.DType(x, dtype.Float32, dtype.Float16)
+	c.DType(scale, dtype.Float32, dtype.Float16)
+	c.DType(zero, dtype.Int32, dtype.Float32, dtype.Float16)
+	c.DType(mask, dtype.Bool)
+	c.Same(x, out)
+	c.SameShape(x, mask)
+	if least > most {
+		c.Invalid("quantMin %d is above quantMax %d", least, most)
+	}
+	axis := 0
+	if c.Has("axis") {
+		axis = c.Axis(x, c.Int("axis"))
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	for _, t := range []*op.Tensor{scale, zero} {
+		switch {
+		case !c.Has("axis"):
+			c.Single(t)
+		case x.Rank() > 0:
+			c.Shape(t, x.Shape[axis:axis+1], "one for each place of axis")
+		default:
+			c.Single(t)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	wide := func(t *op.Tensor) kernel.View {
+		if t.Len() == 1 {
+			return t.As([]int64{}, []int64{})
+		}
+		return t.Along(axis, x.Rank())
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		if !enabled {
+			if err := kernel.Fill(mask.View(), kernel.Whole(1)); err != nil {
+				return err
+			}
+			return kernel.Copy(out.View(), x.View())
+		}
+		return fakeQuantise(out.View(), mask.View(), x.View(), kernel.Of(wide(scale)), kernel.Of(wide(zero)), least, most)
+	}, nil
+}
+
+// fakeQuantise rounds x to steps of factor, with a zero point, and converts back. Steps are
+// clamped to [least, most]; mask marks those inside that range.
+func fakeQuantise(out, mask, x kernel.View, factor, shift kernel.Input, least, most int64) error {
+	t, release := kernel.Temporary(x.Shape...)
+	defer release()
+	inside, releaseInside := kernel.Temporary(x.Shape...)
+	defer releaseInside()
+	now, low, high := kernel.Of(t), kernel.Const(kernel.Whole(least)), kernel.Const(kernel.Whole(most))
+	minus, plus := kernel.Whole(-1), kernel.Whole(1)
+	for _, s := range []struct {
+		op     kernel.Op
+		out    kernel.View
+		in     []kernel.Input
+		params []kernel.Number
+	}{
+		{kernel.Div, t, []kernel.Input{kernel.Of(x), factor}, nil},
+		{kernel.Round, t, []kernel.Input{now}, nil},
+		{kernel.Add, t, []kernel.Input{now, shift}, []kernel.Number{plus}},
+		{kernel.Round, t, []kernel.Input{now}, nil},
+		{kernel.GreaterEqual, inside, []kernel.Input{now, low}, nil},
+		{kernel.LessEqual, mask, []kernel.Input{now, high}, nil},
+		{kernel.LogicalAnd, mask, []kernel.Input{kernel.Of(mask), kernel.Of(inside)}, nil},
+		{kernel.Clamp, t, []kernel.Input{now, low, high}, nil},
+		{kernel.Add, t, []kernel.Input{now, shift}, []kernel.Number{minus}},
+		{kernel.Mul, out, []kernel.Input{now, factor}, nil},
+	} {
+		if err := kernel.Map(s.op, dtype.Float32, s.out, s.in, s.params...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package quantization
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// quantActivations lists the activations that quantise their result.
+var quantActivations = op.Table{"GeluQuant": geluQuant}
+
+// geluQuant quantises by given scales, or dynamically per row after multiplying by the given
+// scales.
+func geluQuant(c *op.Call) (op.Run, error) {
+	self, factor, offset, y := c.Tensor("self"), c.Optional("inputScaleOptional"), c.Optional("inputOffsetOptional"), c.Tensor("y")
+	eightBits(c, self, y, "dstType")
+	gelu, known := map[string]kernel.Op{"none": kernel.Gelu, "tanh": kernel.GeluTanh}[c.Text("approximate")]
+	if !known {
+		c.Invalid("approximate is %q; use none or tanh", c.Text("approximate"))
+	}
+	if mode := c.Text("roundMode"); mode != "rint" {
+		c.Invalid("roundMode is %q; int8 is rounded by rint", mode)
+	}
+	least, scale := 1, (*op.Tensor)(nil)
+	switch mode := c.Text("quantMode"); mode {
+	case "static":
+		factor = c.Tensor("inputScaleOptional")
+	case "dynamic":
+		least, scale = 2, c.Tensor("outScaleOptional")
+	default:
+		c.Invalid("quantMode is %q; use static or dynamic", mode)
+	}
+	c.Rank(self, least, 8)
+	if c.Err() == nil && self.Len() == 0 {
+		c.Invalid("%v is empty", self)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	for _, t := range []*op.Tensor{factor, offset} {
+		if t == nil {
+			continue
+		}
+		c.Plain(t)
+		c.DType(t, op.FloatTypes...)
+		if t.Rank() != 1 || t.Len() != 1 && t.Len() != self.Dim(-1) {
+			c.Invalid("%v must have one element, or one for each of the last dimension of %v", t, self)
+		}
+	}
+	if offset != nil {
+		if factor == nil {
+			c.Invalid("%v is given without inputScaleOptional", offset)
+		} else {
+			c.Same(factor, offset)
+		}
+	}
+	if scale != nil {
+		c.Plain(scale)
+		c.DType(scale, dtype.Float32)
+		c.Shape(scale, self.Shape[:self.Rank()-1], "one for each row of self")
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return func(*op.Exec) error {
+		t, release := kernel.Temporary(self.Shape...)
+		defer release()
+		if err := kernel.Map(gelu, dtype.Float32, t, []kernel.Input{kernel.Of(self.View())}); err != nil {
+			return err
+		}
+		if scale == nil {
+			return kernel.Quantizer{Factor: factor.View(), Offset: op.OptionalView(offset), Round: kernel.Round}.Quantize(y.View(), t)
+		}
+		return kernel.DynamicQuantizer{Smooth: op.OptionalView(factor)}.Quantize(y.View(), scale.View(), t)
+	}, nil
+}

@@ -1,0 +1,199 @@
+package quantization
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// groupQuantisations lists the operators that quantise with parameters per group of rows, as
+// experts need them, or dequantise the sums of a product.
+var groupQuantisations = op.Table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias}
+
+// groupQuant quantises rows x [S, H] by the scales [E, H] of their group.
+func groupQuant(c *op.Call) (op.Run, error) {
+	x, scale, groups, offset, y := c.Tensor("x"), c.Tensor("scale"), c.Tensor("groupIndex"), c.Optional("offsetOptional"), c.Tensor("y")
+	eightBits(c, x, y, "dstType")
+	c.Plain(scale, groups)
+	c.DType(scale, op.FloatTypes...)
+	c.DType(groups, op.IndexTypes...)
+	c.Rank(x, 2, 2)
+	c.Rank(groups, 1, 1)
+	if c.Err() == nil {
+		c.Shape(scale, []int64{groups.Len(), x.Shape[1]}, "a row for each group")
+	}
+	if offset != nil {
+		c.SameDType(scale, offset)
+		c.Single(offset)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		ends, err := op.RowEnds(groups, x.Shape[0])
+		if err != nil {
+			return err
+		}
+		q := kernel.Quantizer{Round: kernel.Round}
+		if offset != nil {
+			q.Offset = offset.As([]int64{}, []int64{})
+		}
+		return op.EachGroup(ends, func(g int, first, n int64) error {
+			q.Factor = scale.View().Select(0, int64(g))
+			return q.Quantize(y.View().Narrow(0, first, n), x.View().Narrow(0, first, n))
+		})
+	}, nil
+}
+
+// ofGroup returns the part of a contiguous tensor that belongs to one group, or nil for a nil
+// tensor.
+func ofGroup(t *op.Tensor, groups int64, g int) kernel.View {
+	if t == nil {
+		return kernel.View{}
+	}
+	n := t.Len() / groups
+	return t.As([]int64{groups, n}, []int64{n, 1}).Select(0, int64(g))
+}
+
+// swiGLUQuant quantises the result of a gated linear unit, either dynamically after smoothing or
+// with given scales and offsets. Smoothing factors, scales and offsets may differ between groups
+// of rows.
+func swiGLUQuant(c *op.Call) (op.Run, error) {
+	x, smooth, offsets, groups := c.Tensor("x"), c.Optional("smoothScalesOptional"), c.Optional("offsetsOptional"), c.Optional("groupIndexOptional")
+	y, scale := c.Tensor("yOut"), c.Tensor("scaleOut")
+	gate := kernel.SwishGate
+	gate.Left = c.Bool("activateLeft")
+	mode := c.Text("quantModeOptional")
+	dynamic := mode == "dynamic"
+	if !dynamic && mode != "" && mode != "static" {
+		c.Invalid("quantModeOptional %q is not supported; use static or dynamic", mode)
+	}
+	c.Plain(x, y)
+	c.DType(x, op.FloatTypes...)
+	c.DType(y, dtype.Int8)
+	if c.Has("dstType") && c.Int("dstType") != int64(dtype.Int8) {
+		c.Invalid("dstType is %v; only int8 (2) is supported", dtype.Type(c.Int("dstType")))
+	}
+	each := c.Has("groupListType") && c.Int("groupListType") == 1
+	if c.Has("groupListType") && c.Int("groupListType") != 0 && !each {
+		c.Invalid("groupListType is %d; 0 is where groups end, 1 how many rows they have", c.Int("groupListType"))
+	}
+	c.Rank(x, 2, kernel.MaxRank)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	last := x.Rank() - 1
+	c.Shape(y, op.Halved(c, x, last), "x with half its last dimension")
+	width, rows, parts := y.Dim(-1), op.Count(x.Shape[:last]), int64(1)
+	if groups != nil {
+		c.DType(groups, dtype.Int32)
+		c.Rank(groups, 1, 1)
+		parts = groups.Len()
+	}
+	if dynamic {
+		c.DType(scale, dtype.Float32)
+		c.Shape(scale, x.Shape[:last], "one for each row of x")
+	} else if smooth == nil {
+		c.Fail(op.NullPointer, "smoothScalesOptional is null; a static quantisation needs scales")
+	}
+	forGroups(c, parts, width, smooth, offsets)
+	dense(c, y, scale)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if y.Len() == 0 {
+			return nil
+		}
+		t, release := kernel.Temporary(y.Shape...)
+		defer release()
+		if err := gate.Forward(t, kernel.View{}, x.View(), last); err != nil {
+			return err
+		}
+		ends, err := op.GroupEnds(groups, rows, each)
+		if err != nil {
+			return err
+		}
+		shape := []int64{rows, width}
+		flat, out := kernel.View{Data: t.Data, DType: t.DType, Shape: shape, Strides: op.ContiguousStrides(shape)}, y.As(shape, op.ContiguousStrides(shape))
+		return op.EachGroup(ends, func(g int, first, n int64) error {
+			part, into := flat.Narrow(0, first, n), out.Narrow(0, first, n)
+			if !dynamic {
+				return kernel.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: kernel.Round}.Quantize(into, part)
+			}
+			if smooth != nil {
+				if err := kernel.Map(kernel.Mul, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(ofGroup(smooth, parts, g))}); err != nil {
+					return err
+				}
+			}
+			extent := scale.As([]int64{rows}, []int64{1}).Narrow(0, first, n)
+			if err := (kernel.DynamicQuantizer{}).Quantize(into, extent, part); err != nil {
+				return err
+			}
+			// The device outputs the factor used to quantise, not the one to dequantise.
+			return kernel.Map(kernel.Reciprocal, dtype.Float32, extent, []kernel.Input{kernel.Of(extent)})
+		})
+	}, nil
+}
+
+// forGroups checks quantisation parameters: one per group, or one per column of each group.
+func forGroups(c *op.Call, groups, width int64, tensors ...*op.Tensor) {
+	for _, t := range tensors {
+		if t == nil {
+			continue
+		}
+		c.Plain(t)
+		c.DType(t, dtype.Float32)
+		if n := t.Len(); n != groups*width && n != groups {
+			c.Invalid("%v must be [%d,%d] or [%d], for each group", t, groups, width, groups)
+		}
+		dense(c, t)
+	}
+}
+
+// dense refuses tensors that are not contiguous.
+func dense(c *op.Call, tensors ...*op.Tensor) {
+	for _, t := range tensors {
+		if !t.Contiguous() {
+			c.Invalid("%v must be contiguous", t)
+		}
+	}
+}
+
+// dequantBias scales int32 sums [M, N] by column and row. An int32 bias is added before scaling,
+// any other bias after it.
+func dequantBias(c *op.Call) (op.Run, error) {
+	x, columns, rows, bias, out := c.Tensor("x"), c.Tensor("weightScale"), c.Optional("activateScaleOptional"), c.Optional("biasOptional"), c.Tensor("out")
+	c.Plain(x, columns, out)
+	c.DType(x, dtype.Int32)
+	c.DType(columns, dtype.Float32, dtype.BFloat16)
+	c.DType(out, dtype.Float16, dtype.BFloat16)
+	if d := dtype.Type(c.Int("outputDtype")); d != out.DType {
+		c.Invalid("outputDtype is %v, but %v", d, out)
+	}
+	c.Rank(x, 2, 2)
+	c.SameShape(x, out)
+	if c.Err() == nil {
+		c.Shape(columns, x.Shape[1:], "one for each column of x")
+		if rows != nil {
+			c.DType(rows, dtype.Float32)
+			c.Shape(rows, x.Shape[:1], "one for each row of x")
+		}
+		if bias != nil {
+			c.DType(bias, dtype.Int32, dtype.Float32, dtype.Float16, dtype.BFloat16)
+			c.Shape(bias, x.Shape[1:], "one for each column of x")
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return op.ScaledBack(out.View(), x.View(), columns, rows, bias)
+	}, nil
+}

@@ -1,0 +1,209 @@
+package quantization
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// quantisations lists the conversions between numbers and int8. They refuse int4 and float8
+// outputs.
+var quantisations = op.Table{
+	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
+	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
+}
+
+// roundings maps the values of roundMode.
+var roundings = map[string]kernel.Op{"": kernel.Round, "round": kernel.Round, "floor": kernel.Floor, "ceil": kernel.Ceil, "trunc": kernel.Trunc}
+
+// optionalPerAxis is PerAxis for a tensor that may be absent.
+func optionalPerAxis(c *op.Call, name string, x *op.Tensor, axis int) func() kernel.View {
+	if t := c.Optional(name); t != nil && t.Len() > 0 {
+		return c.PerAxis(t, x, axis)
+	}
+	return func() kernel.View { return kernel.View{} }
+}
+
+// eightBits checks the 8-bit output of a quantisation.
+func eightBits(c *op.Call, x, y *op.Tensor, argument string) {
+	c.Plain(x, y)
+	c.DType(x, op.FloatTypes...)
+	c.DType(y, dtype.Int8)
+	c.SameShape(x, y)
+	if c.Has(argument) {
+		if d := dtype.Type(c.Int(argument)); d != y.DType {
+			c.Invalid("%s is %v, but %v; only int8 is supported", argument, d, y)
+		}
+	}
+}
+
+func ascendQuant(c *op.Call) (op.Run, error) {
+	x, y := c.Tensor("x"), c.Tensor("y")
+	eightBits(c, x, y, "dstType")
+	c.Rank(x, 1, kernel.MaxRank)
+	round, known := roundings[c.Text("roundMode")]
+	if !known {
+		c.Invalid("roundMode %q is unknown; use round, floor, ceil or trunc", c.Text("roundMode"))
+	}
+	axis := c.Axis(x, c.IntOr("axis", -1))
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	scale, offset := c.PerAxis(c.Tensor("scale"), x, axis), optionalPerAxis(c, "offset", x, axis)
+	root := c.Bool("sqrtMode")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}.Quantize(y.View(), x.View())
+	}, nil
+}
+
+// quantize divides by the scales and adds the zero points, which may have an integer dtype.
+func quantize(c *op.Call) (op.Run, error) {
+	x, scales, zeros, out := c.Tensor("x"), c.Tensor("scales"), c.Optional("zeroPoints"), c.Tensor("out")
+	c.Plain(x, out)
+	c.DType(x, op.FloatTypes...)
+	c.DType(out, dtype.Int8, dtype.Uint8, dtype.Int32)
+	c.SameShape(x, out)
+	if d := dtype.Type(c.Int("dtype")); d != out.DType {
+		c.Invalid("dtype is %v, but %v", d, out)
+	}
+	axis := c.Axis(x, c.Int("axis"))
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	factor := c.PerAxis(scales, x, axis)
+	offset := func() kernel.View { return kernel.View{} }
+	if zeros != nil {
+		c.Countable(zeros)
+		c.SameShape(scales, zeros)
+		offset = func() kernel.View {
+			v := factor()
+			return zeros.As(v.Shape, zeros.Along(axis, x.Rank()).Strides)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.Quantizer{Factor: factor(), Offset: offset(), Divide: true, Round: kernel.Round}.Quantize(out.View(), x.View())
+	}, nil
+}
+
+func ascendAntiQuant(c *op.Call) (op.Run, error) {
+	x, y := c.Tensor("x"), c.Tensor("y")
+	c.Plain(x, y)
+	c.DType(x, dtype.Int8)
+	c.DType(y, dtype.Float16, dtype.BFloat16)
+	c.SameShape(x, y)
+	c.Rank(x, 1, kernel.MaxRank)
+	if d := dtype.Type(c.Int("dstType")); d != y.DType {
+		c.Invalid("dstType is %v, but %v", d, y)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	axis := x.Rank() - 1
+	scale, offset := c.PerAxis(c.Tensor("scale"), x, axis), optionalPerAxis(c, "offset", x, axis)
+	root := c.Bool("sqrtMode")
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		return kernel.Dequantize(y.View(), x.View(), scale(), offset(), root)
+	}, nil
+}
+
+// dynamicQuant scales each row of x, or all of x, by its largest magnitude. The fourth version
+// can also scale each position of the last dimension.
+func dynamicQuant(c *op.Call) (op.Run, error) {
+	x, y, scale := c.Tensor("x"), c.Tensor("yOut"), c.Tensor("scaleOut")
+	eightBits(c, x, y, "dstType")
+	c.Rank(x, 2, kernel.MaxRank)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	q, channels := kernel.DynamicQuantizer{}, false
+	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
+	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
+		c.Invalid("dstTypeMax is %g; int8 has its own, pass 0", c.Float("dstTypeMax"))
+	}
+	if c.Has("quantMode") {
+		switch mode := c.Text("quantMode"); {
+		case mode == "" || mode == "pertoken":
+		case mode == "pertensor":
+			q.Whole, want = true, []int64{1}
+		case mode == "perchannel" && c.Op.Name == "DynamicQuantV4":
+			channels, want, length, line = true, append(slices.Clone(x.Shape[:x.Rank()-2]), x.Dim(-1)), x.Dim(-2), "column"
+		default:
+			c.Invalid("quantMode %q is not supported; use pertoken or pertensor, or perchannel of DynamicQuantV4", mode)
+		}
+	}
+	offset := (*op.Tensor)(nil)
+	if c.Has("offsetOut") && !(c.Has("isSymmetrical") && c.Bool("isSymmetrical")) {
+		offset = c.Tensor("offsetOut")
+	}
+	for _, t := range []*op.Tensor{scale, offset} {
+		if t != nil {
+			c.DType(t, dtype.Float32)
+			c.Shape(t, want, "one for each "+line+" of x, or one with quantMode pertensor")
+		}
+	}
+	smooth, groups := c.Optional("smoothScalesOptional"), (*op.Tensor)(nil)
+	if c.Has("groupIndexOptional") {
+		groups = c.Optional("groupIndexOptional")
+	}
+	if smooth != nil {
+		shape := []int64{length}
+		if groups != nil {
+			shape = []int64{groups.Len(), length}
+		}
+		c.SameDType(x, smooth)
+		c.Shape(smooth, shape, "one for each place of a "+line+" of x, for each group")
+	}
+	if groups != nil {
+		c.DType(groups, dtype.Int32)
+		c.Rank(groups, 1, 1)
+		if smooth == nil {
+			c.Fail(op.NullPointer, "smoothScalesOptional is null; groupIndexOptional needs it")
+		}
+		if channels {
+			c.Invalid("%v is given; quantMode perchannel has no groups", groups)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if x.Len() == 0 {
+			return nil
+		}
+		run := q
+		run.Smooth, run.Offset = op.OptionalView(smooth), op.OptionalView(offset)
+		if groups != nil {
+			var err error
+			if run.Ends, err = op.RowEnds(groups, x.Len()/x.Dim(-1)); err != nil {
+				return err
+			}
+		}
+		from, to := x.View(), y.View()
+		if channels { // treat the columns as rows
+			order := op.InOrder(x.Rank())
+			slices.Reverse(order[x.Rank()-2:])
+			from, to = op.Permuted(from, order), op.Permuted(to, order)
+		}
+		return run.Quantize(to, scale.View(), from)
+	}, nil
+}

@@ -1,0 +1,96 @@
+package quantization
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+func TestStaticQuantisation(t *testing.T) {
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			x := optest.Filled(t, 1, d, l, []int64{3, 5})
+			scale := optest.Tensor(t, d, []int64{5}, 16, 32, 64, 128, 8)
+			offset := optest.Tensor(t, d, []int64{5}, 1, -2, 0, 3, 4)
+			y := optest.TensorIn(t, dtype.Int8, l, []int64{3, 5})
+			optest.Run(t, "AscendQuant", optest.Args{"x": x, "scale": scale, "offset": offset, "roundMode": "round", "dstType": dtype.Int8, "y": y})
+			want := make([]float64, 15)
+			for i, v := range optest.Values(x) {
+				want[i] = optest.ToInt8(float64(float32(v)*float32(optest.Values(scale)[i%5])) + optest.Values(offset)[i%5])
+			}
+			require.Equal(t, want, optest.Values(y), "%v %v", d, l)
+
+			rows := optest.Tensor(t, d, []int64{3}, 4, 5, 6)
+			optest.Run(t, "AscendQuantV3", optest.Args{"x": x, "scale": rows, "sqrtMode": true, "roundMode": "floor", "dstType": dtype.Int8, "axis": 0, "y": y})
+			for i, v := range optest.Values(x) {
+				s := float32(optest.Values(rows)[i/5])
+				want[i] = min(max(math.Floor(float64(float32(v)*s*s)), -128), 127)
+			}
+			require.Equal(t, want, optest.Values(y), "%v %v", d, l)
+		}
+	}
+	x, one := optest.Tensor(t, dtype.Int8, []int64{2, 2}, -128, 127, 3, 0), optest.Tensor(t, dtype.Float32, []int64{1}, 0.5)
+	y := optest.Tensor(t, dtype.Float16, []int64{2, 2})
+	optest.Run(t, "AscendAntiQuant", optest.Args{"x": x, "scale": one, "offset": optest.Tensor(t, dtype.Float32, []int64{1}, 1), "dstType": dtype.Float16, "y": y})
+	require.Equal(t, []float64{-63.5, 64, 2, 0.5}, optest.Values(y))
+	zero := optest.Tensor(t, dtype.Uint8, []int64{2, 2})
+	optest.Run(t, "Quantize", optest.Args{"x": y, "scales": optest.Tensor(t, dtype.Float32, []int64{2}, 0.5, 2), "zeroPoints": optest.Tensor(t, dtype.Int32, []int64{2}, 10, 20), "dtype": dtype.Uint8, "axis": 1, "out": zero})
+	require.Equal(t, []float64{0, 52, 14, 20}, optest.Values(zero))
+	optest.Refused(t, op.InvalidParam, "AscendQuant", optest.Args{"x": y, "scale": one, "roundMode": "up", "dstType": dtype.Int8, "y": x}, "roundMode")
+	optest.Refused(t, op.InvalidParam, "AscendQuant", optest.Args{"x": y, "scale": optest.Tensor(t, dtype.Float32, []int64{3}, 1), "dstType": dtype.Int8, "y": x}, "one for each place")
+	optest.Refused(t, op.NullPointer, "AscendQuant", optest.Args{"x": y, "dstType": dtype.Int8, "y": x}, "scale is null")
+}
+
+func TestDynamicQuantisation(t *testing.T) {
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			x := optest.Filled(t, 2, d, l, []int64{2, 3, 7})
+			smooth := optest.Filled(t, 3, d, kerneltest.Contiguous, []int64{2, 7})
+			ends := []int64{2, 6}
+			y, scale, offset := optest.TensorIn(t, dtype.Int8, l, []int64{2, 3, 7}), optest.TensorIn(t, dtype.Float32, l, []int64{2, 3}), optest.TensorIn(t, dtype.Float32, l, []int64{2, 3})
+			check := func(symmetric bool) {
+				for row := range 6 {
+					v := make([]float64, 7)
+					for i := range v {
+						v[i] = optest.Values(x)[row*7+i] * optest.Values(smooth)[map[bool]int{true: 7}[int64(row) >= ends[0]]+i]
+					}
+					s, o := slices.MaxFunc(v, func(a, b float64) int { return int(math.Copysign(1, math.Abs(a)-math.Abs(b))) }), 0.0
+					s = math.Abs(s) / 127
+					if !symmetric {
+						s = (slices.Max(v) - slices.Min(v)) / 255
+						o = 127 - slices.Max(v)/s
+						require.InDelta(t, o, optest.Values(offset)[row], 1e-3*math.Abs(o)+1e-3)
+					}
+					require.InDelta(t, s, optest.Values(scale)[row], 1e-5*s)
+					for i := range v {
+						require.InDelta(t, v[i]/s+o, optest.Values(y)[row*7+i], 0.5001, "%v %v row %d", d, l, row)
+					}
+				}
+			}
+			a := optest.Args{"x": x, "smoothScalesOptional": smooth, "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 6), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": offset}
+			optest.Run(t, "DynamicQuantV2", a)
+			check(false)
+			a["isSymmetrical"], a["quantMode"] = true, "pertoken"
+			optest.Run(t, "DynamicQuantV3", a)
+			check(true)
+		}
+	}
+	x, y := optest.Tensor(t, dtype.Float16, []int64{2, 2}, 0, 0, 4, -2), optest.Tensor(t, dtype.Int8, []int64{2, 2})
+	scale := optest.Tensor(t, dtype.Float32, []int64{2})
+	optest.Run(t, "DynamicQuant", optest.Args{"x": x, "yOut": y, "scaleOut": scale})
+	require.Equal(t, []float64{0, 0, 127, -64}, optest.Values(y), "a row of zeros stays zero")
+	whole := optest.Tensor(t, dtype.Float32, []int64{1})
+	optest.Run(t, "DynamicQuantV3", optest.Args{"x": x, "dstType": dtype.Int8, "isSymmetrical": true, "quantMode": "pertensor", "yOut": y, "scaleOut": whole})
+	require.InDelta(t, 4.0/127, optest.Values(whole)[0], 1e-7)
+	optest.Refused(t, op.NullPointer, "DynamicQuantV2", optest.Args{"x": x, "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 2), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": scale}, "smoothScalesOptional")
+	optest.Refused(t, op.InvalidParam, "DynamicQuant", optest.Args{"x": x, "yOut": y, "scaleOut": whole}, "[2]")
+	err := optest.Execute(t, "DynamicQuantV2", optest.Args{"x": x, "smoothScalesOptional": optest.Tensor(t, dtype.Float16, []int64{1, 2}, 1), "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 3), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": scale})
+	require.ErrorContains(t, err, "not exceed the 2 rows")
+}

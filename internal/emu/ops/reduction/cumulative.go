@@ -1,0 +1,70 @@
+package reduction
+
+import (
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// cumulatives lists the running reductions along a dimension.
+var cumulatives = op.Table{
+	"Cumsum": cumsum, "CumsumV2": cumsum, "Cumprod": cumprod, "InplaceCumprod": cumprod,
+	"Cummax": cumulativeExtreme(kernel.RunningMax), "Cummin": cumulativeExtreme(kernel.RunningMin),
+}
+
+// scan writes the running reduction of self to out. index may be nil.
+func scan(c *op.Call, r kernel.Running, out, index, self *op.Tensor, dim int64, exclusive, reverse bool) (op.Run, error) {
+	c.Plain(self, out)
+	c.SameShape(self, out)
+	axis := c.Axis(self, dim)
+	for _, t := range []*op.Tensor{self, out} {
+		if !kernel.Computes(t.DType) {
+			c.Invalid("%v has a dtype that is not supported", t)
+		}
+	}
+	if !op.Castable(self.DType, out.DType) {
+		c.Invalid("%v cannot be stored in %v", self, out)
+	}
+	if c.Has("dtype") {
+		if want := dtype.Type(c.Int("dtype")); want != out.DType && want != dtype.Undefined {
+			c.Invalid("%v must have dtype %v, the argument dtype", out, want)
+		}
+	}
+	if index != nil {
+		c.Plain(index)
+		c.SameShape(self, index)
+		c.DType(index, dtype.Int64, dtype.Int32)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		var places kernel.View
+		if index != nil {
+			places = index.View()
+		}
+		return kernel.Scan(r, out.View(), places, self.View(), axis, exclusive, reverse)
+	}, nil
+}
+
+func cumsum(c *op.Call) (op.Run, error) {
+	exclusive := c.Has("exclusive") && c.Bool("exclusive")
+	reverse := c.Has("reverse") && c.Bool("reverse")
+	return scan(c, kernel.RunningSum, c.Tensor("out"), nil, c.Tensor("self"), c.Int("dim"), exclusive, reverse)
+}
+
+func cumprod(c *op.Call) (op.Run, error) {
+	input := c.Tensor("input")
+	out := input
+	if c.Has("out") {
+		out = c.Tensor("out")
+	}
+	return scan(c, kernel.RunningProd, out, nil, input, c.Scalar("dim").Int64(), false, false)
+}
+
+// cumulativeExtreme computes the running maximum or minimum and its index.
+func cumulativeExtreme(r kernel.Running) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		return scan(c, r, c.Tensor("valuesOut"), c.Tensor("indicesOut"), c.Tensor("self"), c.Int("dim"), false, false)
+	}
+}

@@ -1,0 +1,236 @@
+package reduction
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// reduction describes an operator that reduces dimensions, as an entry of the tables.
+type reduction struct {
+	op        kernel.Reduction
+	parameter func(c *op.Call) float64
+	real      bool // requires a floating-point output
+	nonempty  bool // undefined for zero elements
+}
+
+// reductions lists the operators that reduce dimensions.
+var reductions = op.Table{
+	"ReduceSum":         reduction{op: kernel.ReduceSum}.prepare,
+	"ReduceNansum":      reduction{op: kernel.ReduceNanSum}.prepare,
+	"Mean":              reduction{op: kernel.ReduceMean, real: true}.prepare,
+	"MeanV2":            reduction{op: kernel.ReduceMean, real: true}.prepare,
+	"Prod":              reduction{op: kernel.ReduceProd}.prepare,
+	"ProdDim":           reduction{op: kernel.ReduceProd}.prepare,
+	"Max":               reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
+	"Min":               reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
+	"Amax":              reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
+	"Amin":              reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
+	"MaxV2":             reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
+	"Any":               reduction{op: kernel.ReduceAny}.prepare,
+	"All":               reduction{op: kernel.ReduceAll}.prepare,
+	"LogSumExp":         reduction{op: kernel.ReduceLogSumExp, real: true}.prepare,
+	"Norm":              reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("pScalar")}.prepare,
+	"LinalgVectorNorm":  reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("ord")}.prepare,
+	"Var":               reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
+	"VarCorrection":     reduction{op: kernel.ReduceVar, real: true, parameter: correction}.prepare,
+	"Std":               reduction{op: kernel.ReduceStd, real: true, parameter: correction}.prepare,
+	"VarMean":           moments(kernel.ReduceVar, "varOut"),
+	"StdMeanCorrection": moments(kernel.ReduceStd, "stdOut"),
+	"Aminmax":           aminmax,
+	"AminmaxDim":        aminmax,
+	"AminmaxAll":        aminmax,
+	"MaxDim":            extreme(true),
+	"MinDim":            extreme(false),
+	"ArgMax":            extreme(true),
+	"ArgMin":            extreme(false),
+}
+
+// normOrder reads the order of a norm; null means 2.
+func normOrder(name string) func(c *op.Call) float64 {
+	return func(c *op.Call) float64 {
+		if s := c.OptionalScalar(name); s != nil {
+			return s.Float64()
+		}
+		return 2
+	}
+}
+
+// correction returns the number that a variance subtracts from the number of elements.
+func correction(c *op.Call) float64 {
+	switch {
+	case c.Has("correction"):
+		return float64(c.Int("correction"))
+	case c.Bool("unbiased"):
+		return 1
+	}
+	return 0
+}
+
+// axes reads the dimensions to reduce, under the name and type that the operator uses. An empty
+// or null list means all dimensions. It also returns whether they are kept with size 1.
+func axes(c *op.Call, self *op.Tensor) (axes []int, keep bool) {
+	for _, p := range c.Op.Params {
+		switch p.Name {
+		case "keepdim", "keepDim", "keepDims":
+			keep = c.Bool(p.Name)
+		case "dim", "dims":
+			if p.Class == op.IntClass {
+				axes = []int{c.Axis(self, c.Int(p.Name))}
+				continue
+			}
+			for _, d := range c.Ints(p.Name) {
+				axis := c.Axis(self, d)
+				if slices.Contains(axes, axis) {
+					c.Invalid("%s %v names dimension %d twice", p.Name, c.Ints(p.Name), axis)
+				}
+				axes = append(axes, axis)
+			}
+		}
+	}
+	if len(axes) == 0 {
+		if skip := "noopWithEmptyAxes"; c.Has(skip) && c.Bool(skip) || c.Has("noopWithEmptyDims") && c.Bool("noopWithEmptyDims") {
+			return nil, keep
+		}
+		for i := range self.Rank() {
+			axes = append(axes, i)
+		}
+	}
+	return slices.DeleteFunc(axes, func(i int) bool { return i >= self.Rank() }), keep
+}
+
+// reduced checks that out has the shape of self without axes. It returns a function, to be
+// called in Run, that views out in that shape.
+func reduced(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func() kernel.View {
+	c.Plain(out, self)
+	for _, t := range []*op.Tensor{out, self} {
+		if !kernel.Computes(t.DType) {
+			c.Invalid("%v has a dtype that is not supported", t)
+		}
+	}
+	want, shape, strides := []int64{}, []int64{}, []int64{}
+	for i, d := range self.Shape {
+		switch {
+		case !slices.Contains(axes, i):
+			want = append(want, d)
+		case keep:
+			want = append(want, 1)
+		}
+	}
+	// If no dimension remains, CANN also accepts one dimension of one element.
+	if len(want) > 0 || !slices.Equal(out.Shape, []int64{1}) {
+		c.Shape(out, want, "self without the reduced dimensions")
+	}
+	if c.Err() != nil {
+		return nil
+	}
+	at := 0
+	for i, d := range self.Shape {
+		if !slices.Contains(axes, i) {
+			shape, strides = append(shape, d), append(strides, out.Strides[at])
+		}
+		if keep || !slices.Contains(axes, i) {
+			at++
+		}
+	}
+	return func() kernel.View { return out.As(shape, strides) }
+}
+
+// prepare prepares the form with one output.
+func (r reduction) prepare(c *op.Call) (op.Run, error) {
+	i := slices.IndexFunc(c.Op.Params, func(p op.Param) bool { return p.Class == op.TensorClass })
+	self := c.Tensor(c.Op.Params[i].Name)
+	axes, keep := axes(c, self)
+	return r.run(c, c.Tensor("out"), self, axes, keep)
+}
+
+func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op.Run, error) {
+	if c.Has("dtype") {
+		if want := dtype.Type(c.Int("dtype")); want != out.DType && want != dtype.Undefined {
+			c.Invalid("%v must have dtype %v, the argument dtype", out, want)
+		}
+	}
+	if r.real && !out.DType.IsFloat() {
+		c.Invalid("%v must have a floating-point dtype", out)
+	}
+	if !op.Castable(self.DType, out.DType) && r.op != kernel.ReduceAny && r.op != kernel.ReduceAll {
+		c.Invalid("%v cannot be reduced to %v", self, out)
+	}
+	for _, axis := range axes {
+		if r.nonempty && self.Shape[axis] == 0 {
+			c.Invalid("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
+		}
+	}
+	view := reduced(c, out, self, axes, keep)
+	parameter := 0.0
+	if r.parameter != nil {
+		parameter = r.parameter(c)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error { return kernel.Reduce(r.op, view(), self.View(), axes, parameter) }, nil
+}
+
+// moments computes a variance or deviation and the mean.
+func moments(fn kernel.Reduction, name string) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		self := c.Tensor("self")
+		axes, keep := axes(c, self)
+		spread, err := reduction{op: fn, real: true, parameter: correction}.run(c, c.Tensor(name), self, axes, keep)
+		if err != nil {
+			return nil, err
+		}
+		mean, err := reduction{op: kernel.ReduceMean, real: true}.run(c, c.Tensor("meanOut"), self, axes, keep)
+		return op.Sequence([]op.Run{spread, mean}), err
+	}
+}
+
+// aminmax computes the minimum and the maximum.
+func aminmax(c *op.Call) (op.Run, error) {
+	self := c.Tensor("self")
+	axes, keep := axes(c, self)
+	lo, err := reduction{op: kernel.ReduceMin, nonempty: true}.run(c, c.Tensor("minOut"), self, axes, keep)
+	if err != nil {
+		return nil, err
+	}
+	hi, err := reduction{op: kernel.ReduceMax, nonempty: true}.run(c, c.Tensor("maxOut"), self, axes, keep)
+	return op.Sequence([]op.Run{lo, hi}), err
+}
+
+// extreme finds the maximum or minimum along one dimension: its index and, for the forms with
+// two outputs, its value.
+func extreme(largest bool) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		self := c.Tensor("self")
+		axes, keep := axes(c, self)
+		index := c.Tensor("out")
+		var value func() kernel.View
+		if c.Has("indices") {
+			c.SameDType(self, index)
+			value = reduced(c, index, self, axes, keep)
+			index = c.Tensor("indices")
+		}
+		if !index.DType.IsInteger() {
+			c.Invalid("%v must have an integer dtype", index)
+		}
+		for _, axis := range axes {
+			if self.Shape[axis] == 0 {
+				c.Invalid("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
+			}
+		}
+		place := reduced(c, index, self, axes, keep)
+		if err := c.Err(); err != nil {
+			return nil, err
+		}
+		return func(*op.Exec) error {
+			var v kernel.View
+			if value != nil {
+				v = value()
+			}
+			return kernel.ReduceArg(largest, v, place(), self.View(), axes)
+		}, nil
+	}
+}

@@ -1,0 +1,63 @@
+package reduction
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// orderings lists the operators that sort. They are stable and treat NaN as the largest value.
+var orderings = op.Table{"Sort": sortAlong, "Argsort": sortAlong, "Topk": topK}
+
+func sortAlong(c *op.Call) (op.Run, error) {
+	self := c.Tensor("self")
+	axis := c.Axis(self, c.Int("dim"))
+	if c.Op.Name == "Argsort" {
+		return ordered(c, self, nil, c.Tensor("out"), axis, self.Shape, c.Bool("descending"))
+	}
+	return ordered(c, self, c.Tensor("valuesOut"), c.Tensor("indicesOut"), axis, self.Shape, c.Bool("descending"))
+}
+
+// topK returns the first k elements in order. Like the device it sorts them even if sorted is
+// false.
+func topK(c *op.Call) (op.Run, error) {
+	self, k := c.Tensor("self"), c.Int("k")
+	axis := c.Axis(self, c.Int("dim"))
+	shape := slices.Clone(self.Shape)
+	if n := self.VectorShape()[axis]; k < 0 || k > n {
+		c.Invalid("k is %d; dimension %d of %v has %d elements", k, axis, self, n)
+	} else if len(shape) > 0 {
+		shape[axis] = k
+	}
+	return ordered(c, self, c.Tensor("valuesOut"), c.Tensor("indicesOut"), axis, shape, c.Bool("largest"))
+}
+
+// ordered sets indices to the positions of the first elements of self in sort order, and values
+// to the elements unless values is nil.
+func ordered(c *op.Call, self, values, indices *op.Tensor, axis int, shape []int64, descending bool) (op.Run, error) {
+	c.Plain(self, indices)
+	c.DType(indices, dtype.Int64)
+	c.Shape(indices, shape, "the places of the elements")
+	if !kernel.Computes(self.DType) {
+		c.Invalid("%v has a dtype that is not supported", self)
+	}
+	if values != nil {
+		c.Plain(values)
+		c.Shape(values, shape, "the elements in order")
+		c.SameDType(self, values)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if indices.Len() == 0 {
+			return nil
+		}
+		if err := kernel.Order(indices.AsVector(), self.AsVector(), axis, descending); err != nil || values == nil {
+			return err
+		}
+		return kernel.Gather(values.AsVector(), self.AsVector(), axis, indices.AsVector())
+	}, nil
+}

@@ -1,0 +1,168 @@
+package resampling
+
+import (
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+var resizings = op.Table{
+	"UpsampleNearest1d": resized(1, nearest), "UpsampleNearest1dV2": resized(1, nearest), "UpsampleNearest2d": resized(2, nearest), "UpsampleNearest2dV2": resized(2, nearest),
+	"UpsampleNearest3d": resized(3, nearest), "UpsampleNearest1dBackward": resizedBackward(1, nearest), "UpsampleNearest2dBackward": resizedBackward(2, nearest),
+	"UpsampleNearest3dBackward": resizedBackward(3, nearest),
+	"UpsampleNearestExact1d":    resized(1, nearestCentre), "UpsampleNearestExact2d": resized(2, nearestCentre), "UpsampleNearestExact3d": resized(3, nearestCentre),
+	"UpsampleNearestExact1dBackward": resizedBackward(1, nearestCentre), "UpsampleNearestExact2dBackward": resizedBackward(2, nearestCentre),
+	"UpsampleNearestExact3dBackward": resizedBackward(3, nearestCentre),
+	"UpsampleLinear1d":               resized(1, linear), "UpsampleBilinear2d": resized(2, linear), "UpsampleTrilinear3d": resized(3, linear),
+	"UpsampleLinear1dBackward": resizedBackward(1, linear), "UpsampleBilinear2dBackward": resizedBackward(2, linear),
+	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear), "UpsampleTrilinear3dBackward": resizedBackward(3, linear),
+	"UpsampleBicubic2d": resized(2, cubic), "UpsampleBicubic2dBackward": resizedBackward(2, cubic),
+}
+
+// axisSampling maps the m positions of a result to the n positions of an image along one axis.
+// ratio is their distance in the image; corners aligns the first and last positions of both.
+type axisSampling struct {
+	m, n    int64
+	ratio   float64
+	corners bool
+}
+
+// centre returns the image coordinate of the centre of position k of the result.
+func (s axisSampling) centre(k int64) float64 {
+	if s.corners {
+		return float64(k) * s.ratio
+	}
+	return (float64(k)+0.5)*s.ratio - 0.5
+}
+
+// interpolation computes the taps of one dimension.
+type interpolation func(s axisSampling) kernel.Taps
+
+// nearest takes the element that contains the start of a result position. It computes in
+// float32, as array libraries do, so that ties resolve to the same element.
+func nearest(s axisSampling) (t kernel.Taps) {
+	for k := range s.m {
+		at := int64(math.Floor(float64(float32(k) * float32(s.ratio))))
+		t.Index = append(t.Index, []int64{min(at, s.n-1)})
+	}
+	return t
+}
+
+// nearestCentre takes the element that contains the centre of a result position.
+func nearestCentre(s axisSampling) (t kernel.Taps) {
+	for k := range s.m {
+		at := int64(math.Floor(float64((float32(k) + 0.5) * float32(s.ratio))))
+		t.Index = append(t.Index, []int64{min(at, s.n-1)})
+	}
+	return t
+}
+
+// linear weights the two elements around a centre by distance.
+func linear(s axisSampling) (t kernel.Taps) {
+	for k := range s.m {
+		x := max(s.centre(k), 0)
+		at := min(int64(x), s.n-1)
+		right := x - float64(at)
+		if at == s.n-1 {
+			t.Index, t.Weight = append(t.Index, []int64{at}), append(t.Weight, []float64{1})
+			continue
+		}
+		t.Index, t.Weight = append(t.Index, []int64{at, at + 1}), append(t.Weight, []float64{1 - right, right})
+	}
+	return t
+}
+
+// cubic weights the four elements around a centre by Keys' cubic convolution with a = -0.75.
+// Positions outside repeat the border.
+func cubic(s axisSampling) (t kernel.Taps) {
+	const a = -0.75
+	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
+	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
+	for k := range s.m {
+		x := s.centre(k)
+		at := math.Floor(x)
+		r := x - at
+		var places []int64
+		for i := range int64(4) {
+			places = append(places, min(max(int64(at)-1+i, 0), s.n-1))
+		}
+		t.Index, t.Weight = append(t.Index, places), append(t.Weight, []float64{far(1 + r), near(r), near(1 - r), far(2 - r)})
+	}
+	return t
+}
+
+// scaleNames are the declared names of the scale factors of the last one, two or three
+// dimensions.
+var scaleNames = [][]string{{"scalesD"}, {"scalesH"}, {"scalesW", "scales", "scaleL"}}
+
+// samplings computes the axisSampling of the last n dimensions of a result of the given size. A
+// scale factor that is not positive is derived from the sizes.
+func samplings(c *op.Call, n int, image, result []int64) (s []axisSampling) {
+	for i := range n {
+		a := axisSampling{m: result[i], n: image[i], corners: c.Has("alignCorners") && c.Bool("alignCorners")}
+		if a.m < 1 || a.n < 1 {
+			c.Invalid("cannot resize %s to %s: every size must be at least 1", op.Dims(image), op.Dims(result))
+			return nil
+		}
+		a.ratio = float64(a.n) / float64(a.m)
+		for _, name := range scaleNames[3-n+i] {
+			if c.Has(name) && c.Float(name) > 0 {
+				a.ratio = 1 / c.Float(name)
+			}
+		}
+		if a.corners {
+			a.ratio = 0
+			if a.m > 1 {
+				a.ratio = float64(a.n-1) / float64(a.m-1)
+			}
+		}
+		s = append(s, a)
+	}
+	return s
+}
+
+// resizing checks a result of outputSize computed from an image and returns the taps.
+func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps []kernel.Taps) {
+	size := c.Ints("outputSize")
+	if len(image) != n+2 || len(result) != n+2 {
+		c.Invalid("images of shape %s and %s: %d dimensions are needed, batch and channels before the others", op.Dims(image), op.Dims(result), n+2)
+		return nil
+	}
+	if !slices.Equal(slices.Concat(image[:2], size), result) {
+		c.Invalid("outputSize %s of an image %s does not make %s", op.Dims(size), op.Dims(image), op.Dims(result))
+		return nil
+	}
+	for _, s := range samplings(c, n, image[2:], size) {
+		taps = append(taps, of(s))
+	}
+	return taps
+}
+
+func resized(n int, of interpolation) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		self, out := c.Tensor("self"), c.Tensor("out")
+		c.DType(self, op.RealTypes...)
+		c.SameDType(self, out)
+		var taps []kernel.Taps
+		if c.Err() == nil {
+			taps = resizing(c, n, self.Shape, out.Shape, of)
+		}
+		return c.Resample(out, self, n, func() []kernel.Taps { return taps })
+	}
+}
+
+func resizedBackward(n int, of interpolation) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		grad, out, size := c.Tensor(c.Either("gradOut", "gradOutput")), c.Tensor(c.Either("out", "gradInput")), c.Ints("inputSize")
+		c.DType(grad, op.RealTypes...)
+		c.SameDType(grad, out)
+		c.Shape(out, size, "inputSize")
+		var taps []kernel.Taps
+		if c.Err() == nil {
+			taps = resizing(c, n, size, grad.Shape, of)
+		}
+		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return taps })
+	}
+}

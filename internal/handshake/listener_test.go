@@ -1,0 +1,106 @@
+package handshake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// open returns a listener with a secret on the loopback interface, and its address.
+func open(t *testing.T, secret string, refused func(net.Addr, error)) (*Listener, string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := Listen(ln, testProtocol, []byte(secret), refused)
+	t.Cleanup(func() { _ = l.Close() })
+	return l, l.Addr().String()
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestListener checks that peers without the secret, including silent ones, do not disturb a peer
+// that knows it.
+func TestListener(t *testing.T) {
+	var refused atomic.Int32
+	l, address := open(t, "right", func(net.Addr, error) { refused.Add(1) })
+	ctx := within(t)
+	_, err := Dial(ctx, address, testProtocol, []byte("wrong"), nil)
+	require.ErrorIs(t, err, ErrSecret)
+	web, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer web.Close()
+	_, err = fmt.Fprintf(web, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, web) // the end of the stream and a reset are both a refusal
+	for range 10 {
+		silent, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer silent.Close()
+	}
+	for rank := range 3 {
+		dialed := make(chan side, 1)
+		go func() {
+			c, err := Dial(ctx, address, testProtocol, []byte("right"), []byte{byte(rank)})
+			dialed <- side{c, err}
+		}()
+		c, err := l.Accept(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []byte{byte(rank)}, c.Hello())
+		d := <-dialed
+		require.NoError(t, d.err)
+		require.NoError(t, c.Send([]byte("welcome")))
+		got, err := d.conn.Receive(100)
+		require.NoError(t, err)
+		assert.Equal(t, "welcome", string(got))
+		require.NoError(t, d.conn.Close())
+		require.NoError(t, c.Close())
+	}
+	assert.EqualValues(t, 2, refused.Load())
+}
+
+func TestAcceptEnds(t *testing.T) {
+	l, address := open(t, "secret", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Accept(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+
+	// The listener closes a peer that was never accepted, and a silent one, when it is closed.
+	unheard, err := Dial(within(t), address, testProtocol, []byte("secret"), nil)
+	require.NoError(t, err)
+	defer unheard.Close()
+	silent, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer silent.Close()
+	accepting := make(chan error, 1)
+	require.NoError(t, l.Close())
+	go func() {
+		_, err := l.Accept(t.Context())
+		accepting <- err
+	}()
+	require.ErrorIs(t, <-accepting, net.ErrClosed)
+	for _, c := range []net.Conn{unheard, silent} {
+		_, err := c.Read(make([]byte, 1))
+		require.Error(t, err)
+	}
+}
+
+func TestDialEnds(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close() // it never accepts
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = Dial(ctx, ln.Addr().String(), testProtocol, nil, nil)
+	require.ErrorContains(t, err, "timeout")
+}

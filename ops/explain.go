@@ -1,0 +1,101 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Candidate is one kernel in an Explanation.
+type Candidate struct {
+	Kernel string
+	Reason string // why it was not chosen; "" for the chosen kernel and those after it
+}
+
+// Explanation says how the kernel for some arguments is chosen.
+type Explanation struct {
+	Operator   string
+	Kernel     string // the chosen kernel, "" if there is none
+	Pinned     bool
+	Candidates []Candidate
+	// Invalid is the error of arguments that are refused before any kernel is asked, or nil.
+	Invalid error
+}
+
+// String describes the choice in one line: the kernel, and the others with their reasons.
+func (e Explanation) String() string {
+	if e.Invalid != nil {
+		return e.Invalid.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ", e.Operator)
+	switch {
+	case e.Kernel == "":
+		b.WriteString("no kernel")
+	case e.Pinned:
+		b.WriteString(e.Kernel + " (pinned)")
+	default:
+		b.WriteString(e.Kernel)
+	}
+	for _, c := range e.Candidates {
+		switch {
+		case c.Kernel == e.Kernel:
+		case c.Reason == "":
+			fmt.Fprintf(&b, "; %s comes after it", c.Kernel)
+		default:
+			fmt.Fprintf(&b, "; not %s: %s", c.Kernel, c.Reason)
+		}
+	}
+	return b.String()
+}
+
+// Explain returns which kernel the arguments get, and why they do not get the others. It launches
+// nothing.
+func (o *Op[A, K]) Explain(a *A) Explanation {
+	key, err := o.Key(a)
+	if err != nil {
+		return Explanation{Operator: o.name, Invalid: err}
+	}
+	env := o.reg.Env()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	e, _, _ := o.explain(&env, key)
+	return e
+}
+
+// explain asks the kernels in order.
+func (o *Op[A, K]) explain(env *Env, key K) (e Explanation, taken *Kernel[A, K], reasons []error) {
+	e = Explanation{Operator: o.name, Pinned: o.pinned != ""}
+	for i := range o.kernels {
+		k := &o.kernels[i]
+		c := Candidate{Kernel: k.Name}
+		if o.pinned != "" && k.Name != o.pinned {
+			c.Reason = "another kernel is pinned"
+		} else if taken == nil {
+			if err := k.supports(env, key); err != nil {
+				c.Reason = err.Error()
+				reasons = append(reasons, err)
+			} else {
+				taken, e.Kernel = k, k.Name
+			}
+		}
+		e.Candidates = append(e.Candidates, c)
+	}
+	return e, taken, reasons
+}
+
+func (k *Kernel[A, K]) supports(env *Env, key K) error {
+	if k.Supports == nil {
+		return nil
+	}
+	return k.Supports(env, key)
+}
+
+// noKernel is ErrNoKernel with the reasons of the kernels.
+type noKernel struct {
+	explanation Explanation
+	reasons     []error
+}
+
+func (e *noKernel) Error() string { return fmt.Sprintf("%v: %v", ErrNoKernel, e.explanation) }
+
+func (e *noKernel) Unwrap() []error { return append([]error{ErrNoKernel}, e.reasons...) }

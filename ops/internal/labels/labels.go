@@ -1,0 +1,68 @@
+// Package labels implements the steps of cross-entropy that depend on labels, for classes on one
+// device (package ops) and classes split over several (ops/parallel).
+//
+//	match := labels.Match(s, ids, ignore, classes, true) // bool [rows, classes]
+//	labels.Fill(s, logProb, labels.Match(s, ids, ignore, classes, false), aclnn.Float(0))
+package labels
+
+import "github.com/goascend/cann/aclnn"
+
+// Counted returns a bool tensor [rows] that is true where the label is not the ignored one.
+func Counted(s *aclnn.Scope, labels *aclnn.Tensor, ignore int64) *aclnn.Tensor {
+	t := s.Tensor(aclnn.Bool, labels.Dim(0))
+	aclnn.Launch(s, aclnn.NeScalar, aclnn.NeScalarParams{Self: labels, Other: aclnn.Int(ignore), Out: t})
+	return t
+}
+
+// Count writes the number of labels that are not the ignored one to out, [1] in float32.
+func Count(s *aclnn.Scope, labels *aclnn.Tensor, ignore int64, out *aclnn.Tensor) {
+	aclnn.Launch(s, aclnn.ReduceSum, aclnn.ReduceSumParams{
+		Self: s.Cast(Counted(s, labels, ignore), aclnn.Float32), Dims: []int64{0}, KeepDims: true, Dtype: aclnn.Float32, Out: out,
+	})
+}
+
+// Match compares labels with classes: it returns bool [rows, classes], true where they are equal,
+// or where they differ if equal is false. In ignored rows the label equals no class.
+func Match(s *aclnn.Scope, labels *aclnn.Tensor, ignore, classes int64, equal bool) *aclnn.Tensor {
+	n := labels.Dim(0)
+	ignored := s.Tensor(aclnn.Bool, n)
+	aclnn.Launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: labels, Other: aclnn.Int(ignore), Out: ignored})
+	target := s.Tensor(aclnn.Int64, n)
+	s.Copy(target, labels)
+	Fill(s, target, ignored, aclnn.Int(-1)) // the ignored index may be a class
+	index := s.Tensor(aclnn.Int64, classes)
+	aclnn.Launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(classes), Step: aclnn.Int(1), Out: index})
+	out := s.Tensor(aclnn.Bool, n, classes)
+	p := aclnn.EqTensorParams{Self: target.Unsqueeze(1), Other: index, Out: out}
+	if equal {
+		aclnn.Launch(s, aclnn.EqTensor, p)
+	} else {
+		aclnn.Launch(s, aclnn.NeTensor, aclnn.NeTensorParams(p))
+	}
+	return out
+}
+
+// Fill sets the elements of t to v where the bool tensor where is true.
+func Fill(s *aclnn.Scope, t, where *aclnn.Tensor, v aclnn.Scalar) {
+	aclnn.Launch(s, aclnn.InplaceMaskedFillScalar, aclnn.InplaceMaskedFillScalarParams{SelfRef: t, Mask: where, Value: v})
+}
+
+// Gradient writes (softmax − onehot(label))·dLoss/count to dLogits, with zeros in ignored rows.
+// logProb and dLogits are float32 [rows, classes]; dLoss has no dimensions. A label outside the
+// classes contributes no onehot term.
+func Gradient(s *aclnn.Scope, dLoss, logProb, labels *aclnn.Tensor, ignore int64, dLogits *aclnn.Tensor) {
+	float := func(t *aclnn.Tensor) *aclnn.Tensor { return s.Cast(t, aclnn.Float32) }
+	times := func(x, y *aclnn.Tensor) {
+		aclnn.Launch(s, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: x, Other: y})
+	}
+	aclnn.Launch(s, aclnn.Exp, aclnn.ExpParams{Self: logProb, Out: dLogits})
+	hot := float(Match(s, labels, ignore, logProb.Dim(1), true))
+	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: dLogits, Other: hot, Alpha: aclnn.Float(-1)})
+	times(dLogits, float(Counted(s, labels, ignore)).Unsqueeze(1))
+	// With nothing to average over, divide by one: all gradients are zero anyway.
+	count := s.Tensor(aclnn.Float32, 1)
+	Count(s, labels, ignore, count)
+	aclnn.Launch(s, aclnn.ClampMin, aclnn.ClampMinParams{Self: count, ClipValueMin: aclnn.Float(1), Out: count})
+	aclnn.Launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: dLogits, Other: count})
+	times(dLogits, dLoss)
+}

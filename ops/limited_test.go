@@ -1,0 +1,43 @@
+package ops_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// TestLimitedKernel registers a kernel for one hidden size, which must run for that size only, in
+// whatever order the sizes come.
+func TestLimitedKernel(t *testing.T) {
+	for _, order := range [][]int64{{4096, 128, 4096}, {128, 4096, 128}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			b := newBench(t)
+			var ran []int64
+			require.NoError(t, b.RMSNorm.Register(ops.Kernel[ops.RMSNormArgs, ops.RMSNormKey]{
+				Name: "rms4096",
+				Supports: func(_ *ops.Env, key ops.RMSNormKey) error {
+					if key.Width != 4096 {
+						return fmt.Errorf("it takes rows of 4096, not %d", key.Width)
+					}
+					return nil
+				},
+				Run: func(_ context.Context, st *acl.Stream, a *ops.RMSNormArgs) error {
+					ran = append(ran, a.X.Dim(-1))
+					return nil
+				},
+			}))
+			for _, width := range order {
+				x, w := b.empty(aclnn.Float32, 2, width), b.empty(aclnn.Float32, width)
+				run(b, b.RMSNorm, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: b.empty(aclnn.Float32, 2, width)})
+			}
+			require.NotContains(t, ran, int64(128), "the kernel ran on a size that it refuses")
+			require.Contains(t, ran, int64(4096))
+		})
+	}
+}

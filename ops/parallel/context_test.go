@@ -1,0 +1,212 @@
+package parallel_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// sequence is a tensor of a layout with b items, length tokens and heads of a dimension.
+func sequence(layout ops.Layout, b, length, heads, d int64) (shape []int64, axis int) {
+	switch layout {
+	case ops.BSH:
+		return []int64{b, length, heads * d}, 1
+	case ops.SBH:
+		return []int64{length, b, heads * d}, 0
+	case ops.BSND:
+		return []int64{b, length, heads, d}, 1
+	}
+	return []int64{b, heads, length, d}, 2
+}
+
+// chunksOf selects the chunks of an axis from a whole tensor's values.
+func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []float32 {
+	outer, inner := size(shape[:axis]), size(shape[axis+1:])
+	var out []float32
+	for o := range outer {
+		row := values[o*shape[axis]*inner:][:shape[axis]*inner]
+		for _, c := range chunks {
+			out = append(out, row[c.From*inner:c.To*inner]...)
+		}
+	}
+	return out
+}
+
+// Attention of a split sequence gives the same results and gradients as that of the whole one.
+func TestContextParallel(t *testing.T) {
+	const b, length, heads, kvHeads, d = 2, 16, 4, 2, 8
+	rule := func(m mask.Mask) func(*bench) mask.Mask { return func(*bench) mask.Mask { return m } }
+	// A query sees itself and about half of the other keys.
+	cells := func(matrices int64) []byte {
+		out := make([]byte, matrices*length*length)
+		for i := range int64(len(out)) {
+			if at := i % (length * length); at/length != at%length {
+				out[i] = byte(i * 2654435761 >> 7 & 1)
+			}
+		}
+		return out
+	}
+	dense := func(form string, shape ...int64) func(*bench) mask.Mask {
+		return func(b *bench) mask.Mask {
+			return denseForms[form](b, cells(size(shape)/(length*length)), shape...)
+		}
+	}
+	masks := map[string]func(*bench) mask.Mask{
+		"none": rule(mask.None{}), "causal": rule(mask.Causal{}), "window": rule(mask.Band{Pre: 4}), "band": rule(mask.Band{Pre: 2, Next: 3}),
+		"right padding":           rule(mask.Padding{Lengths: []int64{16, 11}, Causal: true}),
+		"dense, shared":           dense("uint8", length, length),
+		"dense, integers":         dense("visible int32", b, 1, length, length),
+		"dense, additive by head": dense("additive", b, heads, length, length),
+		"dense, of keys": func(on *bench) mask.Mask {
+			return denseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
+		},
+		"dense, replaced": func(on *bench) mask.Mask {
+			whole := make([]bool, length)
+			for i := range whole {
+				whole[i] = true
+			}
+			m := denseForms["bool"](on, causalCells([][]bool{whole, whole}, 1), b, 1, length, length)
+			m.CausalRightPadded = true
+			return m
+		},
+	}
+	for _, layout := range []ops.Layout{ops.BSH, ops.SBH, ops.BSND, ops.BNSD} {
+		for name, m := range masks {
+			for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
+				if (layout != ops.BSND || strings.HasPrefix(name, "dense")) && dt != aclnn.Float32 || layout != ops.BSND && name == "window" {
+					continue // the arithmetic does not depend on the layout, nor a mask on the dtype
+				}
+				t.Run(fmt.Sprintf("%s/%s/%v", layout, name, dt), func(t *testing.T) {
+					qShape, axis := sequence(layout, b, length, heads, d)
+					kShape, _ := sequence(layout, b, length, kvHeads, d)
+					q, k, v, dy := random(dt, 1, size(qShape)), random(dt, 2, size(kShape)), random(dt, 3, size(kShape)), random(dt, 4, size(qShape))
+					if name == "right padding" {
+						// The gradient of padding rows is zero.
+						padding(dy, layout, qShape, axis, 1, 11)
+					}
+					arguments := func(b *bench, part func([]float32, []int64) []float32, n int64) *ops.AttentionGradArgs {
+						local := func(shape []int64) []int64 {
+							shape = slices.Clone(shape)
+							shape[axis] = n
+							return shape
+						}
+						in := func(values []float32, shape []int64) *aclnn.Tensor {
+							return b.floats(dt, part(values, shape), local(shape)...)
+						}
+						return &ops.AttentionGradArgs{
+							AttentionArgs: ops.AttentionArgs{
+								Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: layout, Heads: heads, Mask: m(b), Scale: 1 / math.Sqrt(d),
+								Out:        b.empty(dt, local(qShape)...),
+								SoftmaxMax: b.empty(aclnn.Float32, 2, heads, n, 8), SoftmaxSum: b.empty(aclnn.Float32, 2, heads, n, 8),
+							},
+							DOut: in(dy, qShape), DQuery: b.empty(dt, local(qShape)...), DKey: b.empty(dt, local(kShape)...), DValue: b.empty(dt, local(kShape)...),
+						}
+					}
+					want := whole(t, func(b *bench) []*aclnn.Tensor {
+						g := arguments(b, func(v []float32, _ []int64) []float32 { return v }, length)
+						run(b, b.Attention, &g.AttentionArgs)
+						run(b, b.AttentionGrad, g)
+						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
+					})
+					if name == "right padding" {
+						padding(want[0], layout, qShape, axis, 1, 11) // rows of padding are unspecified
+					}
+					for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+						for _, n := range []int{1, 2, 4} {
+							t.Run(fmt.Sprintf("%v/%d ranks", split, n), func(t *testing.T) {
+								onRanks(t, n, func(r *rank) {
+									chunks, err := split.Chunks(length, r.comm.Rank(), n)
+									require.NoError(r.t, err)
+									part := func(v []float32, shape []int64) []float32 { return chunksOf(v, shape, axis, chunks) }
+									g := arguments(r.bench, part, length/int64(n))
+									p := parallel.NewContext(r.Registry, r.comm, split)
+									require.NoError(r.t, p.Attention(r.t.Context(), r.st, &g.AttentionArgs))
+									require.NoError(r.t, p.AttentionGrad(r.t.Context(), r.st, g))
+									limit := 2 * tolerance(dt)
+									for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
+										shape := qShape
+										if i >= 2 {
+											shape = kShape
+										}
+										if i == 0 && name == "right padding" {
+											values := part(want[0], shape)
+											have := r.read(got)
+											for j := range have {
+												if values[j] == 0 {
+													have[j] = 0
+												}
+											}
+											got = r.floats(aclnn.Float32, have, got.Shape()...)
+										}
+										r.near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, part(want[i], shape), limit)
+									}
+								})
+							})
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// padding clears the tokens of a batch item from a position on.
+func padding(values []float32, layout ops.Layout, shape []int64, axis int, item, from int64) {
+	batch := 0
+	if layout == ops.SBH {
+		batch = 1
+	}
+	for i := range values {
+		rest := int64(i)
+		index := make([]int64, len(shape))
+		for j := len(shape) - 1; j >= 0; j-- {
+			index[j] = rest % shape[j]
+			rest /= shape[j]
+		}
+		if index[batch] == item && index[axis] >= from {
+			values[i] = 0
+		}
+	}
+}
+
+func TestContextParallelRefusals(t *testing.T) {
+	onRanks(t, 2, func(r *rank) {
+		p := parallel.NewContext(r.Registry, r.comm, mask.ZigZag)
+		f := func(shape ...int64) *aclnn.Tensor { return r.empty(aclnn.Float32, shape...) }
+		args := func(length int64, change func(*ops.AttentionArgs)) *ops.AttentionArgs {
+			a := &ops.AttentionArgs{Query: f(1, length, 2, 8), Key: f(1, length, 2, 8), Value: f(1, length, 2, 8), Layout: ops.BSND, Scale: 1, Out: f(1, length, 2, 8)}
+			change(a)
+			return a
+		}
+		for text, a := range map[string]*ops.AttentionArgs{
+			"do not divide into 4 parts": args(3, func(*ops.AttentionArgs) {}),
+			"as many queries as keys":    args(4, func(a *ops.AttentionArgs) { a.Key, a.Value = f(1, 8, 2, 8), f(1, 8, 2, 8) }),
+			"cut by positions":           args(4, func(a *ops.AttentionArgs) { a.Bias = f(1, 2, 4, 4) }),
+			"it cannot be cut":           args(4, func(a *ops.AttentionArgs) { a.Mask = mask.Prefix{Lengths: []int64{2}} }),
+			"layout TND packs":           args(4, func(a *ops.AttentionArgs) { tnd(a, f) }),
+			"Out is nil":                 args(4, func(a *ops.AttentionArgs) { a.Out = nil }),
+		} {
+			err := p.Attention(r.t.Context(), r.st, a)
+			require.ErrorIs(r.t, err, ops.ErrInvalid)
+			assert.ErrorContains(r.t, err, text)
+		}
+		err := p.AttentionGrad(r.t.Context(), r.st, &ops.AttentionGradArgs{AttentionArgs: *args(4, func(*ops.AttentionArgs) {})})
+		require.ErrorContains(r.t, err, "SoftmaxMax is nil")
+	})
+}
+
+// tnd turns arguments into packed ones.
+func tnd(a *ops.AttentionArgs, f func(...int64) *aclnn.Tensor) {
+	a.Query, a.Key, a.Value, a.Out = f(4, 2, 8), f(4, 2, 8), f(4, 2, 8), f(4, 2, 8)
+	a.Layout = ops.TND
+}

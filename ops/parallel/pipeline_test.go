@@ -1,0 +1,137 @@
+package parallel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// layer is a stage with one projection. Its output is the input of the next stage; the gradient of
+// the last stage's output is given.
+type layer struct {
+	b           *bench
+	weight, dw  *aclnn.Tensor
+	data, dLast []*aclnn.Tensor // by micro-batch: input of the first stage, gradient at the last
+	results     []*aclnn.Tensor // of the last stage
+	ins         map[int]*aclnn.Tensor
+	failAt      int // the micro-batch whose backward fails, −1 for none
+}
+
+var errStage = errors.New("the stage failed")
+
+func (l *layer) Forward(ctx context.Context, st *acl.Stream, micro int, in, out *aclnn.Tensor) error {
+	if in == nil {
+		in = l.data[micro]
+	}
+	if out == nil {
+		out = l.results[micro]
+	}
+	l.ins[micro] = in
+	return l.b.Linear.Run(ctx, st, &ops.LinearArgs{X: in, Weight: l.weight, Out: out})
+}
+
+func (l *layer) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, dIn *aclnn.Tensor) error {
+	if micro == l.failAt {
+		return errStage
+	}
+	if dOut == nil {
+		dOut = l.dLast[micro]
+	}
+	in := l.ins[micro]
+	delete(l.ins, micro)
+	return l.b.LinearGrad.Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: in, Weight: l.weight, DX: dIn, DWeight: l.dw, Accumulate: true})
+}
+
+func newLayer(b *bench, stage, micros int, rows, width int64) *layer {
+	l := &layer{b: b, ins: map[int]*aclnn.Tensor{}, failAt: -1}
+	l.weight, _ = b.input(aclnn.Float32, uint64(100+stage), width, width)
+	l.dw = b.floats(aclnn.Float32, make([]float32, width*width), width, width)
+	for m := range micros {
+		x, _ := b.input(aclnn.Float32, uint64(m), rows, width)
+		d, _ := b.input(aclnn.Float32, uint64(50+m), rows, width)
+		l.data, l.dLast = append(l.data, x), append(l.dLast, d)
+		l.results = append(l.results, b.empty(aclnn.Float32, rows, width))
+	}
+	return l
+}
+
+// The pipeline gives the same outputs and gradients as running the layers one after another.
+func TestPipeline(t *testing.T) {
+	const rows, width = 3, 5
+	for _, c := range []struct{ stages, micros int }{{1, 2}, {2, 1}, {2, 4}, {4, 2}, {4, 7}} {
+		t.Run(fmt.Sprintf("%d stages/%d micro-batches", c.stages, c.micros), func(t *testing.T) {
+			// One layer after another on one device.
+			want := whole(t, func(b *bench) (out []*aclnn.Tensor) {
+				var layers []*layer
+				for s := range c.stages {
+					layers = append(layers, newLayer(b, s, c.micros, rows, width))
+				}
+				ctx := b.t.Context()
+				for m := range c.micros {
+					x := layers[0].data[m]
+					for _, l := range layers {
+						require.NoError(b.t, l.Forward(ctx, b.st, m, x, l.results[m]))
+						x = l.results[m]
+					}
+					d := layers[0].dLast[m]
+					for s := c.stages - 1; s >= 0; s-- {
+						dIn := b.empty(aclnn.Float32, rows, width)
+						require.NoError(b.t, layers[s].Backward(ctx, b.st, m, d, dIn))
+						d = dIn
+					}
+					out = append(out, x)
+				}
+				for _, l := range layers {
+					out = append(out, l.dw)
+				}
+				return out
+			})
+			onRanks(t, c.stages, func(r *rank) {
+				l := newLayer(r.bench, r.comm.Rank(), c.micros, rows, width)
+				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
+				require.NoError(r.t, p.Run(r.t.Context(), r.st, c.micros, l))
+				if r.comm.Rank() == c.stages-1 {
+					for m := range c.micros {
+						r.near("output", l.results[m], want[m], 1e-6)
+					}
+				}
+				r.near("gradient", l.dw, want[c.micros+r.comm.Rank()], 1e-6)
+				assert.Empty(r.t, l.ins)
+			})
+		})
+	}
+}
+
+// The error of a failed stage names the stage and the micro-batch, and everything is freed.
+func TestPipelineFaults(t *testing.T) {
+	b := newBench(t)
+	l := newLayer(b, 0, 4, 2, 3)
+	l.failAt = 1
+	p := parallel.NewPipeline(nil, aclnn.Float32, 2, 3)
+	require.ErrorIs(t, p.Run(t.Context(), b.st, 0, l), ops.ErrInvalid)
+	err := p.Run(t.Context(), b.st, 4, l)
+	require.ErrorIs(t, err, errStage)
+	require.ErrorContains(t, err, "stage 0 of 1: backward of micro-batch 1")
+
+	c := &closedPeers{}
+	err = parallel.NewPipeline(c, aclnn.Float32, 2, 3).Run(t.Context(), b.st, 4, newLayer(b, 0, 4, 2, 3))
+	require.ErrorIs(t, err, acl.ErrClosed)
+	require.ErrorContains(t, err, "stage 0 of 2: exchange with the neighbours")
+}
+
+// closedPeers is a communicator of two stages that was closed.
+type closedPeers struct{}
+
+func (*closedPeers) Rank() int                                   { return 0 }
+func (*closedPeers) Size() int                                   { return 2 }
+func (*closedPeers) Exchange(*acl.Stream, ...hccl.Message) error { return acl.ErrClosed }

@@ -1,0 +1,187 @@
+package parallel_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+var expertRules = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
+
+// layerParameters are those of a mixture-of-experts layer; one of them does not fill whole tiles
+// and one is smaller than the number of ranks.
+var layerParameters = []parallel.ShardedParameter{
+	{Name: "layers.0.self_attn.q_proj", Shape: []int64{7, 5}},
+	{Name: "layers.0.mlp.experts.gate_up_proj", Shape: []int64{3, 16, 32}},
+	{Name: "layers.0.norm", Shape: []int64{2}},
+	{Name: "layers.0.mlp.experts.odd_proj", Shape: []int64{2, 5, 16}},
+	{Name: "layers.0.mlp.experts.down_proj", Shape: []int64{3, 32, 16}},
+}
+
+// TestSharded checks that weights are restored for any number of ranks and any alignment, in the
+// format of their roles, and that gradients are averaged into shards.
+func TestSharded(t *testing.T) {
+	for _, ranks := range []int{1, 2, 3, 4} {
+		for _, align := range []int64{0, 16, parallel.ShardAlignment} {
+			t.Run(fmt.Sprint(ranks, " ranks, alignment ", align), func(t *testing.T) {
+				onRanks(t, ranks, func(r *rank) { testSharded(r, align) })
+			})
+		}
+	}
+}
+
+func testSharded(r *rank, align int64) {
+	ctx, dt := r.t.Context(), aclnn.BFloat16
+	p, err := parallel.NewSharded(r.st, r.Registry, r.comm, dt, layerParameters, parallel.ShardConfig{Rules: expertRules, Align: align})
+	require.NoError(r.t, err)
+	defer func() { require.NoError(r.t, p.Close()) }()
+	var values [][]float32
+	for i, q := range layerParameters {
+		w, v := r.input(dt, uint64(i), q.Shape...)
+		values = append(values, v)
+		if len(q.Shape) == 3 { // as a checkpoint has it, transposed
+			w = r.copied(w.Transpose(1, 2)).Transpose(1, 2)
+		}
+		require.NoError(r.t, p.Load(r.st, i, w))
+	}
+	require.Nil(r.t, p.Weight(1))
+	require.NoError(r.t, p.Gather(ctx, r.st))
+	for i, q := range layerParameters {
+		w := p.Weight(i)
+		require.Equal(r.t, q.Shape, w.Shape())
+		require.Equal(r.t, i == 1 || i == 4, w.Format() == aclnn.FractalNZ, q.Name)
+		if w.Format() == aclnn.FractalNZ {
+			nd := r.empty(dt, q.Shape...)
+			require.NoError(r.t, aclnn.NpuFormatCast(r.st, aclnn.NpuFormatCastParams{SrcTensor: w, DstTensor: nd}))
+			w = nd
+		}
+		require.Equal(r.t, values[i], r.read(w), q.Name)
+	}
+	require.NoError(r.t, p.GatherND(ctx, r.st))
+	for i := range layerParameters {
+		require.Equal(r.t, aclnn.ND, p.Weight(i).Format())
+		require.Equal(r.t, values[i], r.read(p.Weight(i)))
+	}
+
+	// Gradients in float32: rank k contributes k+1 times the values, so the mean is (ranks+1)/2
+	// times.
+	var grads []*aclnn.Tensor
+	for i, q := range layerParameters {
+		grads = append(grads, r.floats(aclnn.Float32, convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
+	}
+	grad := r.empty(aclnn.Float32, p.Layout.Total)
+	require.NoError(r.t, p.Reduce(r.st, grads, grad))
+	got, factor := r.read(grad), float32(r.comm.Size()+1)/2
+	for i := range p.Layout.Parts {
+		part := &p.Layout.Parts[i]
+		lo, hi := part.Owned(int64(r.comm.Rank()))
+		for k := range part.End - part.Start {
+			want := float32(0)
+			if lo+k < hi {
+				want = factor * values[i][lo+k]
+			}
+			require.InDelta(r.t, want, got[part.Start+k], 1e-5)
+		}
+	}
+}
+
+// TestShardedAlone checks that a nil communicator stands for one rank, and that a gathered weight
+// can be read by a grouped product and its gradient.
+func TestShardedAlone(t *testing.T) {
+	b := newBench(t)
+	p, err := parallel.NewSharded(b.st, b.Registry, nil, aclnn.BFloat16, layerParameters[1:2], parallel.ShardConfig{Rules: expertRules})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	c := newGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
+	require.NoError(t, p.Load(b.st, 0, b.floats(c.dt, c.w, 3, 16, 32)))
+	require.NoError(t, p.Gather(t.Context(), b.st))
+	require.Equal(t, 2*3*16*32*2, p.Moved())
+	require.True(t, c.check(b, func(*bench, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.sizes}))
+
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.BFloat16, shape...) }
+	for text, err := range map[string]error{
+		"there is no parameter 1 of 1":           p.Load(b.st, 1, f(1)),
+		"its shape must be [3 16 32]":            p.Load(b.st, 0, f(3, 32, 16)),
+		"0 gradients for 1 parameters":           p.Reduce(b.st, nil, f(p.Layout.Total)),
+		"grad is bfloat16[3]ND":                  p.Reduce(b.st, nil, f(3)),
+		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.st, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
+		"gate_up_proj is nil":                    p.Load(b.st, 0, nil),
+		"its dtype must be one of [float32 floa": p.Load(b.st, 0, b.empty(aclnn.Int32, 3, 16, 32)),
+	} {
+		require.ErrorIs(t, err, ops.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// TestShardLayout: every element has one owner, parts are aligned and do not overlap.
+func TestShardLayout(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		ranks, align := rapid.IntRange(1, 20).Draw(r, "ranks"), rapid.Int64Range(0, 40).Draw(r, "align")
+		var parameters []parallel.ShardedParameter
+		for i := range rapid.IntRange(0, 6).Draw(r, "parameters") {
+			parameters = append(parameters, parallel.ShardedParameter{Name: fmt.Sprint(i), Shape: rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 4).Draw(r, "shape")})
+		}
+		l, err := parallel.NewShardLayout(ranks, parameters, parallel.ShardConfig{Align: align})
+		require.NoError(r, err)
+		at := int64(0)
+		for i := range l.Parts {
+			p := &l.Parts[i]
+			require.Equal(r, at, p.Start)
+			at = p.End
+			require.Zero(r, (p.End-p.Start)%max(align, 1))
+			next := int64(0)
+			for rank := range int64(ranks) {
+				lo, hi := p.Owned(rank)
+				require.Equal(r, next, lo)
+				require.LessOrEqual(r, hi-lo, p.End-p.Start)
+				next = hi
+			}
+			require.Equal(r, p.Len(), next)
+		}
+		require.Equal(r, at, l.Total)
+	})
+}
+
+func TestShardRules(t *testing.T) {
+	rules := []parallel.ShardRule{
+		{Module: "mlp.experts", Weight: "bias", Role: parallel.PlainWeight},
+		{Module: "mlp.experts", Weight: "*", Role: parallel.GroupedWeight},
+		{Module: "*.shared", Weight: "w[12]", Role: parallel.GroupedWeight},
+	}
+	for name, want := range map[string]parallel.WeightRole{
+		"mlp.experts.w": parallel.GroupedWeight, "model.layers.7.mlp.experts.down_proj": parallel.GroupedWeight, "a.mlp.experts.bias": parallel.PlainWeight,
+		"a.mlp.w": parallel.PlainWeight, "experts.w": parallel.PlainWeight, "notmlp.experts.w": parallel.PlainWeight, "w": parallel.PlainWeight,
+		"layers.0.shared.w1": parallel.GroupedWeight, "layers.0.shared.w3": parallel.PlainWeight,
+	} {
+		l, err := parallel.NewShardLayout(2, []parallel.ShardedParameter{{Name: name, Shape: []int64{1, 16, 16}}}, parallel.ShardConfig{Rules: rules})
+		require.NoError(t, err)
+		require.Equal(t, want, l.Parts[0].Role, name)
+		require.Equal(t, want == parallel.GroupedWeight, l.Parts[0].NZ(aclnn.Float16), name)
+		require.False(t, l.Parts[0].NZ(aclnn.Float32))
+	}
+	one := func(name string, shape ...int64) []parallel.ShardedParameter {
+		return []parallel.ShardedParameter{{Name: name, Shape: shape}}
+	}
+	for text, c := range map[string]struct {
+		ranks      int
+		parameters []parallel.ShardedParameter
+		config     parallel.ShardConfig
+	}{
+		"shards for 0 ranks":     {0, nil, parallel.ShardConfig{}},
+		"alignment -1":           {1, nil, parallel.ShardConfig{Align: -1}},
+		"[groups, in, out]":      {1, one("mlp.experts.w", 3, 4), parallel.ShardConfig{Rules: rules}},
+		"must not be negative":   {1, one("w", -3), parallel.ShardConfig{}},
+		"two parameters":         {1, append(one("w"), one("w")...), parallel.ShardConfig{}},
+		"syntax error in patter": {1, one("w"), parallel.ShardConfig{Rules: []parallel.ShardRule{{Weight: "["}}}},
+	} {
+		_, err := parallel.NewShardLayout(c.ranks, c.parameters, c.config)
+		require.ErrorIs(t, err, ops.ErrInvalid, text)
+		require.ErrorContains(t, err, text)
+	}
+}

@@ -1,0 +1,220 @@
+package parallel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/internal/check"
+)
+
+// Tensor implements tensor parallelism as in Megatron: of a pair of projections the first is split
+// by its outputs (ColumnLinear) and the second by its inputs (RowLinear), so that one exchange in
+// each direction suffices; embedding and cross-entropy are split by the vocabulary.
+//
+// With sequence parallelism the activations between such pairs are also split by rows (tokens):
+// rank r holds the r-th block of rows, and a gather and a reduce-scatter replace each all-reduce,
+// at the same communication cost and with 1/n of the memory. The number of rows must be a multiple
+// of the number of ranks.
+//
+// All ranks of the communicator make the same calls in the same order. Activations are contiguous
+// matrices [rows, width].
+type Tensor struct {
+	reg      *ops.Registry
+	comm     Communicator
+	sequence bool
+}
+
+// NewTensor makes the tensor-parallel layers of one rank. comm may be nil for a group of one, in
+// which nothing is exchanged. sequence turns sequence parallelism on.
+func NewTensor(reg *ops.Registry, comm Communicator, sequence bool) *Tensor {
+	if comm != nil && comm.Size() == 1 {
+		comm = nil
+	}
+	return &Tensor{reg: reg, comm: comm, sequence: sequence && comm != nil}
+}
+
+// Size returns the number of ranks.
+func (p *Tensor) Size() int64 {
+	if p.comm == nil {
+		return 1
+	}
+	return int64(p.comm.Size())
+}
+
+// Rank returns the number of this rank in the group.
+func (p *Tensor) Rank() int64 {
+	if p.comm == nil {
+		return 0
+	}
+	return int64(p.comm.Rank())
+}
+
+// ColumnLinear is Registry.Linear with the rows of Weight [out/n, in] and Bias [out/n] split: Out
+// holds this rank's columns, [rows, out/n]. X is [rows, in] and the same on all ranks; with
+// sequence parallelism it is this rank's rows [rows/n, in], which are gathered.
+func (p *Tensor) ColumnLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+	if err := p.matrices("column linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
+		return err
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		full := *a
+		full.X = p.gather(s, a.X)
+		run(ctx, s, p.reg.Linear, &full)
+	})
+}
+
+// ColumnLinearGrad computes the gradients of ColumnLinear. DX is summed over the ranks, and with
+// sequence parallelism each rank keeps its rows. DWeight and DBias are those of this rank's part.
+func (p *Tensor) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+	if err := p.matrices("column linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
+		return err
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		full := *a
+		full.X = p.gather(s, a.X)
+		full.DX = p.whole(s, a.DX)
+		run(ctx, s, p.reg.LinearGrad, &full)
+		p.reduce(s, full.DX, a.DX)
+	})
+}
+
+// RowLinear is Registry.Linear with the columns of Weight [out, in/n] split: X holds this rank's
+// columns [rows, in/n], as ColumnLinear computes them. The products are summed over the ranks; Bias
+// [out], the same on all ranks, is added once. Out is [rows, out] and the same on all ranks; with
+// sequence parallelism it is this rank's rows [rows/n, out].
+func (p *Tensor) RowLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+	if err := p.matrices("row linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
+		return err
+	}
+	if p.comm == nil {
+		return p.reg.Linear.Run(ctx, st, a)
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		full := *a
+		full.Bias, full.Out = nil, p.whole(s, a.Out)
+		run(ctx, s, p.reg.Linear, &full)
+		p.reduce(s, full.Out, a.Out)
+		if a.Bias != nil {
+			add(s, a.Out, a.Bias, 1)
+		}
+	})
+}
+
+// RowLinearGrad computes the gradients of RowLinear. DOut has the shape of Out and is gathered with
+// sequence parallelism; nothing is summed over the ranks. DBias is the same on all ranks.
+func (p *Tensor) RowLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+	if err := p.matrices("row linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
+		return err
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		full := *a
+		full.DOut = p.gather(s, a.DOut)
+		run(ctx, s, p.reg.LinearGrad, &full)
+	})
+}
+
+// Sequence reports whether sequence parallelism is on.
+func (p *Tensor) Sequence() bool { return p.sequence }
+
+// Gather gathers x [rows/n, width] of all ranks into full [rows, width], the input of layers that
+// are split over the ranks. Without sequence parallelism x and full are the same tensor and nothing
+// is done. Reduce computes its gradient.
+func (p *Tensor) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
+	if !p.sequence {
+		return nil
+	}
+	return p.comm.AllGather(st, x, full)
+}
+
+// Reduce sums full [rows, width], the partial output of layers split over the ranks, over the ranks
+// and stores this rank's rows in x. Without sequence parallelism x is full itself and receives the
+// whole sum. Gather computes its gradient.
+func (p *Tensor) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
+	switch {
+	case p.comm == nil:
+		return nil
+	case p.sequence:
+		return p.comm.ReduceScatter(st, full, x, hccl.Sum)
+	}
+	return p.comm.AllReduce(st, x, x, hccl.Sum)
+}
+
+// Sum adds up over the ranks the gradients of parameters that all ranks hold but apply only to
+// their own heads, such as the norms of queries and keys.
+func (p *Tensor) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if p.comm == nil {
+		return nil
+	}
+	for _, g := range gradients {
+		if err := p.comm.AllReduce(st, g, g, hccl.Sum); err != nil {
+			return fmt.Errorf("sum of partial gradients: %w", err)
+		}
+	}
+	return nil
+}
+
+// SumPartial adds up over the ranks the gradients of parameters that all ranks hold but apply only
+// to their own rows, such as norms between the split layers with sequence parallelism. Without
+// sequence parallelism these gradients are complete and nothing is done.
+func (p *Tensor) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+	if !p.sequence {
+		return nil
+	}
+	return p.Sum(st, gradients...)
+}
+
+// gather returns the rows of all ranks with sequence parallelism, otherwise x itself.
+func (p *Tensor) gather(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
+	if !p.sequence {
+		return x
+	}
+	full := p.whole(s, x)
+	s.Do(func() error { return p.Gather(s.Stream, x, full) })
+	return full
+}
+
+// whole allocates a tensor for the rows of all ranks; without sequence parallelism it returns x
+// itself.
+func (p *Tensor) whole(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
+	if x == nil || !p.sequence {
+		return x
+	}
+	return s.Tensor(x.DType(), x.Dim(0)*p.Size(), x.Dim(1))
+}
+
+// reduce sums full, a tensor made by whole, over the ranks and leaves this rank's rows, or all rows
+// without sequence parallelism, in x.
+func (p *Tensor) reduce(s *aclnn.Scope, full, x *aclnn.Tensor) {
+	if x != nil {
+		s.Do(func() error { return p.Reduce(s.Stream, full, x) })
+	}
+}
+
+// named is a tensor with its name for error messages.
+type named struct {
+	name   string
+	tensor *aclnn.Tensor
+}
+
+// matrices refuses activations that cannot be exchanged. It skips nil tensors, which other checks
+// refuse.
+func (p *Tensor) matrices(what string, list ...named) error {
+	var c check.Args
+	for _, t := range list {
+		if !c.Optional(t.name, t.tensor, check.Floats...) {
+			continue
+		}
+		if t.tensor.Rank() != 2 {
+			c.Fail("%s is %v; it must be [rows, width]", t.name, t.tensor)
+		}
+		c.Contiguous(t.name, t.tensor)
+	}
+	if c.Err != nil {
+		return fmt.Errorf("%s: %w", what, c.Err)
+	}
+	return nil
+}
