@@ -26,10 +26,17 @@ type Operator struct {
 // *cshim.SymbolError or *cshim.LibraryError. An operator that is nil or has no symbol is
 // acl.ErrInvalidArgument.
 func (o *Operator) Available() error {
-	if o == nil {
-		o = &nameless
+	if err := o.named(); err != nil {
+		return err
 	}
 	return o.symbols().Available()
+}
+
+func (o *Operator) named() error {
+	if o == nil || o.Symbol == "" {
+		return refuse(acl.ErrInvalidArgument, "the operator is nil or has no symbol")
+	}
+	return nil
 }
 
 func (o *Operator) symbols() *cshim.Operator {
@@ -60,12 +67,16 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 // of a wrong stream or argument.
 func NewCall(st *acl.Stream, op *Operator) *Call {
 	c := calls.Get().(*Call)
-	if op == nil {
+	unnamed := op.named()
+	if unnamed != nil {
 		op = &nameless
 	}
 	c.op = op
 	c.launch.Reset(op.symbols())
 	c.st, c.user, c.err = bridge.StreamOf(st)
+	if c.err == nil {
+		c.err = unnamed
+	}
 	return c
 }
 
