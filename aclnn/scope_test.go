@@ -206,8 +206,9 @@ func TestScopeAllocates(t *testing.T) {
 	x := s.Tensor(aclnn.Float32, 1)
 	launches := 0
 	operator := func(*acl.Stream, aclnn.AddParams) error { launches++; return nil }
+	add := aclnn.AddParams{Self: x, Other: x, Alpha: aclnn.Float(1), Out: x}
 	allocs := testing.AllocsPerRun(100, func() {
-		aclnn.Launch(s, operator, aclnn.AddParams{Self: x, Other: x, Alpha: aclnn.Float(1), Out: x})
+		aclnn.Launch(s, operator, add)
 		s.Do(func() error { launches++; return nil })
 	})
 	assert.Zero(t, allocs)
