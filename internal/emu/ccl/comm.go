@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // comm is one rank's end of a communicator.
@@ -24,12 +25,12 @@ type comm struct {
 	met  sync.Once
 	meet func() error // links the ranks at the first call that needs it; nil if already linked
 
-	turn    chan struct{} // holds a value while no collective is running
-	current exchange      // the running phase
-	keep    []byte        // see fold
-	order   *rt.Order     // shared by all ranks in this process, which wait for each other
-	pending atomic.Int64  // number of collectives that are queued or running
-	asleep  atomic.Bool   // suspended
+	turn    chan struct{}   // holds a value while no collective is running
+	current exchange        // the running phase
+	keep    []byte          // see fold
+	order   *sanitize.Order // shared by all ranks in this process, which wait for each other
+	pending atomic.Int64    // number of collectives that are queued or running
+	asleep  atomic.Bool     // suspended
 
 	mu      sync.Mutex
 	broken  chan struct{} // closed by the first failure

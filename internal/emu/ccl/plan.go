@@ -1,6 +1,6 @@
 package ccl
 
-import "github.com/goascend/cann/internal/emu/rt"
+import "github.com/goascend/cann/internal/emu/rt/sanitize"
 
 // part is a range of device memory: an address and a number of bytes.
 type part struct{ addr, size uint64 }
@@ -141,28 +141,28 @@ func (c *comm) allGather(e element, send, recv, count uint64, _ int) []phase {
 
 // accesses lists the device memory of this rank that the plan reads and writes, in the order
 // of the phases.
-func (p plan) accesses() []rt.Access {
-	var all []rt.Access
-	add := func(name string, touch rt.Touch, x part) {
+func (p plan) accesses() []sanitize.Access {
+	var all []sanitize.Access
+	add := func(name string, touch sanitize.Touch, x part) {
 		if x.size > 0 {
-			all = append(all, rt.Bytes(name, touch, x.addr, x.size))
+			all = append(all, sanitize.Bytes(name, touch, x.addr, x.size))
 		}
 	}
 	for _, f := range p.phases {
 		for _, s := range f.sends {
-			add("sendBuf", rt.Reads, s.part)
+			add("sendBuf", sanitize.Reads, s.part)
 		}
 		for _, m := range f.local {
-			add("sendBuf", rt.Reads, m.from)
-			add("recvBuf", rt.Writes, m.to)
+			add("sendBuf", sanitize.Reads, m.from)
+			add("recvBuf", sanitize.Writes, m.to)
 		}
 		if f.reduce {
-			add("sendBuf", rt.Reads, f.own)
-			add("recvBuf", rt.Writes, f.target)
+			add("sendBuf", sanitize.Reads, f.own)
+			add("recvBuf", sanitize.Writes, f.target)
 			continue
 		}
 		for _, r := range f.receives {
-			add("recvBuf", rt.Writes, r.part)
+			add("recvBuf", sanitize.Writes, r.part)
 		}
 	}
 	return all

@@ -12,7 +12,10 @@ import (
 	"github.com/goascend/cann/internal/emu/nn"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/describe"
+	"github.com/goascend/cann/internal/emu/rt/dump"
 	"github.com/goascend/cann/internal/emu/rt/graph"
+	"github.com/goascend/cann/internal/emu/rt/profile"
 	"github.com/goascend/cann/internal/emu/rt/queue"
 )
 
@@ -58,7 +61,7 @@ var process = sync.OnceValue(func() *Machine {
 })
 
 // implementations returns the functions of all packages by C name. It also connects the operators
-// to the collectives.
+// to the collectives and the dumps.
 func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	groups := ccl.New(r)
 	l.Collectives = nn.Collectives{
@@ -68,9 +71,10 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 			return op.Communicator{Handle: handle, Rank: rank, Size: size}, ok
 		},
 	}
+	l.Dumps = dump.New(r)
 	all := r.Functions()
 	for _, functions := range []map[string]rt.Func{
-		graph.New(r).Functions(), queue.New(r).Functions(), l.Functions(), l.Collectives.Functions,
+		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), l.Dumps.Functions(), l.Functions(), l.Collectives.Functions,
 	} {
 		maps.Copy(all, functions)
 	}

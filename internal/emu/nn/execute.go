@@ -5,6 +5,8 @@ import (
 
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/dump"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Prepare is phase one of the operator with the given id. The words are its arguments, followed by
@@ -81,7 +83,7 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 			return code
 		}
 	}
-	return l.compute(t, s, e, l.dumped(s, e), workspace)
+	return l.compute(t, s, e, l.run(s, e), workspace)
 }
 
 // compute queues a computation of a call on the stream.
@@ -89,24 +91,24 @@ func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run
 	memory := s.Memory()
 	task := rt.Task{Name: e.Call.Name(), Repeatable: true, Run: func() error { return e.Execute(memory, workspace, run) }}
 	if l.rt.Sanitizes() {
-		task.Accesses = func() []rt.Access { return e.Call.Accesses(workspace) }
+		task.Accesses = func() []sanitize.Access { return e.Call.Accesses(workspace) }
 	}
 	return l.rt.Submit(t, s, task)
 }
 
-// dumped returns the call's Run, extended by a dump of its tensors afterwards. Only listeners that
-// had asked for dumps when the call was queued receive it.
-func (l *Library) dumped(s *rt.Stream, e *op.Executor) op.Run {
-	if !l.rt.Dumping() {
+// run returns the call's Run, extended by a dump of its tensors afterwards. Only listeners that had
+// asked for dumps when the call was queued receive it.
+func (l *Library) run(s *rt.Stream, e *op.Executor) op.Run {
+	if l.Dumps == nil || !l.Dumps.Wanted() {
 		return e.Run
 	}
 	return func(x *op.Exec) error {
 		err := e.Run(x)
-		var tensors []rt.DumpTensor
+		var tensors []dump.Tensor
 		for _, t := range e.Call.AllTensors() {
-			tensors = append(tensors, t.Dump(e.Call.Op.Use(t.Name) != op.Read))
+			tensors = append(tensors, dumped(t, e.Call.Op.Use(t.Name) != op.Read))
 		}
-		if dumpErr := l.rt.Dump(s, e.Call.Name(), tensors, err != nil); err == nil && dumpErr != nil {
+		if dumpErr := l.Dumps.Write(s, e.Call.Name(), tensors, err != nil); err == nil && dumpErr != nil {
 			return op.Fault("%v: its dump: %v", e.Call, dumpErr)
 		}
 		return err

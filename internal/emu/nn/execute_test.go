@@ -13,14 +13,17 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/dump"
 )
 
 // Without a listener for dumps, the call's own Run is queued.
 func TestNoDumps(t *testing.T) {
-	l := New(rt.NewMachine(rt.Config{Devices: 1}))
+	r := rt.NewMachine(rt.Config{Devices: 1})
+	l := New(r)
+	l.Dumps = dump.New(r)
 	ran := false
 	e := &op.Executor{Run: func(*op.Exec) error { ran = true; return nil }}
-	require.NoError(t, l.dumped(nil, e)(nil))
+	require.NoError(t, l.run(nil, e)(nil))
 	assert.True(t, ran)
 }
 

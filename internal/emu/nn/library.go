@@ -7,12 +7,16 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/dump"
 )
 
 // Library is the emulated libnnopbase and libopapi of one runtime.
 type Library struct {
 	// Collectives is HCCL for the fused operators. If it is not set, these operators find no group.
 	Collectives Collectives
+
+	// Dumps receives the tensors of calls for dumps. If it is not set, there are no dumps.
+	Dumps *dump.Runtime
 
 	rt    *rt.Runtime
 	links op.Links

@@ -13,6 +13,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // randomParam is C's aclrtRandomParaInfo: either a value or the device address of one.
@@ -109,9 +110,9 @@ func (l *Library) aclrtRandomNumAsync(t *rt.Thread, taskInfo *randomTask, stream
 	memory := s.Memory()
 	return l.rt.Submit(t, s, rt.Task{
 		Name: function, Repeatable: true,
-		Accesses: func() []rt.Access {
+		Accesses: func() []sanitize.Access {
 			n, _ := x.count.number(memory, 8) // an unreadable count fails when the task runs
-			return []rt.Access{rt.Bytes("randomCounterAddr", rt.Reads, x.counter, 16), rt.Bytes("randomResultAddr", rt.Writes, x.result, x.bytes(n))}
+			return []sanitize.Access{sanitize.Bytes("randomCounterAddr", sanitize.Reads, x.counter, 16), sanitize.Bytes("randomResultAddr", sanitize.Writes, x.result, x.bytes(n))}
 		},
 		Run: func() error {
 			if err := x.draw(memory); err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // copyReductions maps the reductions of the copy engine (SDMA) to kernels.
@@ -57,8 +58,8 @@ func (l *Library) aclrtReduceAsync(t *rt.Thread, dst, src uintptr, count uint64,
 	}
 	return l.rt.Submit(t, s, rt.Task{
 		Name: function, Repeatable: true,
-		Accesses: func() []rt.Access {
-			return []rt.Access{rt.Bytes("src", rt.Reads, from, n), rt.Bytes("dst", rt.Reads, to, n), rt.Bytes("dst", rt.Writes, to, n)}
+		Accesses: func() []sanitize.Access {
+			return []sanitize.Access{sanitize.Bytes("src", sanitize.Reads, from, n), sanitize.Bytes("dst", sanitize.Reads, to, n), sanitize.Bytes("dst", sanitize.Writes, to, n)}
 		},
 		Run: func() error {
 			if n == 0 {

@@ -5,17 +5,17 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Accesses returns the device memory that a call accesses, reads before writes. The operator table
 // says which tensors are read or written; the lists below name the operators that access a tensor
 // only in part.
-func (c *Call) Accesses(workspace uint64) []rt.Access {
-	var reads, writes []rt.Access
+func (c *Call) Accesses(workspace uint64) []sanitize.Access {
+	var reads, writes []sanitize.Access
 	for _, t := range c.tensors {
 		for _, touch := range c.Touches(t) {
-			if touch == rt.Writes || touch == rt.WritesSome {
+			if touch == sanitize.Writes || touch == sanitize.WritesSome {
 				writes = append(writes, t.Access(touch))
 			} else {
 				reads = append(reads, t.Access(touch))
@@ -23,7 +23,7 @@ func (c *Call) Accesses(workspace uint64) []rt.Access {
 		}
 	}
 	if c.workspace > 0 {
-		writes = append(writes, rt.Bytes("workspace", rt.Writes, workspace, uint64(c.workspace)))
+		writes = append(writes, sanitize.Bytes("workspace", sanitize.Writes, workspace, uint64(c.workspace)))
 	}
 	return append(reads, writes...)
 }
@@ -57,39 +57,39 @@ func (op *Operator) Use(name string) Use {
 }
 
 // Touches returns the ways in which the call's operator accesses one of its tensors.
-func (c *Call) Touches(t *Tensor) []rt.Touch {
+func (c *Call) Touches(t *Tensor) []sanitize.Touch {
 	op := c.Op
-	reads, writes := rt.Reads, rt.Writes
+	reads, writes := sanitize.Reads, sanitize.Writes
 	switch {
 	case op.Named(selective):
-		reads, writes = rt.ReadsSome, rt.WritesSome
+		reads, writes = sanitize.ReadsSome, sanitize.WritesSome
 	case op.Named(sparing) || c.Has("outputMask"):
-		writes = rt.WritesSome
+		writes = sanitize.WritesSome
 	}
 	switch use := op.Use(t.Name); {
 	case use == Written:
-		return []rt.Touch{writes}
+		return []sanitize.Touch{writes}
 	case use == Read || strings.HasPrefix(t.Name, "running") && c.Has("training") && !c.Bool("training"):
-		return []rt.Touch{reads}
-	case reads == rt.ReadsSome || op.Named(overwriting) || strings.Contains(t.Name, "Optional"):
-		return []rt.Touch{rt.Keeps, writes}
+		return []sanitize.Touch{reads}
+	case reads == sanitize.ReadsSome || op.Named(overwriting) || strings.Contains(t.Name, "Optional"):
+		return []sanitize.Touch{sanitize.Keeps, writes}
 	}
-	return []rt.Touch{reads, writes}
+	return []sanitize.Touch{reads, writes}
 }
 
 // Access returns the memory of the tensor. If its elements are packed or permuted in storage, the
 // result covers the whole storage.
-func (t *Tensor) Access(touch rt.Touch) rt.Access {
+func (t *Tensor) Access(touch sanitize.Touch) sanitize.Access {
 	bits := int64(t.DType.Bits())
 	if bits%8 == 0 && !(t.Format != dtype.ND && len(t.Storage) > 0 && IsPrivate(t.Format)) {
-		return rt.Access{
+		return sanitize.Access{
 			Name: t.String(), Touch: touch, Addr: t.Addr + uint64(t.Offset*bits/8), Item: uint64(bits / 8), Shape: t.Shape, Strides: t.Strides,
 		}
 	}
 	lo, hi, ok := t.span()
 	if !ok {
-		return rt.Bytes(t.String(), touch, t.Addr, 0)
+		return sanitize.Bytes(t.String(), touch, t.Addr, 0)
 	}
 	first := lo * bits / 8
-	return rt.Bytes(t.String(), touch, t.Addr+uint64(first), uint64((hi*bits+7)/8-first))
+	return sanitize.Bytes(t.String(), touch, t.Addr+uint64(first), uint64((hi*bits+7)/8-first))
 }

@@ -7,6 +7,7 @@ import "github.com/goascend/cann/internal/abi"
 // CANN's function returns.
 const (
 	InvalidParam        = int32(abi.ACL_ERROR_INVALID_PARAM)
+	Uninitialized       = int32(abi.ACL_ERROR_UNINITIALIZE)
 	RepeatInitialize    = int32(abi.ACL_ERROR_REPEAT_INITIALIZE)
 	InvalidFile         = int32(abi.ACL_ERROR_INVALID_FILE)
 	ParseFile           = int32(abi.ACL_ERROR_PARSE_FILE)

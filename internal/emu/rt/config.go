@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Config describes the emulated machine.
@@ -14,7 +16,7 @@ type Config struct {
 	Memory   int64  // device memory in bytes, per device
 	SoC      string // chip name, as aclrtGetSocName returns it
 	Faults   *Faults
-	Sanitize Sanitize
+	Sanitize sanitize.Config
 	Trace    string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 
@@ -48,7 +50,7 @@ func ConfigFromEnv() (Config, error) {
 			return c, fmt.Errorf("CANN_EMU_FAULT_SEED=%q: must be a number", v)
 		}
 	}
-	if c.Sanitize, err = ParseSanitize(os.Getenv("CANN_EMU_SANITIZE")); err != nil {
+	if c.Sanitize, err = sanitize.Parse(os.Getenv("CANN_EMU_SANITIZE")); err != nil {
 		return c, err
 	}
 	c.Faults, err = ParseFaults(os.Getenv("CANN_EMU_FAULTS"), seed)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // place is the kind of memory that an address belongs to.
@@ -117,19 +118,30 @@ func (x *transfer) run(r *Runtime, m *Memory) error {
 }
 
 // accesses returns the device memory that the copy touches.
-func (x *transfer) accesses() []Access {
-	view := func(name string, touch Touch, addr, pitch uint64) Access {
-		return Access{Name: name, Touch: touch, Addr: addr, Item: 1, Shape: []int64{int64(x.height), int64(x.width)}, Strides: []int64{int64(pitch), 1}}
+func (x *transfer) accesses() []sanitize.Access {
+	view := func(name string, touch sanitize.Touch, addr, pitch uint64) sanitize.Access {
+		return sanitize.Access{Name: name, Touch: touch, Addr: addr, Item: 1, Shape: []int64{int64(x.height), int64(x.width)}, Strides: []int64{int64(pitch), 1}}
 	}
-	src, dst := view("src", Reads, x.src, x.srcPitch), view("dst", Writes, x.dst, x.dstPitch)
+	src, dst := view("src", sanitize.Reads, x.src, x.srcPitch), view("dst", sanitize.Writes, x.dst, x.dstPitch)
 	switch {
 	case !x.srcPlace.onDevice():
-		return []Access{dst}
+		return []sanitize.Access{dst}
 	case !x.dstPlace.onDevice():
-		return []Access{src}
+		return []sanitize.Access{src}
 	}
-	src.Touch, dst.from, dst.fromPitch = Keeps, x.src, x.srcPitch
-	return []Access{src, dst}
+	src.Touch, dst.From, dst.FromPitch = sanitize.Keeps, x.src, x.srcPitch
+	return []sanitize.Access{src, dst}
+}
+
+// watch checks what a call of the program has just accessed. It returns the code of a finding, or 0.
+func (r *Runtime) watch(t *Thread, name string, accesses func() []sanitize.Access) Code {
+	if r.sanitizer == nil {
+		return 0
+	}
+	if finding := r.sanitizer.Call(name, accesses()); finding != "" {
+		return (&Fault{Code: VectorException, Text: finding}).Report(t)
+	}
+	return 0
 }
 
 // linear returns a copy of one row. done means that the call ends here with code: there is nothing
@@ -292,7 +304,9 @@ func (f filling) run(r *Runtime, m *Memory) error {
 	return nil
 }
 
-func (f filling) accesses() []Access { return []Access{Bytes("devPtr", Writes, f.addr, f.n)} }
+func (f filling) accesses() []sanitize.Access {
+	return []sanitize.Access{sanitize.Bytes("devPtr", sanitize.Writes, f.addr, f.n)}
+}
 
 // filling returns a memset of n bytes at an address with room for max bytes. Host memory must have
 // been allocated by this runtime. done means that the call ends here with code: there is nothing to

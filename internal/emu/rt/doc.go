@@ -14,8 +14,9 @@
 // that are marked npugen:decode, and encodes the result. When several arguments are wrong, the
 // first null pointer is reported, and else the first handle.
 //
-// Packages graph and queue build on this one, which does not import them. Graphs receive the tasks
-// of streams through Capture and Detour; queues register their clean-up with AtFinalize. Package
-// rttest calls the functions in tests. The package knows nothing of operators or collectives, and
-// no package above cshim imports it.
+// Packages describe, dump, graph, profile and queue add functions to a Runtime; this package does not
+// import them. Graphs receive the tasks of streams through Capture and Detour; dumps read their part
+// of aclInit's configuration with AtInitialize. Package sanitize, which this one imports, checks how
+// tasks access memory. Package rttest calls the functions in tests. The package knows nothing of
+// operators or collectives, and no package above cshim imports it.
 package rt

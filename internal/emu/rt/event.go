@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 const (
@@ -28,11 +29,11 @@ type Event struct {
 
 	mu     sync.Mutex
 	last   *record
-	mark   Mark          // point of the last record in a capture
-	waited int           // device waits that are queued and not done
-	order  Order         // of an external event, whose waits bind at replay
-	coming []*record     // records that replays under way will make, in order
-	change chan struct{} // closed by the next record; nil while there is no waiter
+	mark   Mark           // point of the last record in a capture
+	waited int            // device waits that are queued and not done
+	order  sanitize.Order // of an external event, whose waits bind at replay
+	coming []*record      // records that replays under way will make, in order
+	change chan struct{}  // closed by the next record; nil while there is no waiter
 }
 
 // set makes a record the latest one. The caller holds the lock.
@@ -49,7 +50,7 @@ type record struct {
 	done  chan struct{}
 	at    time.Time
 	fault *Fault // fault of the stream when it passed the record
-	order Order
+	order sanitize.Order
 }
 
 func (r *Runtime) makeEvent(t *Thread, event Out[Handle], e *Event) Code {
@@ -148,7 +149,7 @@ func (r *Runtime) aclrtRecordEvent(t *Thread, event *Event, stream *Stream) Code
 	}
 	rec := &record{done: make(chan struct{})}
 	if e.flags&eventExternal != 0 {
-		rec.order.also = &e.order
+		rec.order.Also = &e.order
 	}
 	pass := func() {
 		rec.at = time.Now()
@@ -298,7 +299,7 @@ func (e *Event) state() (rec *record, done bool) {
 	}
 	select {
 	case <-e.last.done:
-		e.device.rt.sanitizer.passed(&e.last.order)
+		e.device.rt.sanitizer.Passed(&e.last.order)
 		return e.last, true
 	default:
 		return e.last, false
@@ -377,7 +378,7 @@ func (r *Runtime) aclrtSynchronizeEventWithTimeout(t *Thread, event *Event, time
 	if !w.On(rec.done) {
 		return t.Fail(EventSyncTimeout, "EE1002: event synchronize timeout after %d ms", timeout)
 	}
-	r.sanitizer.passed(&rec.order)
+	r.sanitizer.Passed(&rec.order)
 	if rec.fault != nil {
 		return rec.fault.Report(t)
 	}

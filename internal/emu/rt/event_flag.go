@@ -12,7 +12,7 @@ import (
 // repeatedRecord returns a task that records the event anew at each replay.
 func (e *Event) repeatedRecord() Task {
 	return Task{Name: "aclrtRecordEvent", Repeatable: true, Releases: &e.order, Run: func() error {
-		rec := &record{done: make(chan struct{}), at: time.Now(), order: Order{clock: e.device.rt.sanitizer.of(&e.order)}}
+		rec := &record{done: make(chan struct{}), at: time.Now(), order: e.device.rt.sanitizer.Snapshot(&e.order)}
 		close(rec.done)
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -35,7 +35,7 @@ func (e *Event) promisedRecord() Task {
 		defer e.mu.Unlock()
 		rec := e.coming[0]
 		e.coming = e.coming[1:]
-		rec.at, rec.order.clock = time.Now(), e.device.rt.sanitizer.of(&e.order)
+		rec.at, rec.order = time.Now(), e.device.rt.sanitizer.Snapshot(&e.order)
 		close(rec.done)
 		return nil
 	}

@@ -30,13 +30,6 @@ func (s *Stream) Queued() int {
 	return len(s.queue) - s.head
 }
 
-// Done reports whether the stream has done all its tasks.
-func (s *Stream) Done() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.completed == s.submitted
-}
-
 // AwaitRecord waits until a shared event has been recorded once.
 func (e *Event) AwaitRecord(limit time.Duration) {
 	page := e.shared.page
@@ -44,7 +37,6 @@ func (e *Event) AwaitRecord(limit time.Duration) {
 }
 
 func (r *Runtime) Allocators() int { return len(r.allocators.of) }
-func (r *Runtime) Marks() int      { return len(r.marks.ranges) }
 
 func (f *Faults) Hit(name string, device int) int32 { return f.hit(name, device) }
 

@@ -51,11 +51,11 @@ func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 	if code != 0 {
 		return code
 	}
-	dump, refusal := readDumpConfig(text)
-	if refusal != "" {
-		return t.Fail(DumpConfigInvalid, "EP0009: aclInit: %s: %s", path, refusal)
+	for _, begin := range r.begins {
+		if code := begin(t, path, text); code != 0 {
+			return code
+		}
 	}
-	r.dumps.begin(dump)
 	l.count, l.finalized, l.configured, l.config, l.defaultDevice = 1, false, true, sum, device
 	return 0
 }
@@ -132,6 +132,22 @@ func (r *Runtime) aclFinalizeReference(t *Thread, refCount *uint64) Code {
 	return 0
 }
 
+// Initialised refuses calls before aclInit.
+func (r *Runtime) Initialised(t *Thread, function string) Code {
+	r.life.mu.Lock()
+	defer r.life.mu.Unlock()
+	if r.life.count > 0 {
+		return 0
+	}
+	return t.Fail(Uninitialized, "EP0008: %s: call aclInit first", function)
+}
+
+// AtInitialize registers a function that reads its part of the configuration of aclInit, a JSON
+// document or nothing, and refuses a wrong one. It must be called while the machine is being set up.
+func (r *Runtime) AtInitialize(begin func(t *Thread, path string, text []byte) Code) {
+	r.begins = append(r.begins, begin)
+}
+
 // AtFinalize registers a function that runs when the process releases its devices. It must be
 // called while the machine is being set up.
 func (r *Runtime) AtFinalize(end func()) { r.ends = append(r.ends, end) }
@@ -144,7 +160,6 @@ func (r *Runtime) release() {
 	for _, end := range r.ends {
 		end()
 	}
-	r.dumps.close()
 	for h, o := range r.Handles.Of(PhysicalKind) {
 		r.Handles.Delete(h)
 		r.virtual.free(o.(*physical))

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // allocationUnit is the granularity of device memory; addresses are multiples of it.
@@ -30,7 +32,7 @@ type Memory struct {
 	warm uint64 // bytes of free ranges whose pages may still be there
 	top  uint64 // no allocation reached beyond
 
-	shadow *shadow // which bytes were written; nil without the memory sanitizer
+	shadow *sanitize.Shadow // which bytes were written; nil without the memory sanitizer
 
 	shared map[uint64]sharedFile // allocations that other processes can open, by address
 }
@@ -56,7 +58,7 @@ func newMemory(d *Device, size int64) (*Memory, error) {
 	m.top = m.base
 	m.free = spans{{start: m.base, end: m.base + m.size}}
 	if z := d.rt.sanitizer; z != nil && z.Memory {
-		if m.shadow, err = newShadow(m.size); err != nil {
+		if m.shadow, err = sanitize.NewShadow(m.base, m.size); err != nil {
 			m.close()
 			return nil, err
 		}
@@ -86,7 +88,7 @@ func (m *Memory) close() {
 		_ = f.Close()
 	}
 	m.shared = nil
-	unfence(m.bytes(m.base, m.top)) // later mappings at these addresses must not be poisoned
+	sanitize.Unfence(m.bytes(m.base, m.top)) // later mappings at these addresses must not be poisoned
 	for _, b := range m.maps {
 		_ = unix.Munmap(b) // the ranges are our own
 	}
@@ -94,10 +96,10 @@ func (m *Memory) close() {
 		_ = m.file.Close() // a peer's mapping stays valid
 	}
 	for _, x := range m.live {
-		m.device.rt.sanitizer.forget(x.serial)
+		m.device.rt.sanitizer.Forget(x.serial)
 	}
 	if m.shadow != nil {
-		m.shadow.close()
+		m.shadow.Close()
 	}
 	m.live, m.free, m.size = nil, nil, 0
 }
@@ -108,7 +110,7 @@ func (m *Memory) Alloc(n uint64) (uint64, bool) {
 	if n >= hostPage {
 		unit = hostPage // so that the allocation can be shared with other processes
 	}
-	need := roundUp(n+fenceSize, unit)
+	need := roundUp(n+sanitize.FenceSize, unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n > m.size || need > m.size-m.used {
@@ -130,8 +132,8 @@ func (m *Memory) Alloc(n uint64) (uint64, bool) {
 		m.used += need
 		m.warm -= min(m.warm, need) // freed ranges are mostly reused first
 		m.top = max(m.top, start+need)
-		unfence(m.bytes(start, start+n))
-		fence(m.bytes(start+n, start+need))
+		sanitize.Unfence(m.bytes(start, start+n))
+		sanitize.Fence(m.bytes(start+n, start+need))
 		m.taint(start, n)
 		return start, true
 	}
@@ -143,25 +145,28 @@ func (m *Memory) taint(start, n uint64) {
 	if m.shadow == nil {
 		return
 	}
-	m.shadow.set(start-m.base, n, false)
+	m.shadow.Clear(start, n)
 	b := m.bytes(start, start+n)
 	for i := range b {
-		b[i] = poison
+		b[i] = sanitize.Poison
 	}
 }
 
-// private returns the live allocation that holds the addresses from lo to hi. It returns false when
-// there is no such allocation or when other processes can write to it.
-func (m *Memory) private(lo, hi uint64) (span, bool) {
+// Allocation is for the sanitizer, which cannot see what other processes write.
+func (m *Memory) Allocation(lo, hi uint64) (sanitize.Allocation, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i := m.live.find(lo)
 	if i < 0 || hi > m.live[i].end {
-		return span{}, false
+		return sanitize.Allocation{}, false
 	}
-	_, shared := m.shared[m.live[i].start]
-	return m.live[i], !shared
+	x := m.live[i]
+	_, shared := m.shared[x.start]
+	return sanitize.Allocation{Start: x.start, End: x.end, Serial: x.serial}, !shared
 }
+
+// Shadow is for the sanitizer.
+func (m *Memory) Shadow() *sanitize.Shadow { return m.shadow }
 
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 
@@ -194,9 +199,9 @@ func (m *Memory) Release(addr uint64) bool {
 	}
 	x := m.live.remove(i)
 	m.used -= x.reserved
-	m.device.rt.sanitizer.forget(x.serial)
+	m.device.rt.sanitizer.Forget(x.serial)
 	m.unshare(x)
-	fence(m.bytes(x.start, x.start+x.reserved))
+	sanitize.Fence(m.bytes(x.start, x.start+x.reserved))
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})
 	m.merge(addr)
 	if m.warm += x.reserved; m.warm > maxWarm {

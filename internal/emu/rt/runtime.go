@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Runtime is the state of one emulated process: everything that CANN keeps behind its C functions.
@@ -23,21 +25,19 @@ type Runtime struct {
 	managed    managed
 	exchange   exchange
 	reports    reporters
-	profiler   profiler
 	allocators allocators
-	dumps      dumps
-	marks      marks
-	sysParams  sync.Map // process-wide options by number
-	ends       []func() // functions of AtFinalize
+	sysParams  sync.Map                                         // process-wide options by number
+	begins     []func(t *Thread, path string, text []byte) Code // functions of AtInitialize
+	ends       []func()                                         // functions of AtFinalize
 
 	exception   atomic.Uintptr // exception callback
 	streamCount atomic.Int32   // last stream id
 	notifyCount atomic.Int32   // last notify id
 	faults      *Faults
-	sanitizer   *sanitizer    // nil without a sanitizer
-	allocations atomic.Uint64 // number of allocations made so far
-	orders      sync.Map      // *Order by name
-	outside     Order         // of streams that synchronise through other processes
+	sanitizer   *sanitize.Checker // nil without a sanitizer
+	allocations atomic.Uint64     // number of allocations made so far
+	orders      sync.Map          // *sanitize.Order by name
+	outside     sanitize.Order    // of streams that synchronise through other processes
 	socName     func() uint64
 }
 
@@ -60,16 +60,27 @@ func NewMachine(c Config) *Runtime {
 	for i := range c.Devices {
 		r.devices = append(r.devices, &Device{id: i, physical: i, rt: r, peers: make(map[int]bool)})
 	}
-	r.sanitizer = newSanitizer(r, c.Sanitize)
+	r.sanitizer = sanitize.New(c.Sanitize, func(addr uint64) sanitize.Memory {
+		if m := r.memoryOf(addr); m != nil {
+			return m
+		}
+		return nil
+	})
 	visible(r)
 	return r
 }
 
-// Order returns the Order of a name, the same one at each call.
-func (r *Runtime) Order(name string) *Order {
-	o, _ := r.orders.LoadOrStore(name, new(Order))
-	return o.(*Order)
+// Sanitizes reports whether tasks must list the memory that they access.
+func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
+
+// Order returns the order of a name, the same one at each call.
+func (r *Runtime) Order(name string) *sanitize.Order {
+	o, _ := r.orders.LoadOrStore(name, new(sanitize.Order))
+	return o.(*sanitize.Order)
 }
+
+// Devices returns the number of visible devices.
+func (r *Runtime) Devices() int { return len(r.devices) }
 
 // Device returns a visible device by index.
 //

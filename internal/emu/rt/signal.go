@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Tasks can write a word of device memory or wait for its value. Streams of several devices and
@@ -29,8 +31,10 @@ func (r *Runtime) aclrtValueWrite(t *Thread, devAddr Address, value uint64, flag
 	}
 	return r.Submit(t, stream, Task{
 		Name: function, Repeatable: true, Releases: &r.outside,
-		Accesses: func() []Access { return []Access{Bytes("devAddr", WritesSome, uint64(devAddr), 8)} }, // no race between signals
-		Run:      func() error { w.Store(value); return nil },
+		Accesses: func() []sanitize.Access {
+			return []sanitize.Access{sanitize.Bytes("devAddr", sanitize.WritesSome, uint64(devAddr), 8)}
+		}, // no race between signals
+		Run: func() error { w.Store(value); return nil },
 	})
 }
 

@@ -1,19 +1,12 @@
 package rt
 
-import (
-	"fmt"
-	"sort"
-)
+import "sort"
 
 // span is a live range of addresses.
 type span struct {
 	start, end uint64 // end is exclusive
 	reserved   uint64 // bytes that the range takes from its arena, at least end-start
 	serial     uint64 // serial number among the allocations of the process
-}
-
-func (x *span) String() string {
-	return fmt.Sprintf("allocation %d of %d bytes at %#x", x.serial, x.end-x.start, x.start)
 }
 
 // spans are disjoint ranges sorted by address.

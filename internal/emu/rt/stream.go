@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 const (
@@ -46,7 +47,7 @@ type Stream struct {
 	cores     coreLimits
 	overflow  uint32 // switch of overflow detection
 
-	clock vectorClock // what happens before its next task, for the sanitizer
+	actor sanitize.Actor // the stream as the sanitizer sees it
 
 	// Receivers of the tasks instead of the queue; nil when tasks go to the queue. Package graph
 	// sets them.
@@ -60,7 +61,7 @@ type waiter struct {
 	target uint64
 	done   chan struct{}
 	abort  int32
-	clock  vectorClock // of the stream when the tasks were done
+	clock  sanitize.Clock // of the stream when the tasks were done
 }
 
 // newStream creates a stream of the context, or returns the reason why it cannot.
@@ -74,6 +75,7 @@ func (c *Context) newStream(flags, priority uint32) (*Stream, *Fault) {
 		cancel: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.notEmpty, s.notFull = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
+	s.actor.ID = s.id
 	s.handle = d.rt.Handles.New(StreamKind, s)
 	c.streams[s] = struct{}{}
 	go s.loop()
@@ -150,6 +152,13 @@ func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 // ID returns the stream's number in error texts and the trace.
 func (s *Stream) ID() int32 { return s.id }
 
+// Completed returns the number of tasks that the stream has done.
+func (s *Stream) Completed() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.completed
+}
+
 // Context returns the context to which the stream belongs.
 func (s *Stream) Context() *Context { return s.ctx }
 
@@ -177,7 +186,7 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if b := s.Build.Load(); b != nil {
 		return b.Take(t, s, task)
 	}
-	task.after = r.sanitizer.now()
+	task.after = r.sanitizer.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue)-s.head >= queueDepth && !s.closed {
@@ -249,11 +258,15 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 // takes precedence over the error of the task.
 func (s *Stream) Perform(task *Task, cancel <-chan struct{}) error {
 	z := s.ctx.device.rt.sanitizer
-	seen := z.enter(s, task)
+	if z == nil {
+		return task.do(s, cancel)
+	}
+	step := task.step()
+	finding := z.Enter(&s.actor, &step)
 	err := task.do(s, cancel)
-	z.leave(s, task)
-	if seen != nil {
-		return seen
+	z.Leave(&s.actor, &step)
+	if finding != "" {
+		return &Fault{Code: VectorException, Text: finding}
 	}
 	return err
 }
@@ -287,7 +300,7 @@ func (s *Stream) wake(abort int32) {
 			kept = append(kept, w)
 			continue
 		}
-		w.abort, w.clock = abort, s.ctx.device.rt.sanitizer.reached(s)
+		w.abort, w.clock = abort, s.ctx.device.rt.sanitizer.Reached(&s.actor)
 		close(w.done)
 	}
 	clear(s.waiters[len(kept):])
@@ -339,13 +352,13 @@ func (s *Stream) Synchronize(w Wait) *Fault {
 		if !w.On(me.done) {
 			return &Fault{Code: StreamSyncTimeout, Text: "EE1002: stream synchronize timeout"}
 		}
-		z.returned(me.clock)
+		z.Returned(me.clock)
 		if me.abort != 0 {
 			return &Fault{Code: me.abort, Text: "EE1019: the stream was aborted while a call waited for it"}
 		}
 		s.mu.Lock()
 	} else {
-		z.returned(z.reached(s))
+		z.Returned(z.Reached(&s.actor))
 	}
 	defer s.mu.Unlock()
 	if f := s.ctx.failure.Load(); f != nil {
@@ -367,7 +380,7 @@ func (s *Stream) idle() (bool, *Fault) {
 		return false, nil
 	}
 	z := s.ctx.device.rt.sanitizer
-	z.returned(z.reached(s))
+	z.Returned(z.Reached(&s.actor))
 	f := s.fault
 	s.fault = nil
 	return true, f
@@ -409,7 +422,7 @@ func (s *Stream) close(drain bool) {
 	s.mu.Unlock()
 	<-s.done
 	d := s.ctx.device
-	d.rt.sanitizer.returned(d.rt.sanitizer.reached(s))
+	d.rt.sanitizer.Returned(d.rt.sanitizer.Reached(&s.actor))
 	d.rt.Handles.Delete(s.handle)
 	s.abandon()
 	s.ctx.mu.Lock()

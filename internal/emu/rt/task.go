@@ -3,6 +3,8 @@ package rt
 import (
 	"errors"
 	"fmt"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Task is one unit of work of a stream. It has at most one of Run and Wait: Run computes; Wait
@@ -25,11 +27,11 @@ type Task struct {
 	Promise func()
 
 	// The fields below are for the sanitizer.
-	Accesses func() []Access // the device memory that the task touches, in order
-	Releases *Order          // tasks that acquire it afterwards come after this task
-	Acquires *Order          // the task comes after those that released it
-	Host     bool            // the task runs code of the program
-	after    vectorClock     // the program's clock when it queued the task
+	Accesses func() []sanitize.Access // the device memory that the task touches, in order
+	Releases *sanitize.Order          // tasks that acquire it afterwards come after this task
+	Acquires *sanitize.Order          // the task comes after those that released it
+	Host     bool                     // the task runs code of the program
+	after    sanitize.Clock           // the program's clock when it queued the task
 }
 
 func (t Task) do(s *Stream, cancel <-chan struct{}) error {
@@ -42,6 +44,11 @@ func (t Task) do(s *Stream, cancel <-chan struct{}) error {
 		return t.Wait(cancel)
 	}
 	return nil
+}
+
+// step returns the task as the sanitizer sees it.
+func (t *Task) step() sanitize.Step {
+	return sanitize.Step{Name: t.Name, Accesses: t.Accesses, Releases: t.Releases, Acquires: t.Acquires, Host: t.Host, After: t.after}
 }
 
 // Fault is an asynchronous device error: the code that the next synchronising call returns and the

@@ -2,36 +2,16 @@
 
 package rt
 
-import (
-	"github.com/goascend/cann/internal/dtype"
-	"math"
-)
+import ()
 
 // Functions returns the functions that the package emulates, by C name.
 func (x *Runtime) Functions() map[string]Func {
 	return map[string]Func{
-		"aclCreateTensorDesc": func(t *Thread, a []uint64) uint64 {
-			_ = a[3]
-			return uint64(x.aclCreateTensorDesc(t, dtype.Type(int32(a[0])), int32(a[1]), (*int64)(Pointer(a[2])), dtype.Format(int32(a[3]))))
-		},
-		"aclDataTypeSize": func(_ *Thread, a []uint64) uint64 {
-			return uint64(aclDataTypeSize(dtype.Type(int32(a[0]))))
-		},
-		"aclDestroyTensorDesc": func(_ *Thread, a []uint64) uint64 {
-			x.aclDestroyTensorDesc(Handle(a[0]))
-			return 0
-		},
 		"aclFinalize": func(t *Thread, _ []uint64) uint64 {
 			return x.aclFinalize(t)
 		},
 		"aclFinalizeReference": func(t *Thread, a []uint64) uint64 {
 			return x.aclFinalizeReference(t, (*uint64)(Pointer(a[0])))
-		},
-		"aclFloat16ToFloat": func(_ *Thread, a []uint64) uint64 {
-			return uint64(math.Float32bits(aclFloat16ToFloat(uint16(a[0]))))
-		},
-		"aclFloatToFloat16": func(_ *Thread, a []uint64) uint64 {
-			return uint64(aclFloatToFloat16(math.Float32frombits(uint32(a[0]))))
 		},
 		"aclGetCannAttribute": func(t *Thread, a []uint64) uint64 {
 			_ = a[1]
@@ -64,248 +44,14 @@ func (x *Runtime) Functions() map[string]Func {
 		"aclGetRecentErrMsg": func(t *Thread, _ []uint64) uint64 {
 			return uint64(x.aclGetRecentErrMsg(t))
 		},
-		"aclGetTensorDescDim": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			return uint64(int64(x.aclGetTensorDescDim(t, Handle(a[0]), a[1])))
-		},
-		"aclGetTensorDescDimRange": func(t *Thread, a []uint64) uint64 {
-			_ = a[3]
-			if a[3] == 0 {
-				return t.Null("aclGetTensorDescDimRange", "dimRange")
-			}
-			desc, code := x.tensorDesc(t, "aclGetTensorDescDimRange", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclGetTensorDescDimRange(t, desc, a[1], a[2], Out[int64](a[3]))
-		},
-		"aclGetTensorDescDimV2": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[2] == 0 {
-				return t.Null("aclGetTensorDescDimV2", "dimSize")
-			}
-			desc, code := x.tensorDesc(t, "aclGetTensorDescDimV2", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclGetTensorDescDimV2(t, desc, a[1], Out[int64](a[2]))
-		},
-		"aclGetTensorDescElementCount": func(_ *Thread, a []uint64) uint64 {
-			return uint64(x.aclGetTensorDescElementCount(Handle(a[0])))
-		},
-		"aclGetTensorDescFormat": func(_ *Thread, a []uint64) uint64 {
-			return uint64(int64(x.aclGetTensorDescFormat(Handle(a[0]))))
-		},
-		"aclGetTensorDescName": func(_ *Thread, a []uint64) uint64 {
-			return uint64(x.aclGetTensorDescName(Handle(a[0])))
-		},
-		"aclGetTensorDescNumDims": func(_ *Thread, a []uint64) uint64 {
-			return uint64(x.aclGetTensorDescNumDims(Handle(a[0])))
-		},
-		"aclGetTensorDescSize": func(_ *Thread, a []uint64) uint64 {
-			return uint64(x.aclGetTensorDescSize(Handle(a[0])))
-		},
-		"aclGetTensorDescType": func(_ *Thread, a []uint64) uint64 {
-			return uint64(int64(x.aclGetTensorDescType(Handle(a[0]))))
-		},
 		"aclInit": func(t *Thread, a []uint64) uint64 {
 			return x.aclInit(t, OptionalCString(a[0]))
-		},
-		"aclSetTensorDescName": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				_ = t.Null("aclSetTensorDescName", "name")
-				return 0
-			}
-			desc, code := x.tensorDesc(t, "aclSetTensorDescName", Handle(a[0]))
-			if code != 0 {
-				_ = code
-				return 0
-			}
-			x.aclSetTensorDescName(desc, CString(a[1]))
-			return 0
-		},
-		"aclSetTensorShapeRange": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			desc, code := x.tensorDesc(t, "aclSetTensorShapeRange", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclSetTensorShapeRange(t, desc, a[1], (*[2]int64)(Pointer(a[2])))
-		},
-		"acldumpGetExceptionInfoPath": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[0] == 0 {
-				return t.Null("acldumpGetExceptionInfoPath", "path")
-			}
-			return x.acldumpGetExceptionInfoPath(t, Out[byte](a[0]), a[1])
-		},
-		"acldumpGetPath": func(_ *Thread, a []uint64) uint64 {
-			return uint64(x.acldumpGetPath(int32(a[0])))
-		},
-		"acldumpRegCallback": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[0] == 0 {
-				return t.Null("acldumpRegCallback", "messageCallback")
-			}
-			return x.acldumpRegCallback(t, Address(a[0]), int32(a[1]))
-		},
-		"acldumpSaveExceptionInfo": func(t *Thread, a []uint64) uint64 {
-			_ = a[3]
-			if a[0] == 0 {
-				return t.Null("acldumpSaveExceptionInfo", "fileName")
-			}
-			if a[2] == 0 {
-				return t.Null("acldumpSaveExceptionInfo", "tensors")
-			}
-			return x.acldumpSaveExceptionInfo(t, CString(a[0]), OptionalCString(a[1]), In[tensorInfo](a[2]), a[3])
-		},
-		"acldumpUnregCallback": func(_ *Thread, _ []uint64) uint64 {
-			x.acldumpUnregCallback()
-			return 0
-		},
-		"aclmdlFinalizeDump": func(t *Thread, _ []uint64) uint64 {
-			return x.aclmdlFinalizeDump(t)
-		},
-		"aclmdlInitDump": func(t *Thread, _ []uint64) uint64 {
-			return x.aclmdlInitDump(t)
 		},
 		"aclmdlRICaptureThreadExchangeMode": func(t *Thread, a []uint64) uint64 {
 			if a[0] == 0 {
 				return t.Null("aclmdlRICaptureThreadExchangeMode", "mode")
 			}
 			return aclmdlRICaptureThreadExchangeMode(t, Out[int32](a[0]))
-		},
-		"aclmdlSetDump": func(t *Thread, a []uint64) uint64 {
-			return x.aclmdlSetDump(t, OptionalCString(a[0]))
-		},
-		"aclopStartDumpArgs": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			return x.aclopStartDumpArgs(t, uint32(a[0]), OptionalCString(a[1]))
-		},
-		"aclopStopDumpArgs": func(t *Thread, a []uint64) uint64 {
-			return x.aclopStopDumpArgs(t, uint32(a[0]))
-		},
-		"aclprofCreateConfig": func(t *Thread, a []uint64) uint64 {
-			_ = a[4]
-			return uint64(x.aclprofCreateConfig(t, (*uint32)(Pointer(a[0])), uint32(a[1]), int32(a[2]), uintptr(a[3]), a[4]))
-		},
-		"aclprofCreateStamp": func(_ *Thread, _ []uint64) uint64 {
-			return uint64(x.aclprofCreateStamp())
-		},
-		"aclprofCreateStepInfo": func(_ *Thread, _ []uint64) uint64 {
-			return uint64(x.aclprofCreateStepInfo())
-		},
-		"aclprofDestroyConfig": func(t *Thread, a []uint64) uint64 {
-			profilerConfig, code := x.profileConfig(t, "aclprofDestroyConfig", "profilerConfig", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofDestroyConfig(profilerConfig)
-		},
-		"aclprofDestroyStamp": func(_ *Thread, a []uint64) uint64 {
-			x.aclprofDestroyStamp(Handle(a[0]))
-			return 0
-		},
-		"aclprofDestroyStepInfo": func(_ *Thread, a []uint64) uint64 {
-			x.aclprofDestroyStepInfo(Handle(a[0]))
-			return 0
-		},
-		"aclprofFinalize": func(t *Thread, _ []uint64) uint64 {
-			return x.aclprofFinalize(t)
-		},
-		"aclprofGetStepTimestamp": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			stepInfo, code := x.profileStep(t, "aclprofGetStepTimestamp", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			stream, code := x.Stream(t, Handle(a[2]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofGetStepTimestamp(t, stepInfo, int32(a[1]), stream)
-		},
-		"aclprofInit": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[0] == 0 {
-				return t.Null("aclprofInit", "profilerResultPath")
-			}
-			return x.aclprofInit(t, CString(a[0]), a[1])
-		},
-		"aclprofMark": func(t *Thread, a []uint64) uint64 {
-			stamp, code := x.profileStamp(t, "aclprofMark", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofMark(stamp)
-		},
-		"aclprofMarkEx": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[0] == 0 {
-				return t.Null("aclprofMarkEx", "msg")
-			}
-			stream, code := x.Stream(t, Handle(a[2]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofMarkEx(In[byte](a[0]), a[1], stream)
-		},
-		"aclprofPop": func(_ *Thread, _ []uint64) uint64 {
-			return x.aclprofPop()
-		},
-		"aclprofPush": func(t *Thread, a []uint64) uint64 {
-			stamp, code := x.profileStamp(t, "aclprofPush", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofPush(stamp)
-		},
-		"aclprofRangeStart": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			if a[1] == 0 {
-				return t.Null("aclprofRangeStart", "rangeId")
-			}
-			stamp, code := x.profileStamp(t, "aclprofRangeStart", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofRangeStart(stamp, Out[uint32](a[1]))
-		},
-		"aclprofRangeStop": func(t *Thread, a []uint64) uint64 {
-			return x.aclprofRangeStop(t, uint32(a[0]))
-		},
-		"aclprofSetConfig": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[1] == 0 {
-				return t.Null("aclprofSetConfig", "config")
-			}
-			return x.aclprofSetConfig(t, int32(a[0]), CString(a[1]), a[2])
-		},
-		"aclprofSetStampTraceMessage": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			if a[1] == 0 {
-				return t.Null("aclprofSetStampTraceMessage", "msg")
-			}
-			stamp, code := x.profileStamp(t, "aclprofSetStampTraceMessage", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofSetStampTraceMessage(stamp, In[byte](a[1]), uint32(a[2]))
-		},
-		"aclprofStart": func(t *Thread, a []uint64) uint64 {
-			profilerConfig, code := x.profileConfig(t, "aclprofStart", "profilerConfig", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofStart(t, profilerConfig)
-		},
-		"aclprofStop": func(t *Thread, a []uint64) uint64 {
-			profilerConfig, code := x.profileConfig(t, "aclprofStop", "profilerConfig", Handle(a[0]))
-			if code != 0 {
-				return code
-			}
-			return x.aclprofStop(t, profilerConfig)
 		},
 		"aclrtAllocatorCreateDesc": func(_ *Thread, _ []uint64) uint64 {
 			return uint64(x.aclrtAllocatorCreateDesc())
@@ -1707,55 +1453,6 @@ func (x *Runtime) Functions() map[string]Func {
 				return t.Null("aclsysGetVersionStr", "versionStr")
 			}
 			return x.aclsysGetVersionStr(In[byte](a[0]), Out[byte](a[1]))
-		},
-		"mstxDomainCreateA": func(t *Thread, a []uint64) uint64 {
-			return uint64(x.mstxDomainCreateA(t, OptionalCString(a[0])))
-		},
-		"mstxDomainDestroy": func(t *Thread, a []uint64) uint64 {
-			domain, code := x.domain(t, "mstxDomainDestroy", "domain", Handle(a[0]))
-			if code != 0 {
-				_ = code
-				return 0
-			}
-			x.mstxDomainDestroy(domain)
-			return 0
-		},
-		"mstxDomainMarkA": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			domain, code := x.domain(t, "mstxDomainMarkA", "domain", Handle(a[0]))
-			if code != 0 {
-				_ = code
-				return 0
-			}
-			x.mstxDomainMarkA(t, domain, OptionalCString(a[1]), Handle(a[2]))
-			return 0
-		},
-		"mstxDomainRangeEnd": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			x.mstxDomainRangeEnd(t, Handle(a[0]), a[1])
-			return 0
-		},
-		"mstxDomainRangeStartA": func(t *Thread, a []uint64) uint64 {
-			_ = a[2]
-			domain, code := x.domain(t, "mstxDomainRangeStartA", "domain", Handle(a[0]))
-			if code != 0 {
-				_ = code
-				return 0
-			}
-			return uint64(x.mstxDomainRangeStartA(t, domain, OptionalCString(a[1]), Handle(a[2])))
-		},
-		"mstxMarkA": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			x.mstxMarkA(t, OptionalCString(a[0]), Handle(a[1]))
-			return 0
-		},
-		"mstxRangeEnd": func(t *Thread, a []uint64) uint64 {
-			x.mstxRangeEnd(t, a[0])
-			return 0
-		},
-		"mstxRangeStartA": func(t *Thread, a []uint64) uint64 {
-			_ = a[1]
-			return uint64(x.mstxRangeStartA(t, OptionalCString(a[0]), Handle(a[1])))
 		},
 	}
 }

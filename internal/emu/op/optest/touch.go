@@ -11,13 +11,14 @@ import (
 
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // touched is a tensor of a call together with the accesses that the operator is assumed to make.
 type touched struct {
 	name  string
-	touch rt.Touch // the last of these accesses
-	items [][]byte // its elements, as slices of its memory
+	touch sanitize.Touch // the last of these accesses
+	items [][]byte       // its elements, as slices of its memory
 }
 
 // touchedBy returns the tensors of a call whose memory can be inspected.
@@ -32,7 +33,7 @@ func touchedBy(c *op.Call) []touched {
 }
 
 // items returns the elements of an access as slices of the tests' own memory.
-func items(a rt.Access) [][]byte {
+func items(a sanitize.Access) [][]byte {
 	list := []uint64{a.Addr}
 	for i, n := range a.Shape {
 		var next []uint64
@@ -110,13 +111,13 @@ func verifyTouches(t testing.TB, trial *op.Executor, run func(*op.Executor) erro
 	after := make([][]byte, len(all))
 	for i, x := range all {
 		after[i] = x.copy()
-		if alone[i] && (x.touch == rt.Reads || x.touch == rt.ReadsSome) {
+		if alone[i] && (x.touch == sanitize.Reads || x.touch == sanitize.ReadsSome) {
 			require.True(t, bytes.Equal(before[i], after[i]), "aclnn%s changes %s, which it is said to read", name, x.name)
 		}
 	}
 	restore()
 	for i, x := range all {
-		if alone[i] && x.touch == rt.Writes && trial.Call.Op.Use(x.name) == op.Written {
+		if alone[i] && x.touch == sanitize.Writes && trial.Call.Op.Use(x.name) == op.Written {
 			other := bytes.Clone(after[i])
 			for k := range other {
 				other[k] = ^other[k]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // Flags of aclmdlRIBindStream: a head stream runs from the start, any other stream when another one
@@ -200,8 +201,8 @@ type replay struct {
 	cancel  chan struct{} // closed by an abort or the first failure
 	once    sync.Once
 	err     error
-	begin   rt.Order // orders the start of a stream after its activation
-	end     rt.Order
+	begin   sanitize.Order // orders the start of a stream after its activation
+	end     sanitize.Order
 	streams sync.WaitGroup
 
 	mu     sync.Mutex

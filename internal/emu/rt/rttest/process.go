@@ -107,4 +107,7 @@ func Address[T any](v *T) uint64 {
 	return uint64(uintptr(unsafe.Pointer(v)))
 }
 
+// String returns the address of a NUL-terminated copy of a text.
+func String(s string) uint64 { return Address(&append([]byte(s), 0)[0]) }
+
 var escaped unsafe.Pointer

@@ -1,4 +1,4 @@
-package rt
+package sanitize
 
 import "slices"
 
@@ -25,7 +25,7 @@ func (t Touch) String() string {
 func (t Touch) write() bool { return t == Writes || t == WritesSome }
 func (t Touch) some() bool  { return t == ReadsSome || t == WritesSome }
 
-// Access is a strided view of device memory that a task touches. A Task lists its accesses in the
+// Access is a strided view of device memory that a task touches. A Step lists its accesses in the
 // order in which it makes them.
 type Access struct {
 	Name    string // the argument, for messages
@@ -35,7 +35,7 @@ type Access struct {
 	Shape   []int64
 	Strides []int64 // in elements
 
-	from, fromPitch uint64 // of a plain copy of rows: address of the source and its row pitch
+	From, FromPitch uint64 // of a plain copy of rows: address of the source and its row pitch
 }
 
 // Bytes returns an access to n contiguous bytes.

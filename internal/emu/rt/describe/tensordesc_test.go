@@ -1,4 +1,4 @@
-package rt_test
+package describe_test
 
 import (
 	"testing"

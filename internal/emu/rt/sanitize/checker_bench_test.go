@@ -1,4 +1,4 @@
-package rt_test
+package sanitize_test
 
 import (
 	"testing"
@@ -7,14 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // BenchmarkSanitizer measures an empty task that lists its memory accesses, and the ratio of its
 // time to that of a task that lists none. With the sanitizers off the ratio is one.
 func BenchmarkSanitizer(b *testing.B) {
-	for name, s := range map[string]rt.Sanitize{"off": {}, "memory": {Memory: true}, "race": {Race: true}} {
+	for name, s := range map[string]sanitize.Config{"off": {}, "memory": {Memory: true}, "race": {Race: true}} {
 		b.Run(name, func(b *testing.B) {
-			p := newMachine(b, rt.Config{Devices: 1, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})
+			p := rttest.NewMachine(b, rt.Config{Devices: 1, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})
 			th := p.Thread(0)
 			handle := p.Stream(th)
 			stream, code := p.Runtime.Stream(th, handle)
@@ -22,7 +24,9 @@ func BenchmarkSanitizer(b *testing.B) {
 			address := p.Out(th, "aclrtMalloc", 0, 4096, 0)
 			run := func() error { return nil }
 			plain := rt.Task{Name: "nothing", Run: run}
-			telling := rt.Task{Name: "nothing", Run: run, Accesses: func() []rt.Access { return []rt.Access{rt.Bytes("x", rt.Writes, address, 4096)} }}
+			telling := rt.Task{Name: "nothing", Run: run, Accesses: func() []sanitize.Access {
+				return []sanitize.Access{sanitize.Bytes("x", sanitize.Writes, address, 4096)}
+			}}
 			// Alternate in short turns, so that both see the same load of the machine.
 			const turn = 512
 			batch := func(task rt.Task) time.Duration {

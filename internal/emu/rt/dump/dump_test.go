@@ -1,4 +1,4 @@
-package rt_test
+package dump_test
 
 import (
 	"encoding/json"
@@ -16,10 +16,23 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/dump"
 	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
-// text is a C text that the test owns.
+// process is an emulated process with the functions of dumps.
+type process struct {
+	*rttest.Process
+	dumps *dump.Runtime
+}
+
+func newProcess(t *testing.T) process {
+	p := rttest.New(t)
+	d := dump.New(p.Runtime)
+	p.Add(d.Functions())
+	return process{p, d}
+}
+
 // tensorInfo is C's acldumpTensorInfo.
 type tensorInfo struct {
 	kind             int32
@@ -33,11 +46,6 @@ type tensorInfo struct {
 	dims, originDims uint32
 	shape            [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64
 	_                [abi.ACL_DUMP_MAX_SHAPE_NUM]uint64 // original shape
-}
-
-func text(s string) uint64 {
-	b := append([]byte(s), 0)
-	return rttest.Address(&b[0])
 }
 
 // config writes a configuration file for dumps into a folder.
@@ -71,9 +79,9 @@ func float32s(t testing.TB, path, name string) (shape []int, values []float32) {
 
 // example returns the tensors of a call: a transposed input, an output, a packed one, and an empty
 // one.
-func example() []rt.DumpTensor {
+func example() []dump.Tensor {
 	in, out, packed := []float32{1, 2, 3, 4, 5, 6}, []float32{7}, []byte{0x21, 0x43, 0x05}
-	return []rt.DumpTensor{
+	return []dump.Tensor{
 		{Name: "self", DType: dtype.Float32, Shape: []int64{3, 2}, Strides: []int64{1, 3}, First: unsafe.Pointer(&in[0])},
 		{Name: "weight", DType: dtype.Int4, Shape: []int64{5}, Strides: []int64{1}, First: unsafe.Pointer(&packed[0])},
 		{Name: "list", DType: dtype.Float32, Shape: []int64{0, 4}, Strides: []int64{4, 1}},
@@ -93,15 +101,15 @@ func TestDumpOfOperators(t *testing.T) {
 			p.Must(th, "aclInit", 0)
 			th = p.Thread(0)
 			s, _ := p.Runtime.Stream(th, p.Stream(th))
-			require.False(t, p.Runtime.Dumping())
+			require.False(t, p.dumps.Wanted())
 			p.Must(th, "aclmdlInitDump")
-			p.Must(th, "aclmdlSetDump", text(config(t, dir, `"dump_path":"`+dir+`","dump_list":[{}],"dump_op_switch":"on","dump_mode":"`+mode+`"`)))
+			p.Must(th, "aclmdlSetDump", rttest.String(config(t, dir, `"dump_path":"`+dir+`","dump_list":[{}],"dump_op_switch":"on","dump_mode":"`+mode+`"`)))
 			require.Equal(t, dir, rt.CString(p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)})))
 			require.Equal(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.DATA_DUMP)}), "one text")
 			require.Zero(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.AIC_ERR_BRIEF_DUMP)}))
-			require.True(t, p.Runtime.Dumping())
-			require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
-			require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), true), "a failure is no dump of data")
+			require.True(t, p.dumps.Wanted())
+			require.NoError(t, p.dumps.Write(s, "aclnnExample", example(), false))
+			require.NoError(t, p.dumps.Write(s, "aclnnExample", example(), true), "a failure is no dump of data")
 			files := dumpFiles(t, dir)
 			require.Len(t, files, 1)
 			require.Regexp(t, `/\d{14}/0/Example\.aclnnExample\.0\.\d+\.\d+$`, files[0])
@@ -115,7 +123,7 @@ func TestDumpOfOperators(t *testing.T) {
 				require.Equal(t, []float32{1, 4, 2, 5, 3, 6}, values)
 			}
 			p.Must(th, "aclmdlFinalizeDump")
-			require.False(t, p.Runtime.Dumping())
+			require.False(t, p.dumps.Wanted())
 		})
 	}
 }
@@ -124,13 +132,13 @@ func TestDumpOfArguments(t *testing.T) {
 	p, dir := newProcess(t), filepath.Join(t.TempDir(), "made", "here")
 	th := p.Thread(0)
 	s, _ := p.Runtime.Stream(th, 0)
-	p.Must(th, "aclopStartDumpArgs", 1, text(dir))
+	p.Must(th, "aclopStartDumpArgs", 1, rttest.String(dir))
 	for range 3 { // equal shapes share one file
-		require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
+		require.NoError(t, p.dumps.Write(s, "aclnnExample", example(), false))
 	}
-	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example()[:2], false))
+	require.NoError(t, p.dumps.Write(s, "aclnnExample", example()[:2], false))
 	p.Must(th, "aclopStopDumpArgs", 1)
-	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", nil, false))
+	require.NoError(t, p.dumps.Write(s, "aclnnExample", nil, false))
 	files := dumpFiles(t, dir)
 	require.Len(t, files, 2)
 	for _, path := range files {
@@ -155,7 +163,7 @@ func TestDumpOfExceptions(t *testing.T) {
 	t.Setenv("ASCEND_WORK_PATH", "")
 	p, dir := newProcess(t), t.TempDir()
 	th := new(rt.Thread)
-	p.Must(th, "aclInit", text(config(t, dir, `"dump_path":"`+dir+`","dump_scene":"aic_err_brief_dump"`)))
+	p.Must(th, "aclInit", rttest.String(config(t, dir, `"dump_path":"`+dir+`","dump_scene":"aic_err_brief_dump"`)))
 	require.Equal(t, rt.RepeatInitialize, p.Call(th, "aclmdlInitDump"))
 	th = p.Thread(1)
 	s, _ := p.Runtime.Stream(th, 0)
@@ -166,9 +174,9 @@ func TestDumpOfExceptions(t *testing.T) {
 	require.Equal(t, folder, rt.CString(rttest.Address(&path[0])))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpGetExceptionInfoPath", rttest.Address(&path[0]), uint64(len(folder))))
 
-	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), false))
+	require.NoError(t, p.dumps.Write(s, "aclnnExample", example(), false))
 	require.Empty(t, dumpFiles(t, dir))
-	require.NoError(t, p.Runtime.Dump(s, "aclnnExample", example(), true))
+	require.NoError(t, p.dumps.Write(s, "aclnnExample", example(), true))
 	require.Len(t, dumpFiles(t, folder), 1)
 
 	d := p.Out(th, "aclrtMalloc", 0, 64, 0)
@@ -181,7 +189,7 @@ func TestDumpOfExceptions(t *testing.T) {
 	odd.shape[1] = 1 << 33
 	both := [2]tensorInfo{info, odd}
 	require.EqualValues(t, 456, unsafe.Sizeof(info))
-	p.Must(th, "acldumpSaveExceptionInfo", text("mine"), text("a tag"), rttest.Address(&both[0]), 2)
+	p.Must(th, "acldumpSaveExceptionInfo", rttest.String("mine"), rttest.String("a tag"), rttest.Address(&both[0]), 2)
 	saved, err := filepath.Glob(folder + "mine.custom.*")
 	require.NoError(t, err)
 	require.Len(t, saved, 1)
@@ -210,13 +218,13 @@ func TestDumpOfExceptions(t *testing.T) {
 	} {
 		wrong := info
 		x.change(&wrong)
-		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text("mine"), 0, rttest.Address(&wrong), 1), x.text)
+		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", rttest.String("mine"), 0, rttest.Address(&wrong), 1), x.text)
 		require.Contains(t, rttest.Text(th), x.text)
 	}
 	for _, name := range []string{"", "..", "a/../b"} {
-		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text(name), 0, rttest.Address(&info), 1), name)
+		require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", rttest.String(name), 0, rttest.Address(&info), 1), name)
 	}
-	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", text("mine"), 0, rttest.Address(&info), 0))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", rttest.String("mine"), 0, rttest.Address(&info), 0))
 	p.Must(th, "aclrtFree", d)
 }
 
@@ -227,7 +235,7 @@ func TestDumpFaults(t *testing.T) {
 		require.Equal(t, rt.Uninitialized, p.Call(th, f, 0), f)
 	}
 	rttest.Text(th)
-	for dump, want := range map[string]string{
+	for wanted, want := range map[string]string{
 		`"dump_op_switch":"on"`:                                               "needs a dump_path",
 		`"dump_path":"x","dump_mode":"some"`:                                  "dump_mode is some",
 		`"dump_path":"x","dump_data":"stats"`:                                 "dump_data is stats",
@@ -235,25 +243,25 @@ func TestDumpFaults(t *testing.T) {
 		`"dump_path":"x","dump_debug":"on"`:                                   "overflows",
 		`"dump_path":"x","dump_scene":"lite_exception","dump_op_switch":"on"`: "exclude one another",
 	} {
-		require.Equal(t, rt.DumpConfigInvalid, p.Call(th, "aclInit", text(config(t, dir, dump))), dump)
+		require.Equal(t, dump.ConfigInvalid, p.Call(th, "aclInit", rttest.String(config(t, dir, wanted))), wanted)
 		require.Contains(t, rttest.Text(th), want)
 	}
 	p.Must(th, "aclInit", 0)
-	require.Equal(t, rt.DumpNotRun, p.Call(th, "aclmdlSetDump", 0))
-	require.Equal(t, rt.DumpNotRun, p.Call(th, "aclmdlFinalizeDump"))
+	require.Equal(t, dump.NotRun, p.Call(th, "aclmdlSetDump", 0))
+	require.Equal(t, dump.NotRun, p.Call(th, "aclmdlFinalizeDump"))
 	p.Must(th, "aclmdlInitDump")
 	require.Equal(t, rt.RepeatInitialize, p.Call(th, "aclmdlInitDump"))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclmdlSetDump", 0))
-	require.Equal(t, rt.InvalidFile, p.Call(th, "aclmdlSetDump", text(filepath.Join(dir, "missing"))))
-	require.Equal(t, rt.DumpConfigInvalid, p.Call(th, "aclmdlSetDump", text(config(t, dir, `"dump_debug":"on"`))))
-	require.Equal(t, rt.DumpNotRun, p.Call(th, "acldumpGetExceptionInfoPath", rttest.Address(new(byte)), 1))
-	require.Equal(t, rt.DumpNotRun, p.Call(th, "acldumpSaveExceptionInfo", text("x"), 0, rttest.Address(&tensorInfo{}), 1))
+	require.Equal(t, rt.InvalidFile, p.Call(th, "aclmdlSetDump", rttest.String(filepath.Join(dir, "missing"))))
+	require.Equal(t, dump.ConfigInvalid, p.Call(th, "aclmdlSetDump", rttest.String(config(t, dir, `"dump_debug":"on"`))))
+	require.Equal(t, dump.NotRun, p.Call(th, "acldumpGetExceptionInfoPath", rttest.Address(new(byte)), 1))
+	require.Equal(t, dump.NotRun, p.Call(th, "acldumpSaveExceptionInfo", rttest.String("x"), 0, rttest.Address(&tensorInfo{}), 1))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpSaveExceptionInfo", 0, 0, 0, 1))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpRegCallback", 0, 0))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "acldumpRegCallback", 1, 1))
-	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 2, text(dir)))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 2, rttest.String(dir)))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 1, 0))
-	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 1, text(strings.Repeat("x", 300))))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclopStartDumpArgs", 1, rttest.String(strings.Repeat("x", 300))))
 	require.Equal(t, rt.Failure, p.Call(th, "aclopStopDumpArgs", 1))
 	require.Zero(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.OVERFLOW_DUMP)}))
 }

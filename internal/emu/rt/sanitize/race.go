@@ -1,4 +1,4 @@
-package rt
+package sanitize
 
 import "fmt"
 
@@ -20,7 +20,7 @@ type history []touched
 
 // conflict returns the first access that conflicts with t and is not ordered before it, and bytes
 // that both touch.
-func (h history) conflict(t *touched, now vectorClock) (*touched, interval) {
+func (h history) conflict(t *touched, now Clock) (*touched, interval) {
 	for i := range h {
 		o := &h[i]
 		if !o.write && !t.write || o.some && t.some || now[o.actor] >= o.tick || !o.overlaps(t.interval) {
@@ -35,7 +35,7 @@ func (h history) conflict(t *touched, now vectorClock) (*touched, interval) {
 
 // add appends t and drops the accesses that it replaces: what comes after t also comes after every
 // access ordered before t. A read replaces only reads.
-func (h history) add(t touched, now vectorClock) history {
+func (h history) add(t touched, now Clock) history {
 	kept := make(history, 0, len(h)+1)
 	for _, o := range h {
 		if !t.whole() || now[o.actor] < o.tick || o.write && !t.write || t.some && !o.some || !o.overlaps(t.interval) {
@@ -68,7 +68,7 @@ func actorName(id int32) string {
 }
 
 // raceText describes a race: the two accesses, the bytes, and the calls that would order them.
-func raceText(t, o *touched, both interval, x *span) string {
+func raceText(t, o *touched, both interval, x *Allocation) string {
 	remedy := fmt.Sprintf("record an event on %s after it and make %s wait for that event (aclrtRecordEvent, aclrtStreamWaitEvent)", actorName(o.actor), actorName(t.actor))
 	switch {
 	case t.actor == hostID:
@@ -77,5 +77,5 @@ func raceText(t, o *touched, both interval, x *span) string {
 		remedy = fmt.Sprintf("let the host's call return before the work of %s is queued", actorName(t.actor))
 	}
 	return fmt.Sprintf("race: %s, %s; both touch bytes %d to %d of %v, and nothing orders them: %s (CANN_EMU_SANITIZE=race)",
-		t.what, o.what, both.lo-x.start, both.hi-x.start-1, x, remedy)
+		t.what, o.what, both.lo-x.Start, both.hi-x.Start-1, x, remedy)
 }

@@ -1,4 +1,4 @@
-package rt
+package describe
 
 import (
 	"runtime"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // tensorDesc is an aclTensorDesc, with which programs describe a tensor for CANN's older operator
@@ -28,7 +29,7 @@ const (
 	maxDescDims = 128
 )
 
-var noName = NewCString("")
+var noName = rt.NewCString("")
 
 func (d *tensorDesc) rankKnown() bool { return !slices.Equal(d.shape, []int64{unknownRank}) }
 
@@ -48,10 +49,10 @@ func (d *tensorDesc) elements() uint64 {
 }
 
 //npugen:decode aclTensorDesc
-func (r *Runtime) tensorDesc(t *Thread, function string, h Handle) (*tensorDesc, Code) {
-	d, ok := Lookup[*tensorDesc](&r.Handles, h)
+func (r *Runtime) tensorDesc(t *rt.Thread, function string, h rt.Handle) (*tensorDesc, rt.Code) {
+	d, ok := rt.Lookup[*tensorDesc](&r.Handles, h)
 	if !ok {
-		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no description of a tensor, or it was destroyed", function, h)
+		return nil, t.Fail(rt.InvalidParam, "EH0001: %s: %#x is no description of a tensor, or it was destroyed", function, h)
 	}
 	return d, 0
 }
@@ -61,18 +62,18 @@ var noDesc = &tensorDesc{dtype: dtype.Undefined, format: dtype.Format(abi.ACL_FO
 
 // described returns the description of a handle, or noDesc for a wrong handle, since some functions
 // accept any handle.
-func (r *Runtime) described(h Handle) *tensorDesc {
-	if d, ok := Lookup[*tensorDesc](&r.Handles, h); ok {
+func (r *Runtime) described(h rt.Handle) *tensorDesc {
+	if d, ok := rt.Lookup[*tensorDesc](&r.Handles, h); ok {
 		return d
 	}
 	return noDesc
 }
 
-func (r *Runtime) aclCreateTensorDesc(t *Thread, dataType dtype.Type, numDims int32, dims *int64, format dtype.Format) Handle {
+func (r *Runtime) aclCreateTensorDesc(t *rt.Thread, dataType dtype.Type, numDims int32, dims *int64, format dtype.Format) rt.Handle {
 	const function = "aclCreateTensorDesc"
 	switch {
 	case numDims < 0 || numDims > maxDescDims:
-		t.Fail(InvalidParam, "EH0001: %s: numDims is %d; 0 to %d are possible", function, numDims, maxDescDims)
+		t.Fail(rt.InvalidParam, "EH0001: %s: numDims is %d; 0 to %d are possible", function, numDims, maxDescDims)
 		return 0
 	case numDims > 0 && dims == nil:
 		t.Null(function, "dims")
@@ -81,35 +82,37 @@ func (r *Runtime) aclCreateTensorDesc(t *Thread, dataType dtype.Type, numDims in
 	d := &tensorDesc{dtype: dataType, format: format, shape: slices.Clone(unsafe.Slice(dims, numDims))}
 	for i, dim := range d.shape {
 		if dim < unknownDim && d.rankKnown() {
-			t.Fail(InvalidParam, "EH0001: %s: dimension %d is %d; use a size, -1 for one that is not known, or the single dimension -2", function, i, dim)
+			t.Fail(rt.InvalidParam, "EH0001: %s: dimension %d is %d; use a size, -1 for one that is not known, or the single dimension -2", function, i, dim)
 			return 0
 		}
 	}
 	d.rename("")
-	return r.Handles.New(TensorDescKind, d)
+	return r.Handles.New(rt.TensorDescKind, d)
 }
 
-func (r *Runtime) aclDestroyTensorDesc(desc Handle) {
-	if d, ok := Lookup[*tensorDesc](&r.Handles, desc); ok {
+func (r *Runtime) aclDestroyTensorDesc(desc rt.Handle) {
+	if d, ok := rt.Lookup[*tensorDesc](&r.Handles, desc); ok {
 		r.Handles.Delete(desc)
 		d.pin.Unpin()
 	}
 }
 
-func (r *Runtime) aclGetTensorDescType(desc Handle) dtype.Type { return r.described(desc).dtype }
+func (r *Runtime) aclGetTensorDescType(desc rt.Handle) dtype.Type { return r.described(desc).dtype }
 
-func (r *Runtime) aclGetTensorDescFormat(desc Handle) dtype.Format { return r.described(desc).format }
+func (r *Runtime) aclGetTensorDescFormat(desc rt.Handle) dtype.Format {
+	return r.described(desc).format
+}
 
-func (r *Runtime) aclGetTensorDescSize(desc Handle) uint64 {
+func (r *Runtime) aclGetTensorDescSize(desc rt.Handle) uint64 {
 	d := r.described(desc)
 	return (d.elements()*uint64(d.dtype.Bits()) + 7) / 8
 }
 
-func (r *Runtime) aclGetTensorDescElementCount(desc Handle) uint64 {
+func (r *Runtime) aclGetTensorDescElementCount(desc rt.Handle) uint64 {
 	return r.described(desc).elements()
 }
 
-func (r *Runtime) aclGetTensorDescNumDims(desc Handle) uint64 {
+func (r *Runtime) aclGetTensorDescNumDims(desc rt.Handle) uint64 {
 	d := r.described(desc)
 	if !d.rankKnown() {
 		return abi.ACL_UNKNOWN_RANK
@@ -118,24 +121,24 @@ func (r *Runtime) aclGetTensorDescNumDims(desc Handle) uint64 {
 }
 
 // aclGetTensorDescDim can report an error only by its result.
-func (r *Runtime) aclGetTensorDescDim(t *Thread, desc Handle, index uint64) int64 {
+func (r *Runtime) aclGetTensorDescDim(t *rt.Thread, desc rt.Handle, index uint64) int64 {
 	d := r.described(desc)
 	if index >= uint64(len(d.shape)) {
-		t.Fail(InvalidParam, "EH0001: aclGetTensorDescDim: there is no description %#x with a dimension %d", desc, index)
+		t.Fail(rt.InvalidParam, "EH0001: aclGetTensorDescDim: there is no description %#x with a dimension %d", desc, index)
 		return -1
 	}
 	return d.shape[index]
 }
 
 // has checks that a dimension exists.
-func (d *tensorDesc) has(t *Thread, function string, index uint64) Code {
+func (d *tensorDesc) has(t *rt.Thread, function string, index uint64) rt.Code {
 	if index >= uint64(len(d.shape)) {
-		return t.Fail(InvalidParam, "EH0001: %s: dimension %d of a tensor that has %d", function, index, len(d.shape))
+		return t.Fail(rt.InvalidParam, "EH0001: %s: dimension %d of a tensor that has %d", function, index, len(d.shape))
 	}
 	return 0
 }
 
-func (r *Runtime) aclGetTensorDescDimV2(t *Thread, desc *tensorDesc, index uint64, dimSize Out[int64]) Code {
+func (r *Runtime) aclGetTensorDescDimV2(t *rt.Thread, desc *tensorDesc, index uint64, dimSize rt.Out[int64]) rt.Code {
 	code := desc.has(t, "aclGetTensorDescDimV2", index)
 	if code == 0 {
 		dimSize.Set(desc.shape[index])
@@ -145,13 +148,13 @@ func (r *Runtime) aclGetTensorDescDimV2(t *Thread, desc *tensorDesc, index uint6
 
 // aclGetTensorDescDimRange writes the range that was set. Without one, both ends are the size, or
 // the range is 0 to unlimited when the size is unknown.
-func (r *Runtime) aclGetTensorDescDimRange(t *Thread, desc *tensorDesc, index, dimRangeNum uint64, dimRange Out[int64]) Code {
+func (r *Runtime) aclGetTensorDescDimRange(t *rt.Thread, desc *tensorDesc, index, dimRangeNum uint64, dimRange rt.Out[int64]) rt.Code {
 	const function = "aclGetTensorDescDimRange"
 	if code := desc.has(t, function, index); code != 0 {
 		return code
 	}
 	if dimRangeNum < 2 {
-		return t.Fail(InvalidParam, "EH0001: %s: dimRangeNum is %d; a range has 2 ends", function, dimRangeNum)
+		return t.Fail(rt.InvalidParam, "EH0001: %s: dimRangeNum is %d; a range has 2 ends", function, dimRangeNum)
 	}
 	dim := desc.shape[index]
 	ends := [2]int64{dim, dim}
@@ -165,11 +168,11 @@ func (r *Runtime) aclGetTensorDescDimRange(t *Thread, desc *tensorDesc, index, d
 	return 0
 }
 
-func (r *Runtime) aclSetTensorShapeRange(t *Thread, desc *tensorDesc, dimsCount uint64, dimsRange *[2]int64) Code {
+func (r *Runtime) aclSetTensorShapeRange(t *rt.Thread, desc *tensorDesc, dimsCount uint64, dimsRange *[2]int64) rt.Code {
 	const function = "aclSetTensorShapeRange"
 	switch {
 	case desc.rankKnown() && dimsCount != uint64(len(desc.shape)) || dimsCount > maxDescDims:
-		return t.Fail(InvalidParam, "EH0001: %s: %d ranges for %d dimensions", function, dimsCount, len(desc.shape))
+		return t.Fail(rt.InvalidParam, "EH0001: %s: %d ranges for %d dimensions", function, dimsCount, len(desc.shape))
 	case dimsCount > 0 && dimsRange == nil:
 		return t.Null(function, "dimsRange")
 	}
@@ -185,8 +188,8 @@ func (d *tensorDesc) rename(name string) {
 }
 
 // aclGetTensorDescName returns an empty name for a wrong handle.
-func (r *Runtime) aclGetTensorDescName(desc Handle) uintptr {
-	d, ok := Lookup[*tensorDesc](&r.Handles, desc)
+func (r *Runtime) aclGetTensorDescName(desc rt.Handle) uintptr {
+	d, ok := rt.Lookup[*tensorDesc](&r.Handles, desc)
 	if !ok {
 		return uintptr(noName)
 	}

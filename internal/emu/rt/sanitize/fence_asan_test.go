@@ -1,32 +1,38 @@
 //go:build asan
 
-package rt_test
+package sanitize_test
 
 import (
 	"os"
 	"os/exec"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt/rttest"
 )
 
 // TestFence checks that the address sanitizer reports accesses behind an allocation and to freed
 // memory.
 func TestFence(t *testing.T) {
 	if at := os.Getenv("FENCE_AT"); at != "" {
-		p := newProcess(t)
+		p := rttest.New(t)
 		th := p.Thread(0)
 		a := p.Out(th, "aclrtMalloc", 0, 512, 0)
-		m := p.Runtime.Memory(0)
-		end := a + (512+63)/32*32
+		s, code := p.Runtime.Stream(th, 0)
+		require.Zero(t, code)
+		first, err := s.Memory().Resolve(a, 512)
+		require.NoError(t, err)
+		end := uintptr((512 + 63) / 32 * 32)
 		switch at {
 		case "inside":
-			t.Log(m.HostBytes(a, end)[end-a-1])
+			t.Log(*(*byte)(unsafe.Add(first, end-1)))
 		case "behind":
-			t.Log(m.HostBytes(a, end+1)[end-a])
+			t.Log(*(*byte)(unsafe.Add(first, end)))
 		case "freed":
 			p.Must(th, "aclrtFree", a)
-			t.Log(m.HostBytes(a, end)[0])
+			t.Log(*(*byte)(first))
 		}
 		return
 	}

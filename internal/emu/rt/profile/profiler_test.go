@@ -1,4 +1,4 @@
-package rt_test
+package profile_test
 
 import (
 	"testing"

@@ -1,8 +1,10 @@
-package rt
+package profile
 
 import (
 	"sync"
 	"time"
+
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // marks holds the ranges that a program names for its tools (mstx). CANN_EMU_TRACE shows them among
@@ -17,26 +19,26 @@ type marks struct {
 // openRange is a range that has begun and not ended.
 type openRange struct {
 	message string
-	stream  Handle
-	domain  Handle // 0 for the default domain
+	stream  rt.Handle
+	domain  rt.Handle // 0 for the default domain
 	begin   time.Time
 }
 
 // markDomain is a named group of marks by which tools can filter.
 type markDomain struct {
-	handle Handle
+	handle rt.Handle
 	name   string
 }
 
 // message returns the text of a mark. It returns "" and refuses the call when the text is empty or
 // the stream is neither null nor live.
-func (r *Runtime) message(t *Thread, function string, domain *markDomain, text *string, stream Handle) string {
+func (r *Runtime) message(t *rt.Thread, function string, domain *markDomain, text *string, stream rt.Handle) string {
 	if text == nil || *text == "" {
 		t.Null(function, "message")
 		return ""
 	}
-	if _, ok := Lookup[*Stream](&r.Handles, stream); stream != 0 && !ok {
-		t.Fail(ParamInvalid, "EE1003: %s: %#x is no live stream; was it destroyed?", function, stream)
+	if _, ok := rt.Lookup[*rt.Stream](&r.Handles, stream); stream != 0 && !ok {
+		t.Fail(rt.ParamInvalid, "EE1003: %s: %#x is no live stream; was it destroyed?", function, stream)
 		return ""
 	}
 	if domain != nil {
@@ -46,13 +48,13 @@ func (r *Runtime) message(t *Thread, function string, domain *markDomain, text *
 }
 
 // onTrace queues a task that puts the name on the stream's row of the trace.
-func (r *Runtime) onTrace(t *Thread, name string, stream Handle) {
-	if s, ok := Lookup[*Stream](&r.Handles, stream); ok && r.Trace != nil {
-		r.Submit(t, s, Task{Name: name, Repeatable: true})
+func (r *Runtime) onTrace(t *rt.Thread, name string, stream rt.Handle) {
+	if s, ok := rt.Lookup[*rt.Stream](&r.Handles, stream); ok && r.Trace != nil {
+		r.Submit(t, s, rt.Task{Name: name, Repeatable: true})
 	}
 }
 
-func (r *Runtime) mark(t *Thread, function string, domain *markDomain, text *string, stream Handle) {
+func (r *Runtime) mark(t *rt.Thread, function string, domain *markDomain, text *string, stream rt.Handle) {
 	if message := r.message(t, function, domain, text, stream); message != "" {
 		r.Trace.Host(message, time.Now(), 0)
 		r.onTrace(t, message, stream)
@@ -60,7 +62,7 @@ func (r *Runtime) mark(t *Thread, function string, domain *markDomain, text *str
 }
 
 // startRange begins a range and returns its id, or 0 on failure.
-func (r *Runtime) startRange(t *Thread, function string, domain *markDomain, text *string, stream Handle) uint64 {
+func (r *Runtime) startRange(t *rt.Thread, function string, domain *markDomain, text *string, stream rt.Handle) uint64 {
 	message := r.message(t, function, domain, text, stream)
 	if message == "" {
 		return 0
@@ -82,7 +84,7 @@ func (r *Runtime) startRange(t *Thread, function string, domain *markDomain, tex
 }
 
 // endRange ends a range of a domain. The domain may already have been destroyed.
-func (r *Runtime) endRange(t *Thread, function string, domain Handle, id uint64) {
+func (r *Runtime) endRange(t *rt.Thread, function string, domain rt.Handle, id uint64) {
 	m := &r.marks
 	m.mu.Lock()
 	x, ok := m.ranges[id]
@@ -91,42 +93,42 @@ func (r *Runtime) endRange(t *Thread, function string, domain Handle, id uint64)
 	}
 	m.mu.Unlock()
 	if !ok {
-		t.Fail(InvalidParam, "EH0001: %s: range %d is not under way there", function, id)
+		t.Fail(rt.InvalidParam, "EH0001: %s: range %d is not under way there", function, id)
 		return
 	}
 	r.Trace.Host(x.message, x.begin, 0)
 	r.onTrace(t, "end "+x.message, x.stream)
 }
 
-func (r *Runtime) mstxMarkA(t *Thread, message *string, stream Handle) {
+func (r *Runtime) mstxMarkA(t *rt.Thread, message *string, stream rt.Handle) {
 	r.mark(t, "mstxMarkA", nil, message, stream)
 }
 
-func (r *Runtime) mstxRangeStartA(t *Thread, message *string, stream Handle) uint64 {
+func (r *Runtime) mstxRangeStartA(t *rt.Thread, message *string, stream rt.Handle) uint64 {
 	return r.startRange(t, "mstxRangeStartA", nil, message, stream)
 }
 
-func (r *Runtime) mstxRangeEnd(t *Thread, id uint64) { r.endRange(t, "mstxRangeEnd", 0, id) }
+func (r *Runtime) mstxRangeEnd(t *rt.Thread, id uint64) { r.endRange(t, "mstxRangeEnd", 0, id) }
 
 // mstxDomainCreateA returns a new domain at each call, also for a name that was used before.
-func (r *Runtime) mstxDomainCreateA(t *Thread, name *string) Handle {
+func (r *Runtime) mstxDomainCreateA(t *rt.Thread, name *string) rt.Handle {
 	if name == nil || *name == "" {
 		t.Null("mstxDomainCreateA", "name")
 		return 0
 	}
 	d := &markDomain{name: *name}
-	d.handle = r.Handles.New(DomainKind, d)
+	d.handle = r.Handles.New(rt.DomainKind, d)
 	return d.handle
 }
 
 //npugen:decode mstxDomainHandle_t
-func (r *Runtime) domain(t *Thread, function, parameter string, h Handle) (*markDomain, Code) {
+func (r *Runtime) domain(t *rt.Thread, function, parameter string, h rt.Handle) (*markDomain, rt.Code) {
 	if h == 0 {
 		return nil, t.Null(function, parameter)
 	}
-	d, ok := Lookup[*markDomain](&r.Handles, h)
+	d, ok := rt.Lookup[*markDomain](&r.Handles, h)
 	if !ok {
-		return nil, t.Fail(InvalidParam, "EH0001: %s: %#x is no live domain; was it destroyed?", function, h)
+		return nil, t.Fail(rt.InvalidParam, "EH0001: %s: %#x is no live domain; was it destroyed?", function, h)
 	}
 	return d, 0
 }
@@ -134,14 +136,14 @@ func (r *Runtime) domain(t *Thread, function, parameter string, h Handle) (*mark
 // mstxDomainDestroy destroys the domain; its open ranges can still be ended.
 func (r *Runtime) mstxDomainDestroy(domain *markDomain) { r.Handles.Delete(domain.handle) }
 
-func (r *Runtime) mstxDomainMarkA(t *Thread, domain *markDomain, message *string, stream Handle) {
+func (r *Runtime) mstxDomainMarkA(t *rt.Thread, domain *markDomain, message *string, stream rt.Handle) {
 	r.mark(t, "mstxDomainMarkA", domain, message, stream)
 }
 
-func (r *Runtime) mstxDomainRangeStartA(t *Thread, domain *markDomain, message *string, stream Handle) uint64 {
+func (r *Runtime) mstxDomainRangeStartA(t *rt.Thread, domain *markDomain, message *string, stream rt.Handle) uint64 {
 	return r.startRange(t, "mstxDomainRangeStartA", domain, message, stream)
 }
 
-func (r *Runtime) mstxDomainRangeEnd(t *Thread, domain Handle, id uint64) {
+func (r *Runtime) mstxDomainRangeEnd(t *rt.Thread, domain rt.Handle, id uint64) {
 	r.endRange(t, "mstxDomainRangeEnd", domain, id)
 }

@@ -1,4 +1,4 @@
-package rt
+package dump
 
 import (
 	"crypto/sha256"
@@ -14,10 +14,11 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// DumpTensor is a tensor of a call that is dumped. First is the address of its first element.
-type DumpTensor struct {
+// Tensor is a tensor of a call that is dumped. First is the address of its first element.
+type Tensor struct {
 	Name    string
 	Output  bool
 	DType   dtype.Type
@@ -27,11 +28,11 @@ type DumpTensor struct {
 	First   unsafe.Pointer
 }
 
-// Dumping reports whether Dump must be called for operators.
-func (r *Runtime) Dumping() bool { return r.dumps.wanted.Load() }
+// Wanted reports whether Write must be called for operators.
+func (r *Runtime) Wanted() bool { return r.dumps.wanted.Load() }
 
-// Dump writes the dump files that are configured for a call that has run or failed.
-func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed bool) error {
+// Write writes the dump files that are configured for a call that has run or failed.
+func (r *Runtime) Write(s *rt.Stream, operator string, tensors []Tensor, failed bool) error {
 	d := &r.dumps
 	d.mu.Lock()
 	c, since, arguments, callback := d.config, d.since, d.arguments, d.callback
@@ -41,30 +42,27 @@ func (r *Runtime) Dump(s *Stream, operator string, tensors []DumpTensor, failed 
 			return err
 		}
 	}
-	s.mu.Lock()
-	task := s.completed
-	s.mu.Unlock()
 	kind := strings.TrimPrefix(operator, "aclnn")
-	name := fmt.Sprintf("%s.%s.%d.%d.%d", kind, operator, task, s.id, time.Now().UnixMicro())
+	name := fmt.Sprintf("%s.%s.%d.%d.%d", kind, operator, s.Completed(), s.ID(), time.Now().UnixMicro())
 	switch {
 	case failed && c.exceptions():
-		return writeDump(filepath.Join(c.exceptionFolder(s.Device()), name), tensors, nil)
+		return write(filepath.Join(c.exceptionFolder(s.Device()), name), tensors, nil)
 	case failed || !c.operators():
 		return nil
 	}
-	chosen := slices.DeleteFunc(slices.Clone(tensors), func(t DumpTensor) bool {
+	chosen := slices.DeleteFunc(slices.Clone(tensors), func(t Tensor) bool {
 		return c.Mode == "output" && !t.Output || c.Mode == "input" && t.Output
 	})
 	path := filepath.Join(c.Path, since.Format("20060102150405"), fmt.Sprint(s.Device()), name)
 	if callback != 0 {
-		return sendDump(callback, path, chosen)
+		return send(callback, path, chosen)
 	}
-	return writeDump(path, chosen, nil)
+	return write(path, chosen, nil)
 }
 
-// dumpNames returns a name for each tensor that says whether it is an input or an output. Tensors
+// namesOf returns a name for each tensor that says whether it is an input or an output. Tensors
 // of a list share an argument name and get numbers.
-func dumpNames(tensors []DumpTensor) []string {
+func namesOf(tensors []Tensor) []string {
 	names := make([]string, len(tensors))
 	for i, t := range tensors {
 		names[i] = "input." + t.Name
@@ -80,7 +78,7 @@ func dumpNames(tensors []DumpTensor) []string {
 
 // elements returns the tensor's elements in row-major order, or raw bytes when the file format
 // lacks the type.
-func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
+func (t Tensor) elements() (data []byte, info safetensors.Info) {
 	info.DType = t.DType
 	n := 1
 	for _, d := range t.Shape {
@@ -96,7 +94,7 @@ func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 		return nil, info
 	}
 	if packed {
-		return slices.Clone(bytes(t.First, int64((n*bits+7)/8))), info
+		return slices.Clone(unsafe.Slice((*byte)(t.First), (n*bits+7)/8)), info
 	}
 	size := int64(bits / 8)
 	data = make([]byte, 0, int64(n)*size)
@@ -106,7 +104,7 @@ func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 		for i, x := range index {
 			at += x * t.Strides[i]
 		}
-		data = append(data, bytes(unsafe.Add(t.First, at*size), size)...)
+		data = append(data, unsafe.Slice((*byte)(unsafe.Add(t.First, at*size)), size)...)
 		for i := len(index) - 1; i >= 0; i-- {
 			if index[i]++; index[i] < t.Shape[i] {
 				break
@@ -118,8 +116,8 @@ func (t DumpTensor) elements() (data []byte, info safetensors.Info) {
 }
 
 // dumped converts the tensors to the form of a safetensors file.
-func dumped(tensors []DumpTensor) []safetensors.Data {
-	names := dumpNames(tensors)
+func dumped(tensors []Tensor) []safetensors.Data {
+	names := namesOf(tensors)
 	data := make([]safetensors.Data, len(tensors))
 	for i, t := range tensors {
 		data[i].Elements, data[i].Info = t.elements()
@@ -128,8 +126,8 @@ func dumped(tensors []DumpTensor) []safetensors.Data {
 	return data
 }
 
-// writeDump writes the tensors into a new file.
-func writeDump(path string, tensors []DumpTensor, metadata map[string]string) error {
+// write writes the tensors into a new file.
+func write(path string, tensors []Tensor, metadata map[string]string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
@@ -139,8 +137,8 @@ func writeDump(path string, tensors []DumpTensor, metadata map[string]string) er
 // Layout of C's acldumpChunk: its size, and the offset of the data.
 const chunkSize, chunkData = 4120, 4116
 
-// sendDump passes the content of the file to the callback of the program, in one chunk.
-func sendDump(callback uintptr, path string, tensors []DumpTensor) error {
+// send passes the content of the file to the callback of the program, in one chunk.
+func send(callback uintptr, path string, tensors []Tensor) error {
 	data, err := safetensors.Marshal(dumped(tensors), nil)
 	if err != nil {
 		return err
@@ -148,23 +146,23 @@ func sendDump(callback uintptr, path string, tensors []DumpTensor) error {
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	chunk := Malloc(chunkSize + len(data))
-	defer Free(chunk)
-	b := bytes(chunk, int64(chunkSize+len(data)))
+	chunk := rt.Malloc(chunkSize + len(data))
+	defer rt.Free(chunk)
+	b := unsafe.Slice((*byte)(chunk), chunkSize+len(data))
 	copy(b[:abi.ACL_DUMP_MAX_FILE_PATH_LENGTH-1], path)
 	at := uint64(uintptr(chunk))
-	Write(at+4096, uint32(len(data)))
-	Write(at+4100, uint32(1)) // last chunk
-	Write(at+4104, int64(-1)) // offset: append
+	rt.Write(at+4096, uint32(len(data)))
+	rt.Write(at+4100, uint32(1)) // last chunk
+	rt.Write(at+4104, int64(-1)) // offset: append
 	copy(b[chunkData:], data)
-	if code := CallWith(callback, uintptr(at), int32(len(b))); code != 0 {
+	if code := rt.CallWith(callback, uintptr(at), int32(len(b))); code != 0 {
 		return fmt.Errorf("the callback of acldumpRegCallback returned %d", code)
 	}
 	return nil
 }
 
 // describe writes one file for each operator and set of shapes.
-func describe(folder, operator string, tensors []DumpTensor) error {
+func describe(folder, operator string, tensors []Tensor) error {
 	type tensor struct {
 		Name   string  `json:"name"`
 		DType  string  `json:"dataType"`

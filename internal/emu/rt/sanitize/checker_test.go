@@ -1,4 +1,4 @@
-package rt_test
+package sanitize_test
 
 import (
 	"testing"
@@ -8,20 +8,22 @@ import (
 
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/rttest"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // program is a device with two streams and an event under a sanitizer.
 type program struct {
-	*process
+	*rttest.Process
+	tb    testing.TB
 	th    *rt.Thread
 	a, b  uint64
 	event uint64
 }
 
-func newProgram(t *testing.T, s rt.Sanitize) *program {
-	p := &program{process: newMachine(t, rt.Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s})}
+func newProgram(t *testing.T, s sanitize.Config) *program {
+	p := &program{Process: rttest.NewMachine(t, rt.Config{Devices: 4, Memory: 16 << 20, SoC: "Ascend910B1", Sanitize: s}), tb: t}
 	p.th = p.Thread(0)
-	p.a, p.b, p.event = p.Stream(p.th), p.Stream(p.th), p.process.Event(p.th)
+	p.a, p.b, p.event = p.Stream(p.th), p.Stream(p.th), p.Event(p.th)
 	return p
 }
 
@@ -37,10 +39,10 @@ func (p *program) copy(stream, dst, src, n uint64) {
 }
 
 // touch queues a task with the given accesses on a stream.
-func (p *program) touch(stream uint64, name string, accesses ...rt.Access) {
+func (p *program) touch(stream uint64, name string, accesses ...sanitize.Access) {
 	s, code := p.Runtime.Stream(p.th, stream)
 	require.Zero(p.tb, code)
-	require.Zero(p.tb, p.Runtime.Submit(p.th, s, rt.Task{Name: name, Run: func() error { return nil }, Accesses: func() []rt.Access { return accesses }}))
+	require.Zero(p.tb, p.Runtime.Submit(p.th, s, rt.Task{Name: name, Run: func() error { return nil }, Accesses: func() []sanitize.Access { return accesses }}))
 }
 
 // sync synchronises and returns the message of the first fault of either stream.
@@ -80,7 +82,7 @@ func TestRaces(t *testing.T) {
 			p.set(p.b, x, 64)
 		}, []string{"race:", "src"}},
 		"strided over a whole": {func(p *program, x, _ uint64) {
-			p.touch(p.a, "column", rt.Access{Name: "out", Touch: rt.Writes, Addr: x + 4, Item: 4, Shape: []int64{8}, Strides: []int64{16}})
+			p.touch(p.a, "column", sanitize.Access{Name: "out", Touch: sanitize.Writes, Addr: x + 4, Item: 4, Shape: []int64{8}, Strides: []int64{16}})
 			p.set(p.b, x+64, 8)
 		}, []string{"race:", "both touch bytes 68 to 71", "column on stream"}},
 
@@ -127,16 +129,16 @@ func TestRaces(t *testing.T) {
 		}, nil},
 		"columns": {func(p *program, x, _ uint64) {
 			for i, s := range []uint64{p.a, p.b} {
-				p.touch(s, "column", rt.Access{Name: "out", Touch: rt.Writes, Addr: x + uint64(i)*4, Item: 4, Shape: []int64{8}, Strides: []int64{2}})
+				p.touch(s, "column", sanitize.Access{Name: "out", Touch: sanitize.Writes, Addr: x + uint64(i)*4, Item: 4, Shape: []int64{8}, Strides: []int64{2}})
 			}
 		}, nil},
 		"rows of indices": {func(p *program, x, _ uint64) {
-			p.touch(p.a, "scatter", rt.Bytes("cache", rt.WritesSome, x, 64))
-			p.touch(p.b, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64))
+			p.touch(p.a, "scatter", sanitize.Bytes("cache", sanitize.WritesSome, x, 64))
+			p.touch(p.b, "gather", sanitize.Bytes("cache", sanitize.ReadsSome, x, 64))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProgram(t, rt.Sanitize{Race: true})
+			p := newProgram(t, sanitize.Config{Race: true})
 			x, y := p.malloc(1000), p.malloc(1000)
 			c.run(p, x, y)
 			text := p.sync()
@@ -153,18 +155,15 @@ func TestRaces(t *testing.T) {
 // TestHostRace checks that a copy by the host is reported as a race when it does not wait for the
 // stream.
 func TestHostRace(t *testing.T) {
-	p := newProgram(t, rt.Sanitize{Race: true})
+	p := newProgram(t, sanitize.Config{Race: true})
 	x, host := p.malloc(64), p.Out(p.th, "aclrtMallocHost", 0, 64)
 	release := make(chan struct{})
 	p.Submit(p.th, p.b, func() error { <-release; return nil })
 	p.set(p.a, x, 64)
 	p.Must(p.th, "aclrtRecordEvent", p.event, p.a)
-	for { // the stream is done, but the program has not synchronised with it
-		s, _ := p.Runtime.Stream(p.th, p.a)
-		if s.Done() {
-			break
-		}
-	}
+	done := make(chan struct{})
+	p.Submit(p.th, p.a, func() error { close(done); return nil })
+	<-done // the fill is done, but the program has not synchronised with the stream
 	require.Equal(t, rt.VectorException, p.Call(p.th, "aclrtMemcpy", host, 64, x, 64, 2))
 	text := rttest.Text(p.th)
 	assert.Contains(t, text, "aclrtMemcpy on the host reads src")
@@ -191,16 +190,18 @@ func TestUninitialisedReads(t *testing.T) {
 		}, []string{"byte 60 of it", "offset 68 in allocation"}},
 		"operator": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 8)
-			p.touch(p.a, "aclnnAbs", rt.Access{Name: "self", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{3}, Strides: []int64{1}})
+			p.touch(p.a, "aclnnAbs", sanitize.Access{Name: "self", Touch: sanitize.Reads, Addr: x, Item: 4, Shape: []int64{3}, Strides: []int64{1}})
 		}, []string{"aclnnAbs reads self", "byte 8 of it"}},
-		"nothing of a cache": {func(p *program, x, _, _ uint64) { p.touch(p.a, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64)) },
+		"nothing of a cache": {func(p *program, x, _, _ uint64) {
+			p.touch(p.a, "gather", sanitize.Bytes("cache", sanitize.ReadsSome, x, 64))
+		},
 			[]string{"gather reads cache", "no byte was ever written"}},
 		"reused": {func(p *program, _, _, _ uint64) {
 			z := p.malloc(8192)
 			p.set(p.a, z, 64)
 			p.Must(p.th, "aclrtSynchronizeStream", p.a)
 			p.Must(p.th, "aclrtFree", z)
-			p.touch(p.a, "aclnnAbs", rt.Bytes("self", rt.Reads, p.malloc(8192), 64))
+			p.touch(p.a, "aclnnAbs", sanitize.Bytes("self", sanitize.Reads, p.malloc(8192), 64))
 		}, []string{"byte 0 of it"}},
 
 		"all written": {func(p *program, x, _, host uint64) {
@@ -214,28 +215,28 @@ func TestUninitialisedReads(t *testing.T) {
 		"copied unwritten": {func(p *program, x, y, _ uint64) { p.copy(p.a, y, x, 64) }, nil},
 		"part of a cache": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x+16, 1)
-			p.touch(p.a, "gather", rt.Bytes("cache", rt.ReadsSome, x, 64))
+			p.touch(p.a, "gather", sanitize.Bytes("cache", sanitize.ReadsSome, x, 64))
 		}, nil},
 		"every other row": {func(p *program, x, _, _ uint64) {
-			rows := rt.Access{Name: "x", Touch: rt.Writes, Addr: x, Item: 2, Shape: []int64{4, 3}, Strides: []int64{8, 1}}
+			rows := sanitize.Access{Name: "x", Touch: sanitize.Writes, Addr: x, Item: 2, Shape: []int64{4, 3}, Strides: []int64{8, 1}}
 			p.touch(p.a, "write", rows)
-			rows.Touch = rt.Reads
+			rows.Touch = sanitize.Reads
 			p.touch(p.a, "read", rows)
 		}, nil},
 		"backwards": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 16)
-			p.touch(p.a, "flip", rt.Access{Name: "x", Touch: rt.Reads, Addr: x + 12, Item: 4, Shape: []int64{4}, Strides: []int64{-1}})
+			p.touch(p.a, "flip", sanitize.Access{Name: "x", Touch: sanitize.Reads, Addr: x + 12, Item: 4, Shape: []int64{4}, Strides: []int64{-1}})
 		}, nil},
 		"broadcast": {func(p *program, x, _, _ uint64) {
 			p.set(p.a, x, 4)
-			p.touch(p.a, "add", rt.Access{Name: "x", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{5, 1}, Strides: []int64{0, 9}})
+			p.touch(p.a, "add", sanitize.Access{Name: "x", Touch: sanitize.Reads, Addr: x, Item: 4, Shape: []int64{5, 1}, Strides: []int64{0, 9}})
 		}, nil},
 		"empty": {func(p *program, x, _, _ uint64) {
-			p.touch(p.a, "add", rt.Access{Name: "x", Touch: rt.Reads, Addr: x, Item: 4, Shape: []int64{0}, Strides: []int64{1}})
+			p.touch(p.a, "add", sanitize.Access{Name: "x", Touch: sanitize.Reads, Addr: x, Item: 4, Shape: []int64{0}, Strides: []int64{1}})
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newProgram(t, rt.Sanitize{Memory: true})
+			p := newProgram(t, sanitize.Config{Memory: true})
 			x, y, host := p.malloc(1000), p.malloc(1000), p.Out(p.th, "aclrtMallocHost", 0, 64)
 			c.run(p, x, y, host)
 			text := p.sync()
@@ -251,14 +252,14 @@ func TestUninitialisedReads(t *testing.T) {
 }
 
 func TestParseSanitize(t *testing.T) {
-	for text, want := range map[string]rt.Sanitize{
+	for text, want := range map[string]sanitize.Config{
 		"": {}, "memory": {Memory: true}, "race": {Race: true}, " race , memory": {Memory: true, Race: true},
 	} {
-		s, err := rt.ParseSanitize(text)
+		s, err := sanitize.Parse(text)
 		require.NoError(t, err, text)
 		assert.Equal(t, want, s, text)
 	}
-	_, err := rt.ParseSanitize("races")
+	_, err := sanitize.Parse("races")
 	require.ErrorContains(t, err, `CANN_EMU_SANITIZE="races"`)
-	require.False(t, newProcess(t).Runtime.Sanitizes(), "nothing is watched unless that is asked for")
+	require.False(t, rttest.New(t).Runtime.Sanitizes(), "nothing is watched unless that is asked for")
 }

@@ -1,4 +1,4 @@
-package rt
+package dump
 
 import (
 	"encoding/json"
@@ -10,24 +10,39 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/rt"
 )
+
+// Runtime adds the functions of dumps to a runtime.
+type Runtime struct {
+	*rt.Runtime
+	dumps dumps
+}
+
+// New returns the dump functions for the runtime of a process.
+func New(r *rt.Runtime) *Runtime {
+	d := &Runtime{Runtime: r}
+	r.AtInitialize(d.begin)
+	r.AtFinalize(d.dumps.close)
+	return d
+}
 
 // dumps holds the state of operator dumps. The files are in the safetensors format, with CANN's
 // names and folders.
 type dumps struct {
-	wanted     atomic.Bool // whether Dump must be called for operators; read at every launch
+	wanted     atomic.Bool // whether Write must be called for operators; read at every launch
 	mu         sync.Mutex
 	started    bool               // aclmdlInitDump was called
 	configured bool               // set up by aclInit; the functions must then not set it again
-	config     dumpConfig         // set by aclInit or aclmdlSetDump
+	config     config             // set by aclInit or aclmdlSetDump
 	since      time.Time          // when config last changed
 	callback   uintptr            // receives the files instead of the disk
 	arguments  string             // folder for the descriptions of calls, "" to write none
 	paths      map[string]uintptr // C strings returned to the program
 }
 
-// dumpConfig is the part "dump" of a configuration file.
-type dumpConfig struct {
+// config is the part "dump" of a configuration file.
+type config struct {
 	Path      string `json:"dump_path"`
 	Mode      string `json:"dump_mode"`      // input, output or all
 	Operators string `json:"dump_op_switch"` // on: the tensors of each operator
@@ -40,11 +55,11 @@ type dumpConfig struct {
 // here, since emulated cores have no registers.
 var exceptionScenes = map[string]bool{"aic_err_brief_dump": true, "aic_err_norm_dump": true, "aic_err_detail_dump": true, "lite_exception": true}
 
-// readDumpConfig parses the part "dump" of a configuration. refusal is "" or the reason why the
+// readConfig parses the part "dump" of a configuration. refusal is "" or the reason why the
 // emulator cannot do what it asks for.
-func readDumpConfig(text []byte) (c dumpConfig, refusal string) {
+func readConfig(text []byte) (c config, refusal string) {
 	var file struct {
-		Dump dumpConfig `json:"dump"`
+		Dump config `json:"dump"`
 	}
 	if len(text) == 0 {
 		return c, ""
@@ -73,12 +88,12 @@ func readDumpConfig(text []byte) (c dumpConfig, refusal string) {
 	return c, ""
 }
 
-func (c dumpConfig) operators() bool  { return c.Operators == "on" }
-func (c dumpConfig) exceptions() bool { return c.Scene != "" }
+func (c config) operators() bool  { return c.Operators == "on" }
+func (c config) exceptions() bool { return c.Scene != "" }
 
 // exceptionRoot returns the folder for dumps of exceptions; the environment takes precedence over
 // the configuration.
-func (c dumpConfig) exceptionRoot() string {
+func (c config) exceptionRoot() string {
 	for _, root := range []string{os.Getenv("NPU_COLLECT_PATH"), os.Getenv("ASCEND_WORK_PATH"), c.Path} {
 		if root != "" {
 			return root
@@ -88,12 +103,12 @@ func (c dumpConfig) exceptionRoot() string {
 }
 
 // exceptionFolder returns the folder for exception dumps of a device.
-func (c dumpConfig) exceptionFolder(device int) string {
+func (c config) exceptionFolder(device int) string {
 	return filepath.Join(c.exceptionRoot(), "extra-info", "data-dump", strconv.Itoa(device)) + "/"
 }
 
 // set changes the configuration. The caller holds mu.
-func (d *dumps) set(c dumpConfig, arguments string) {
+func (d *dumps) set(c config, arguments string) {
 	if c != d.config {
 		d.config, d.since = c, time.Now()
 	}
@@ -102,12 +117,18 @@ func (d *dumps) set(c dumpConfig, arguments string) {
 }
 
 // begin applies the configuration of aclInit.
-func (d *dumps) begin(c dumpConfig) {
+func (r *Runtime) begin(t *rt.Thread, path string, text []byte) rt.Code {
+	c, refusal := readConfig(text)
+	if refusal != "" {
+		return t.Fail(ConfigInvalid, "EP0009: aclInit: %s: %s", path, refusal)
+	}
+	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.configured = c.operators() || c.exceptions(); d.configured {
 		d.set(c, d.arguments)
 	}
+	return 0
 }
 
 // close clears the state when the process releases its devices.
@@ -115,61 +136,51 @@ func (d *dumps) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.started, d.configured, d.callback = false, false, 0
-	d.set(dumpConfig{}, "")
+	d.set(config{}, "")
 }
 
+// Error codes of dumps.
 const (
-	DumpNotRun        = int32(abi.ACL_ERROR_DUMP_NOT_RUN)
-	DumpConfigInvalid = int32(abi.ACL_ERROR_INVALID_DUMP_CONFIG)
-	Uninitialized     = int32(abi.ACL_ERROR_UNINITIALIZE)
+	NotRun        = int32(abi.ACL_ERROR_DUMP_NOT_RUN)
+	ConfigInvalid = int32(abi.ACL_ERROR_INVALID_DUMP_CONFIG)
 )
 
-// initialised refuses calls before aclInit.
-func (r *Runtime) initialised(t *Thread, function string) Code {
-	r.life.mu.Lock()
-	defer r.life.mu.Unlock()
-	if r.life.count > 0 {
-		return 0
-	}
-	return t.Fail(Uninitialized, "EP0008: %s: call aclInit first", function)
-}
-
-func (r *Runtime) aclmdlInitDump(t *Thread) Code {
+func (r *Runtime) aclmdlInitDump(t *rt.Thread) rt.Code {
 	const function = "aclmdlInitDump"
-	if code := r.initialised(t, function); code != 0 {
+	if code := r.Initialised(t, function); code != 0 {
 		return code
 	}
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.started || d.configured {
-		return t.Fail(RepeatInitialize, "EP0008: %s: dumps are initialised already, by this function or by the configuration of aclInit", function)
+		return t.Fail(rt.RepeatInitialize, "EP0008: %s: dumps are initialised already, by this function or by the configuration of aclInit", function)
 	}
 	d.started = true
 	return 0
 }
 
-func (r *Runtime) aclmdlSetDump(t *Thread, dumpCfgPath *string) Code {
+func (r *Runtime) aclmdlSetDump(t *rt.Thread, dumpCfgPath *string) rt.Code {
 	const function = "aclmdlSetDump"
-	if code := r.initialised(t, function); code != 0 {
+	if code := r.Initialised(t, function); code != 0 {
 		return code
 	}
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.started {
-		return t.Fail(DumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
+		return t.Fail(NotRun, "EP0008: %s: call aclmdlInitDump first", function)
 	}
 	if dumpCfgPath == nil {
 		return t.Null(function, "dumpCfgPath")
 	}
 	text, err := os.ReadFile(*dumpCfgPath)
 	if err != nil {
-		return t.Fail(InvalidFile, "EH0003: %s: the configuration cannot be read: %v", function, err)
+		return t.Fail(rt.InvalidFile, "EH0003: %s: the configuration cannot be read: %v", function, err)
 	}
-	c, refusal := readDumpConfig(text)
+	c, refusal := readConfig(text)
 	if refusal != "" {
-		return t.Fail(DumpConfigInvalid, "EP0009: %s: %s: %s", function, *dumpCfgPath, refusal)
+		return t.Fail(ConfigInvalid, "EP0009: %s: %s: %s", function, *dumpCfgPath, refusal)
 	}
 	d.set(c, d.arguments)
 	return 0
@@ -177,25 +188,25 @@ func (r *Runtime) aclmdlSetDump(t *Thread, dumpCfgPath *string) Code {
 
 // aclmdlFinalizeDump ends the dump that aclmdlSetDump began. Tasks that are already queued are
 // still dumped.
-func (r *Runtime) aclmdlFinalizeDump(t *Thread) Code {
+func (r *Runtime) aclmdlFinalizeDump(t *rt.Thread) rt.Code {
 	const function = "aclmdlFinalizeDump"
-	if code := r.initialised(t, function); code != 0 {
+	if code := r.Initialised(t, function); code != 0 {
 		return code
 	}
 	d := &r.dumps
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.started {
-		return t.Fail(DumpNotRun, "EP0008: %s: call aclmdlInitDump first", function)
+		return t.Fail(NotRun, "EP0008: %s: call aclmdlInitDump first", function)
 	}
 	d.started = false
-	d.set(dumpConfig{}, d.arguments)
+	d.set(config{}, d.arguments)
 	return 0
 }
 
-func (r *Runtime) acldumpRegCallback(t *Thread, messageCallback Address, flag int32) Code {
+func (r *Runtime) acldumpRegCallback(t *rt.Thread, messageCallback rt.Address, flag int32) rt.Code {
 	if flag != 0 {
-		return t.Fail(InvalidParam, "EH0001: acldumpRegCallback: flag is %d; it must be 0", flag)
+		return t.Fail(rt.InvalidParam, "EH0001: acldumpRegCallback: flag is %d; it must be 0", flag)
 	}
 	r.dumps.mu.Lock()
 	defer r.dumps.mu.Unlock()
@@ -216,7 +227,7 @@ func (d *dumps) text(path string) uintptr {
 		if d.paths == nil {
 			d.paths = make(map[string]uintptr)
 		}
-		at = uintptr(NewCString(path))
+		at = uintptr(rt.NewCString(path))
 		d.paths[path] = at
 	}
 	return at
@@ -236,15 +247,15 @@ func (r *Runtime) acldumpGetPath(dumpType int32) uintptr {
 	return 0
 }
 
-func (r *Runtime) argumentDump(t *Thread, function string, kind uint32) Code {
+func (r *Runtime) argumentDump(t *rt.Thread, function string, kind uint32) rt.Code {
 	if kind == uint32(abi.ACL_OP_DUMP_OP_AICORE_ARGS) {
 		return 0
 	}
-	return t.Fail(InvalidParam, "EH0001: %s: dumpType is %d; use ACL_OP_DUMP_OP_AICORE_ARGS (1)", function, kind)
+	return t.Fail(rt.InvalidParam, "EH0001: %s: dumpType is %d; use ACL_OP_DUMP_OP_AICORE_ARGS (1)", function, kind)
 }
 
 // aclopStartDumpArgs creates the folder if it does not exist.
-func (r *Runtime) aclopStartDumpArgs(t *Thread, dumpType uint32, path *string) Code {
+func (r *Runtime) aclopStartDumpArgs(t *rt.Thread, dumpType uint32, path *string) rt.Code {
 	const function = "aclopStartDumpArgs"
 	if code := r.argumentDump(t, function, dumpType); code != 0 {
 		return code
@@ -253,7 +264,7 @@ func (r *Runtime) aclopStartDumpArgs(t *Thread, dumpType uint32, path *string) C
 		return t.Null(function, "path")
 	}
 	if err := os.MkdirAll(*path, 0o750); err != nil {
-		return t.Fail(InvalidParam, "EH0003: %s: %v", function, err)
+		return t.Fail(rt.InvalidParam, "EH0003: %s: %v", function, err)
 	}
 	d := &r.dumps
 	d.mu.Lock()
@@ -262,7 +273,7 @@ func (r *Runtime) aclopStartDumpArgs(t *Thread, dumpType uint32, path *string) C
 	return 0
 }
 
-func (r *Runtime) aclopStopDumpArgs(t *Thread, dumpType uint32) Code {
+func (r *Runtime) aclopStopDumpArgs(t *rt.Thread, dumpType uint32) rt.Code {
 	const function = "aclopStopDumpArgs"
 	if code := r.argumentDump(t, function, dumpType); code != 0 {
 		return code
@@ -271,7 +282,7 @@ func (r *Runtime) aclopStopDumpArgs(t *Thread, dumpType uint32) Code {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.arguments == "" {
-		return t.Fail(Failure, "EH0001: %s: call aclopStartDumpArgs first", function)
+		return t.Fail(rt.Failure, "EH0001: %s: call aclopStartDumpArgs first", function)
 	}
 	d.set(d.config, "")
 	return 0
