@@ -1,0 +1,6 @@
+// Command npuinfo lists what this machine offers: CANN's libraries and their paths, the functions
+// that they lack, the devices, and the kernels that the operators would choose.
+//
+//	go run -tags emu ./examples/npuinfo
+//	npuinfo -json
+package main
