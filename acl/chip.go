@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// chip is what all users of one device share: the primary context, the memory and the
-// staging buffers.
+// chip is the state that all users of one device share: the primary context, the memory and
+// the staging buffers.
 type chip struct {
 	id      int
 	primary *scope

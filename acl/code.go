@@ -9,7 +9,7 @@ import (
 // 2 a missing resource or feature, 3 a business limit, 5 a fault inside CANN or the device.
 type Code int32
 
-// Damage is what a failure leaves behind.
+// Damage says how much a failure has made unusable.
 type Damage uint8
 
 // Damages, the lightest first.
@@ -28,7 +28,7 @@ func (d Damage) String() string {
 	}[d]
 }
 
-// codeInfo is what the tables know of a code.
+// codeInfo is a code's entry in the tables.
 type codeInfo struct {
 	name    string // C name
 	meaning string
@@ -54,10 +54,10 @@ func (c Code) String() string {
 	return fmt.Sprintf("code %d", int32(c))
 }
 
-// Meaning is one line on what the code says; "" for a code that is not in the tables.
+// Meaning explains the code in one line; it is "" for a code that is not in the tables.
 func (c Code) Meaning() string { return codes[c].meaning }
 
-// Hint is what to do about it.
+// Hint says what the caller can do about the code.
 func (c Code) Hint() string {
 	i := codes[c]
 	if i.hint != "" {
@@ -66,8 +66,8 @@ func (c Code) Hint() string {
 	return groupHints[i.group]
 }
 
-// Damage is what the failure leaves behind. Unknown codes from 500000 on count as a fault of
-// the device.
+// Damage says what a failure with this code has made unusable. Unknown codes from 500000 on
+// count as a fault of the device.
 func (c Code) Damage() Damage {
 	if i, ok := codes[c]; ok {
 		return i.damage

@@ -48,7 +48,7 @@ func (d *Device) ID() int {
 	return d.scope.chip.id
 }
 
-// Runtime is what the device was opened from.
+// Runtime is the runtime that opened the device.
 func (d *Device) Runtime() *Runtime {
 	if d == nil {
 		return nil
@@ -56,8 +56,8 @@ func (d *Device) Runtime() *Runtime {
 	return d.rt
 }
 
-// MemInfo is the device's memory in bytes: what no process has, and all of it without what
-// the system reserves (aclrtGetMemInfo of ACL_HBM_MEM).
+// MemInfo returns the free and the total memory of the device in bytes. The total excludes the
+// memory that the system reserves (aclrtGetMemInfo of ACL_HBM_MEM).
 func (d *Device) MemInfo() (free, total int64, err error) {
 	if err := d.usable("Device.MemInfo"); err != nil {
 		return 0, 0, err
@@ -125,7 +125,7 @@ func (d *Device) Abort(limit time.Duration) error {
 	return d.scope.wrap(aclrtDeviceTaskAbort(d.scope.handle, int32(d.ID()), uint32(limit.Milliseconds())))
 }
 
-// SaturationMode is what a kernel makes of a numeric overflow.
+// SaturationMode says which value a kernel gives for a result that overflows its dtype.
 type SaturationMode int
 
 // Saturation modes, with the values of aclrtFloatOverflowMode.

@@ -64,7 +64,7 @@ func (s *Stream) Record(options ...EventOption) (*Event, error) {
 		return nil, err
 	}
 	if err := e.Record(s); err != nil {
-		_ = e.Close() // the failed record is what matters
+		_ = e.Close() // the caller needs the error of the record
 		return nil, err
 	}
 	return e, nil

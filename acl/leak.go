@@ -112,7 +112,7 @@ func (r *reaper) add(l leak) {
 	}
 }
 
-// take gives what waits; when there is nothing the reaper stops.
+// take returns the remains that wait to be ended; the reaper stops when there are none.
 func (r *reaper) take() []leak {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *reaper) take() []leak {
 	return all
 }
 
-// keep puts back what is not idle.
+// keep puts back remains that are not idle yet.
 func (r *reaper) keep(busy []leak) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

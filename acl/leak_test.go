@@ -102,7 +102,7 @@ func TestLeaksAreReported(t *testing.T) {
 	}
 }
 
-// TestLeaksAreReleased: what was collected is released when the work that uses it has ended,
+// TestLeaksAreReleased: collected objects are released when the work that uses them has ended,
 // and not before.
 func TestLeaksAreReleased(t *testing.T) {
 	rt, logs := observed(t, acl.Config{ReleaseLeaks: true})

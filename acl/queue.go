@@ -74,7 +74,7 @@ func (q *queue) destroy() error {
 	return errors.Join(q.scope.destroyQueue(q, q.handle), q.scope.release())
 }
 
-// release gives back what a stream holds whose work has ended.
+// release gives back everything that a stream holds once its work has ended.
 func (q *queue) release() {
 	q.gone.Store(true)
 	q.hosted.cancel()

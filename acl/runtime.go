@@ -36,7 +36,7 @@ type Config struct {
 	ReleaseLeaks bool `json:"release_leaks,omitempty"`
 }
 
-// Option is an optional part of Open that is no data.
+// Option is an argument of Open that is an object, such as a logger.
 type Option func()
 
 // WithLogger gives the package a logger, for the whole process. It gets leaks and the failures

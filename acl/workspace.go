@@ -23,7 +23,7 @@ type scratch struct {
 	refs  atomic.Int32
 }
 
-// workspaceGranule is what workspaces grow by at least; they double.
+// workspaceGranule is the least number of bytes by which a workspace grows; a large one doubles.
 const workspaceGranule = 2 << 20
 
 // acquire holds the current block for one launch; nil when there is none.

@@ -111,7 +111,7 @@ func bytesOf(t *testing.T, st *acl.Stream, x *aclnn.Tensor) []uint8 {
 	return raw
 }
 
-// TestContiguousIsAView: what is contiguous is not copied, and closing the result leaves it.
+// TestContiguousIsAView: a contiguous tensor is not copied, and closing the result leaves it.
 func TestContiguousIsAView(t *testing.T) {
 	ctx, st := t.Context(), openStream(t)
 	x := made(t)(aclnn.FromSlice(ctx, st, aclnn.Float32, []float32{1, 2, 3, 4}, 2, 2))

@@ -27,7 +27,7 @@ type Tensor struct {
 	err   error
 }
 
-// memory is what a tensor views: a buffer, which it keeps from being collected, and where
+// memory is the memory behind a tensor: a buffer, which it keeps from being collected, and where
 // package acl notes the stream that used it last.
 type memory struct {
 	buf  *acl.Buffer

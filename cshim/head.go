@@ -8,7 +8,7 @@ const (
 	maxWords  = maxParams - 2
 )
 
-// head is what C reads and writes during a launch. It has the fields of C's struct
+// head is the part of a launch that C reads and writes. It has the fields of C's struct
 // cann_launch.
 type head struct {
 	prepare, execute uint64 // the two phases

@@ -32,7 +32,7 @@ import (
 // Emulated reports whether the program calls the emulator linked into it.
 const Emulated = false
 
-// opened is what opening the libraries of one group gave.
+// opened is the result of opening the libraries of one group.
 type opened struct {
 	once    sync.Once
 	handles []handle

@@ -111,7 +111,7 @@ func (a appender) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// Info is what was declared of a tensor. An undeclared name is ErrNotFound.
+// Info returns a tensor's declaration. An undeclared name is ErrNotFound.
 func (w *Writer) Info(name string) (Info, error) {
 	p, err := w.place(name)
 	if err != nil {

@@ -27,7 +27,7 @@ func newExperts(ps *parameters, c Config, prefix string) experts {
 	}
 }
 
-// expertsState is what the backward pass needs.
+// expertsState keeps the tensors of the forward pass that the backward pass reads.
 type expertsState struct {
 	experts
 	x, weights, places *aclnn.Tensor

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// family is what distinguishes the model types.
+// family holds the properties in which the model types differ.
 type family struct {
 	// hybrid models mix gated delta nets and attention, gate the output of attention, rotate only a
 	// part of each head, and store norm scales as their difference from one.

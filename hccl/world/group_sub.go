@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/internal/handshake"
 )
 
-// part is what a rank sends to the others about its future subgroup.
+// part is a rank's message to the others about its future subgroup.
 type part struct {
 	Name    string
 	Ranks   []int
