@@ -16,6 +16,7 @@ type AllocatorStats struct {
 	Allocated     uint64 // bytes of open buffers and workspaces, as asked for
 	InUse         uint64 // bytes of these with their rounding
 	Waiting       uint64 // bytes of closed buffers that streams may still use
+	Kept          uint64 // bytes that captured graphs keep for their replays, besides buffers
 	Reserved      uint64 // bytes held from the device
 	PeakInUse     uint64
 	PeakReserved  uint64
@@ -28,7 +29,7 @@ type AllocatorStats struct {
 }
 
 // Cached is the number of reserved bytes that are free.
-func (s AllocatorStats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting }
+func (s AllocatorStats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting - s.Kept }
 
 // Stats is a snapshot of the counters.
 func (a *Allocator) Stats() AllocatorStats {

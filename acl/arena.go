@@ -35,7 +35,7 @@ func (s *Stream) NewArena(n int) (*Arena, error) {
 }
 
 func (a *Arena) generation() *memory {
-	m := &memory{scope: a.base.mem.scope, home: carved{}, owner: a.st.q}
+	m := &memory{scope: a.base.mem.scope, home: carved{}, owner: a.st.q, size: a.base.size, under: a.base.mem}
 	m.use(m.owner)
 	return m
 }
@@ -58,6 +58,9 @@ func (a *Arena) Malloc(n int) (*Buffer, error) {
 	if !a.isOpen() {
 		return nil, sc.refuse(op, ErrClosed, "the arena is closed")
 	}
+	if a.st.q.seat.Load() != nil {
+		return nil, sc.refuse(op, ErrCapture, "a graph keeps its memory, and an arena gives it to others at Reset; use Stream.Malloc")
+	}
 	if n <= 0 {
 		return nil, sc.refuse(op, ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
@@ -71,7 +74,8 @@ func (a *Arena) Malloc(n int) (*Buffer, error) {
 }
 
 // Reset closes all buffers of the arena and makes their memory free again, in the order of
-// the stream: it queues a wait for the other streams that used them.
+// the stream: it queues a wait for the other streams that used them. Graphs that were captured
+// with the buffers cannot be replayed any more.
 func (a *Arena) Reset() error {
 	if a == nil || a.base == nil {
 		return neverMade("Arena.Reset", KindArena)
@@ -86,10 +90,14 @@ func (a *Arena) Reset() error {
 
 func (a *Arena) reset() error {
 	old := a.now
+	if old.recorded() {
+		return a.st.q.refuse("Arena.Reset", ErrCapture, "a capture under way uses memory of the arena")
+	}
 	a.now, a.used = a.generation(), 0
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	old.shut()
+	old.lose()
 	var errs []error
 	for _, q := range old.users {
 		errs = append(errs, a.st.q.follow(q))
@@ -100,6 +108,9 @@ func (a *Arena) reset() error {
 // follow makes the stream wait for what is queued on the other one.
 func (q *queue) follow(other *queue) error {
 	f, err := other.Fence()
+	if _, late := f.(*lateFence); late {
+		return q.refuse("acl.Stream", ErrCapture, "stream %d is capturing, and what it did before cannot be waited for now", other.id)
+	}
 	if f == nil || err != nil {
 		return err
 	}

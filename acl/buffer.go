@@ -27,7 +27,8 @@ func (x *Context) Malloc(n int) (*Buffer, error) {
 // Malloc gives n bytes from the device's cache, in the order of the stream: work queued on
 // it earlier may still be using the memory. Reach it through the stream only, or from other
 // streams that wait for an event recorded after this call. It allocates no device memory if
-// the cache has a block, and does not wait for the device unless it is full.
+// the cache has a block, and does not wait for the device unless it is full. During a capture
+// the memory is the graph's: see Stream.Capture.
 func (s *Stream) Malloc(n int) (*Buffer, error) {
 	if err := s.usable("Stream.Malloc"); err != nil {
 		return nil, err
@@ -39,17 +40,28 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 	if n <= 0 {
 		return nil, sc.refuse(op, ErrInvalidArgument, "a buffer of %d bytes is not possible", n)
 	}
-	b, err := sc.chip.malloc(q, uint64(n))
+	var s *seat
+	if q != nil {
+		s = q.seat.Load()
+	}
+	if s != nil && s.updating {
+		return nil, q.refuse(op, ErrCapture, "an update changes the arguments of tasks; allocate before it")
+	}
+	b, err := sc.chip.malloc(q, s, uint64(n))
 	if err != nil {
 		return nil, sc.outOfMemory(op, uint64(n), err)
 	}
-	return sc.chip.newBuffer(&memory{home: pooled{}, owner: q, block: b}, b.Address(), uint64(n)), nil
+	m := &memory{home: pooled{}, owner: q, block: b}
+	if s != nil {
+		m.owner, m.seat = nil, s
+	}
+	return sc.chip.newBuffer(m, b.Address(), uint64(n)), nil
 }
 
 // newBuffer is a counted buffer that keeps its device open.
 func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 	c.primary.retain()
-	m.scope = c.primary
+	m.scope, m.addr, m.size = c.primary, addr, n
 	if m.owner != nil {
 		m.use(m.owner)
 	}

@@ -20,6 +20,8 @@ type chip struct {
 	pool    *pool.Pool
 	staging staging
 	peers   atomic.Uint64 // bit per device whose memory this one may use
+
+	captures atomic.Int32 // captures under way on streams of the device
 }
 
 // slot is the place of a device in the process.
@@ -115,8 +117,12 @@ func (c *chip) Free(addr uint64) error {
 	return c.primary.wrap(aclrtFree(c.primary.handle, uintptr(addr)))
 }
 
-// Synchronize waits for all work on the device, in all contexts.
+// Synchronize waits for all work on the device, in all contexts. CANN refuses that during a
+// capture: the pool then has no more memory.
 func (c *chip) Synchronize() error {
+	if c.captures.Load() > 0 {
+		return fmt.Errorf("%w: %w", pool.ErrExhausted, c.primary.refuse("acl.Allocator", ErrOutOfMemory, "the device is full, and during a capture nothing can be waited for that would free memory"))
+	}
 	if err := aclrtSynchronizeDeviceWithTimeout(c.primary.handle, forever); err != nil {
 		return c.primary.fault(err)
 	}
@@ -136,10 +142,13 @@ func (sc *scope) malloc(n uint64, policy aclrtMemMallocPolicy) (uint64, error) {
 	return uint64(addr), nil
 }
 
-// malloc gives a block of the pool; q may be nil.
-func (c *chip) malloc(q *queue, n uint64) (*pool.Block, error) {
-	if q == nil { // not a Stream that is a nil pointer
+// malloc gives a block of the pool to a stream, or to its seat in a capture; q may be nil.
+func (c *chip) malloc(q *queue, s *seat, n uint64) (*pool.Block, error) {
+	switch {
+	case q == nil: // not a Stream that is a nil pointer
 		return c.pool.Malloc(nil, n)
+	case s != nil:
+		return c.pool.Malloc(s, n)
 	}
 	return c.pool.Malloc(q, n)
 }

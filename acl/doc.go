@@ -53,6 +53,11 @@
 // arguments and never panic; only the methods that a nil *Device has from Context do. A wait that
 // ended early matches its context's error, too. Error.Damage says what can still be used.
 //
+// # Graphs
+//
+// Stream.Capture records work and Graph.Replay queues it again with one call, which spares the host
+// the launches of a step that is always the same. Graph.Update changes arguments between replays.
+//
 // The package knows no operators (package aclnn) and no collectives (package hccl). It does
-// not capture graphs, share memory between processes or map virtual memory.
+// not share memory between processes or map virtual memory.
 package acl

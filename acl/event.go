@@ -16,7 +16,8 @@ type Event struct {
 	owned
 	scope  *scope
 	handle aclrtEvent
-	last   atomic.Pointer[queue] // stream of the last record
+	last   atomic.Pointer[queue]     // stream of the last record
+	rec    atomic.Pointer[recording] // capture of the last record, nil outside of one
 }
 
 // EventOption is an option of NewEvent.
@@ -131,6 +132,9 @@ func (e *Event) Record(s *Stream) error {
 	if e.last.Load() != q {
 		e.last.Store(q)
 	}
+	if rec := q.recording(); e.rec.Load() != rec {
+		e.rec.Store(rec)
+	}
 	runtime.KeepAlive(s)
 	return nil
 }
@@ -147,6 +151,9 @@ func (s *Stream) Wait(e *Event) error {
 	q := s.q
 	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
 		return q.fault(err)
+	}
+	if rec := e.rec.Load(); rec != nil {
+		rec.join(q)
 	}
 	runtime.KeepAlive(e)
 	runtime.KeepAlive(s)

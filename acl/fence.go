@@ -15,10 +15,13 @@ type fence struct {
 }
 
 // Fence marks the end of the stream's work; nil when the stream was closed, which waited
-// for all of it.
+// for all of it. During a capture, which would record it, the mark is set later.
 func (q *queue) Fence() (pool.Fence, error) {
 	if q.gone.Load() {
 		return nil, nil
+	}
+	if q.seat.Load() != nil {
+		return &lateFence{q: q}, nil
 	}
 	f, err := q.scope.fence()
 	if err != nil {
@@ -32,8 +35,42 @@ func (q *queue) Fence() (pool.Fence, error) {
 	return f, nil
 }
 
-// Idle reports whether the stream has ended all its work.
-func (q *queue) Idle() (bool, error) { return q.query() }
+// lateFence is the fence of a stream that was capturing: it is set when it is first asked after
+// the capture.
+type lateFence struct {
+	q   *queue
+	set pool.Fence
+}
+
+// Passed implements pool.Fence.
+func (f *lateFence) Passed() (bool, error) {
+	if f.set == nil {
+		if f.q.seat.Load() != nil {
+			return false, nil
+		}
+		set, err := f.q.Fence()
+		if err != nil || set == nil {
+			return err == nil, err
+		}
+		f.set = set
+	}
+	return f.set.Passed()
+}
+
+// Release implements pool.Fence.
+func (f *lateFence) Release() {
+	if f.set != nil {
+		f.set.Release()
+	}
+}
+
+// Idle reports whether the stream has ended all its work. A capture cannot be asked.
+func (q *queue) Idle() (bool, error) {
+	if q.seat.Load() != nil {
+		return false, nil
+	}
+	return q.query()
+}
 
 // fence takes a free fence or makes one.
 func (sc *scope) fence() (*fence, error) {

@@ -30,7 +30,7 @@ func (x *Context) MallocHost(n int) (*HostBuffer, error) {
 	}
 	sc.retain()
 	h := &HostBuffer{region: region{
-		mem:  &memory{scope: sc, home: direct{aclrtFreeHost}, host: true},
+		mem:  &memory{scope: sc, home: direct{aclrtFreeHost}, host: true, addr: uint64(addr), size: uint64(n)},
 		addr: uint64(addr), size: uint64(n),
 	}}
 	h.open(KindHostBuffer, leak{bytes: uint64(n)}) // a slice of it may still be in use: it is not released

@@ -19,6 +19,9 @@ func (s *Stream) HostFunc(f func()) error {
 	if f == nil {
 		return s.q.refuse("Stream.HostFunc", ErrInvalidArgument, "the function is nil")
 	}
+	if s.q.seat.Load() != nil {
+		return s.q.refuse("Stream.HostFunc", ErrCapture, "a host function runs once, and a graph would run it at each replay")
+	}
 	defer runtime.KeepAlive(s)
 	h := &s.q.hosted
 	id := h.reserve()

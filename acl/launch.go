@@ -16,7 +16,7 @@ func init() {
 		if s == nil || s.q == nil {
 			return nil, nil, neverMade("acl.Stream", KindStream)
 		}
-		return (*lent)(s), &s.q.user, nil
+		return (*lent)(s), s.q.who(), nil
 	}
 	bridge.MemoryOf = func(buffer any) *bridge.Memory {
 		if r := buffer.(*Buffer).where(); r != nil {
@@ -42,7 +42,8 @@ func (l *lent) Launch(launch *cshim.Launch) error {
 		return err
 	}
 	q := s.q
-	w := q.arena.acquire()
+	ws := q.workspace()
+	w := ws.acquire()
 	for {
 		var addr, size uint64
 		if w != nil {
@@ -57,7 +58,7 @@ func (l *lent) Launch(launch *cshim.Launch) error {
 		if need == 0 {
 			break
 		}
-		if w, err = q.arena.grow(q, need); err != nil {
+		if w, err = ws.grow(q, need); err != nil {
 			launch.Abandon()
 			return err
 		}
@@ -85,6 +86,9 @@ func (l *lent) Run(p *cshim.Prepared) error {
 		return err
 	}
 	q := s.q
+	if q.seat.Load() != nil {
+		return q.refuse("Executor.Run", ErrCapture, "a graph would use the executor's memory after its Close; launch the operator itself")
+	}
 	w := q.arena.acquire()
 	if need := p.Workspace(); need > 0 && (w == nil || w.size < need) {
 		q.releaseScratch(w)
@@ -108,7 +112,7 @@ func (l *lent) Run(p *cshim.Prepared) error {
 // launched notes a launch, and waits for it in the blocking mode.
 func (s *Stream) launched(op *cshim.Operator) error {
 	s.q.ring.add(op)
-	if process.blocking.Load() {
+	if process.blocking.Load() && s.q.seat.Load() == nil {
 		return s.Synchronize(context.Background())
 	}
 	return nil

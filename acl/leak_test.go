@@ -75,6 +75,11 @@ func TestLeaksAreReported(t *testing.T) {
 		}},
 		{acl.KindHostBuffer, uint64(50), func() { forget(t, func() (*acl.HostBuffer, error) { return dev.MallocHost(50) }) }},
 		{acl.KindArena, uint64(600), func() { forget(t, func() (*acl.Arena, error) { return st.NewArena(600) }) }},
+		{acl.KindGraph, nil, func() {
+			forget(t, func() (*acl.Graph, error) {
+				return st.Capture(background, acl.CaptureThreadLocal, func() error { return nil })
+			})
+		}},
 		{acl.KindStream, nil, func() { forget(t, func() (*acl.Stream, error) { return dev.NewStream() }) }},
 		{acl.KindContext, nil, func() { forget(t, dev.NewContext) }},
 	} {
@@ -94,7 +99,7 @@ func TestLeaksAreReported(t *testing.T) {
 	runtime.GC()
 	assert.Zero(t, logs.Len())
 	after := acl.Live()
-	for kind, n := range map[acl.Kind]int{acl.KindEvent: 1, acl.KindBuffer: 3, acl.KindHostBuffer: 1, acl.KindArena: 1, acl.KindStream: 1, acl.KindContext: 1} {
+	for kind, n := range map[acl.Kind]int{acl.KindEvent: 1, acl.KindBuffer: 3, acl.KindHostBuffer: 1, acl.KindArena: 1, acl.KindGraph: 1, acl.KindStream: 1, acl.KindContext: 1} {
 		assert.Equal(t, before[kind]+n, after[kind], "%v", kind)
 		for range n {
 			acl.ForgiveLeak(dev, kind)

@@ -19,6 +19,7 @@ const (
 	KindBuffer
 	KindHostBuffer
 	KindArena
+	KindGraph
 	kinds
 )
 
@@ -27,7 +28,7 @@ func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
-	return [...]string{"runtime", "device", "context", "stream", "event", "buffer", "host buffer", "arena"}[k]
+	return [...]string{"runtime", "device", "context", "stream", "event", "buffer", "host buffer", "arena", "graph"}[k]
 }
 
 var live [kinds]atomic.Int64

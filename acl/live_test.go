@@ -10,7 +10,7 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]bool)
-	for k := acl.KindRuntime; k <= acl.KindArena; k++ {
+	for k := acl.KindRuntime; k <= acl.KindGraph; k++ {
 		assert.NotEmpty(t, k.String())
 		assert.False(t, seen[k.String()])
 		seen[k.String()] = true

@@ -30,13 +30,20 @@ type memory struct {
 	scope  *scope // primary context of the device
 	home   home
 	host   bool
+	addr   uint64
+	size   uint64
 	closed atomic.Bool
 	owner  *queue      // stream that it belongs to, nil for none
+	seat   *seat       // for which it was allocated during a capture, nil otherwise
 	block  *pool.Block // of the pool's memory
+	under  *memory     // of which it is a part, of an arena; nil otherwise
 
-	last  bridge.Memory // the last user, which is the next one most of the time; none once closed
-	mu    sync.Mutex
-	users []*queue // streams but the owner that have used it
+	last   bridge.Memory // the last user, which is the next one most of the time; none once closed
+	mu     sync.Mutex
+	users  []*queue     // streams but the owner that have used it
+	graphs []*recording // graphs whose tasks use it
+	shared bool         // other streams of the capture than that of seat use it
+	kept   bool         // it was closed, and goes back when the last graph lets go of it
 }
 
 // home is where memory goes when it is closed.
@@ -47,13 +54,18 @@ type home interface {
 // use notes that work on a stream uses the memory. A process that releases leaks notes no last
 // user: each use then takes the long way, on which its caller keeps the buffer reachable.
 func (m *memory) use(q *queue) {
-	if m.last.Load() == &q.user {
+	who := q.who()
+	if m.last.Load() == who {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed.Load() && !process.releasing.Load() {
-		m.last.Store(&q.user)
+		m.last.Store(who)
+	}
+	if s := q.seat.Load(); s != nil {
+		m.hold(s)
+		return
 	}
 	if q != m.owner && !slices.Contains(m.users, q) {
 		m.users = append(m.users, q)
@@ -62,7 +74,7 @@ func (m *memory) use(q *queue) {
 
 // known is the short way of accept: the stream that used the memory last was checked then.
 func (r *region) known(q *queue, n uint64) bool {
-	return r.mem.last.Load() == &q.user && n <= r.size
+	return r.mem.last.Load() == q.who() && n <= r.size
 }
 
 // shut makes every later use an error. The caller holds m.mu.
@@ -158,13 +170,23 @@ func (m *memory) others() []*queue {
 	return slices.Clone(m.users)
 }
 
-// end ends the memory; views of it find it closed.
+// end ends the memory; views of it find it closed. Memory that graphs use goes back when the last
+// of them is closed.
 func (r region) end() error {
 	m := r.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.shut()
-	return errors.Join(m.home.takeBack(m, r.addr), m.scope.release())
+	if m.temporary() {
+		m.seat.rec.forget(m)
+		m.graphs = nil
+	}
+	if len(m.graphs) > 0 {
+		m.kept = true
+		m.lose()
+		return nil
+	}
+	return errors.Join(m.home.takeBack(m, m.addr), m.scope.release())
 }
 
 // closeRegion is CloseContext of the owner of memory.

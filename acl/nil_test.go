@@ -18,12 +18,12 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 // methods that a nil *Device has from Context cannot be guarded: Go's own code panics.
 func TestNil(t *testing.T) {
 	nils.Complete(t, ".", "Allocator", "Arena", "Buffer", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
-		"Event", "HostBuffer", "Runtime", "Slice", "Stream", "WithLogger")
+		"Event", "Graph", "HostBuffer", "Runtime", "Slice", "Stream", "WithLogger")
 	nils.Receivers(t, refusals,
 		(*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
-		(*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
+		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
 		new(acl.Allocator), new(acl.Arena), new(acl.Buffer), new(acl.Context), new(acl.Device), new(acl.Event),
-		new(acl.HostBuffer), new(acl.Runtime), new(acl.Stream))
+		new(acl.Graph), new(acl.HostBuffer), new(acl.Runtime), new(acl.Stream))
 	var device *acl.Device
 	for name, f := range map[string]any{"CanAccessPeer": device.CanAccessPeer, "EnablePeerAccess": device.EnablePeerAccess,
 		"DisablePeerAccess": device.DisablePeerAccess, "Abort": device.Abort, "SetSaturation": device.SetSaturation,
@@ -45,7 +45,8 @@ func TestNil(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ev.Close()) }()
 	buf, host := malloc(t, dev, 16), hostBuffer(t, dev, 16)
-	for _, receiver := range []any{dev.Allocator(), dev, st, ev, buf, host} {
+	graph := capture(t, st, func() error { return st.Memset(buf, 0, 16) })
+	for _, receiver := range []any{dev.Allocator(), dev, st, ev, buf, host, graph} {
 		nils.Parameters(t, refusals, receiver)
 	}
 	var none context.Context
@@ -84,7 +85,8 @@ func TestUsedAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	arena, err := st.NewArena(64)
 	require.NoError(t, err)
-	for _, c := range []interface{ Close() error }{other, device, x, closed, ev, arena} {
+	graph := capture(t, st, func() error { return nil })
+	for _, c := range []interface{ Close() error }{other, device, x, closed, ev, arena, graph} {
 		require.NoError(t, c.Close())
 		require.NoError(t, c.Close())
 		nils.Receivers(t, []error{acl.ErrClosed}, c)

@@ -18,6 +18,7 @@ type queue struct {
 	gone    atomic.Bool // all work has ended and no more comes
 	ring    ring
 	arena   workspace
+	seat    atomic.Pointer[seat] // its place in a capture or an update; nil at other times
 	hosted  hosted
 	reports reporter
 }
@@ -29,10 +30,28 @@ func (sc *scope) newQueue(handle aclrtStream) (*queue, error) {
 		return nil, sc.fail(err)
 	}
 	q := &queue{scope: sc, handle: handle, id: int(id)}
+	q.arena.owner = q
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.queues[q] = struct{}{}
 	return q, nil
+}
+
+// who is the stream as a user of memory. In a capture it is another user, so that the graph
+// learns of all memory that its tasks use.
+func (q *queue) who() *bridge.User {
+	if s := q.seat.Load(); s != nil {
+		return &s.user
+	}
+	return &q.user
+}
+
+// workspace is the scratch memory of operators launched now.
+func (q *queue) workspace() *workspace {
+	if s := q.seat.Load(); s != nil {
+		return s.arena
+	}
+	return &q.arena
 }
 
 func (sc *scope) destroyQueue(q *queue, handle aclrtStream) error {

@@ -121,6 +121,9 @@ func (s *Stream) CloseContext(ctx context.Context) error {
 	if ctx == nil {
 		return noContext(op)
 	}
+	if s.q.seat.Load() != nil {
+		return s.q.refuse(op, ErrCapture, "the stream is capturing")
+	}
 	cut, err := s.q.wait(ctx)
 	if cut {
 		return s.q.interrupted(op, ctx)

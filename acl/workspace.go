@@ -10,8 +10,11 @@ import (
 // workspace is a stream's scratch memory for operators: one block that grows. Operators of
 // one stream run in order, so all of them share it.
 type workspace struct {
+	owner   pool.Stream // whom the memory belongs to
 	current atomic.Pointer[scratch]
 	growing sync.Mutex
+	rec     *recording // of a workspace of a graph; nil of a stream's own
+	former  []*scratch // of a graph: smaller blocks that tasks use
 }
 
 // scratch is one block, held by the workspace and by the launches that are passing it to
@@ -61,9 +64,12 @@ func (w *workspace) grow(q *queue, need uint64) (*scratch, error) {
 		size = max(size, 2*old.size)
 	}
 	size = (size + workspaceGranule - 1) / workspaceGranule * workspaceGranule
-	b, err := q.scope.chip.pool.Malloc(q, size)
+	if w.rec != nil && !w.rec.active.Load() {
+		return nil, q.refuse("operator workspace", ErrInvalidArgument, "the operator needs %d bytes of workspace, and the graph was captured with %d; capture it with the largest sizes and lengths that an update gives it", need, sizeOf(old))
+	}
+	b, err := q.scope.chip.pool.Malloc(w.owner, size)
 	if err != nil && size > need {
-		b, err = q.scope.chip.pool.Malloc(q, need)
+		b, err = q.scope.chip.pool.Malloc(w.owner, need)
 	}
 	if err != nil {
 		return nil, q.scope.outOfMemory("operator workspace", need, err)
@@ -71,13 +77,39 @@ func (w *workspace) grow(q *queue, need uint64) (*scratch, error) {
 	s := &scratch{block: b, addr: b.Address(), size: b.Size()}
 	s.refs.Store(2) // the workspace's and the caller's
 	w.current.Store(s)
+	if w.rec != nil && old != nil {
+		w.former = append(w.former, old)
+		return s, nil
+	}
 	q.releaseScratch(old)
 	return s, nil
 }
 
-// close gives the memory back when the stream ends.
+func sizeOf(s *scratch) uint64 {
+	if s == nil {
+		return 0
+	}
+	return s.size
+}
+
+// bytes is what the blocks have together.
+func (w *workspace) bytes() uint64 {
+	w.growing.Lock()
+	defer w.growing.Unlock()
+	n := sizeOf(w.current.Load())
+	for _, s := range w.former {
+		n += s.size
+	}
+	return n
+}
+
+// close gives the memory back when the stream or the graph ends.
 func (w *workspace) close(q *queue) {
 	w.growing.Lock()
 	defer w.growing.Unlock()
 	q.releaseScratch(w.current.Swap(nil))
+	for _, s := range w.former {
+		q.releaseScratch(s)
+	}
+	w.former = nil
 }

@@ -24,6 +24,8 @@ type (
 	}
 	aclDeviceInfo            int32
 	aclSysParamOpt           int32
+	aclmdlRI                 uint64
+	aclmdlRICaptureMode      int32
 	aclrtCallback            uintptr
 	aclrtCallbackBlockType   int32
 	aclrtContext             uint64
@@ -38,6 +40,7 @@ type (
 	aclrtMemcpyKind          int32
 	aclrtStream              uint64
 	aclrtStreamStatus        int32
+	aclrtTaskGrp             uint64
 )
 
 // A record of another size does not compile.
@@ -49,6 +52,14 @@ var (
 	fnAclFinalizeReference              = cshim.NewFunc(cshim.ACL, "aclFinalizeReference")
 	fnAclGetDeviceCapability            = cshim.NewFunc(cshim.ACL, "aclGetDeviceCapability")
 	fnAclInit                           = cshim.NewFunc(cshim.ACL, "aclInit")
+	fnAclmdlRICaptureBegin              = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureBegin")
+	fnAclmdlRICaptureEnd                = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureEnd")
+	fnAclmdlRICaptureTaskGrpBegin       = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpBegin")
+	fnAclmdlRICaptureTaskGrpEnd         = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpEnd")
+	fnAclmdlRICaptureTaskUpdateBegin    = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateBegin")
+	fnAclmdlRICaptureTaskUpdateEnd      = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateEnd")
+	fnAclmdlRIDestroy                   = cshim.NewFunc(cshim.ACL, "aclmdlRIDestroy")
+	fnAclmdlRIExecuteAsync              = cshim.NewFunc(cshim.ACL, "aclmdlRIExecuteAsync")
 	fnAclrtCreateContext                = cshim.NewFunc(cshim.ACL, "aclrtCreateContext")
 	fnAclrtCreateEventExWithFlag        = cshim.NewFunc(cshim.ACL, "aclrtCreateEventExWithFlag")
 	fnAclrtCreateStreamWithConfig       = cshim.NewFunc(cshim.ACL, "aclrtCreateStreamWithConfig")
@@ -139,6 +150,62 @@ func aclGetDeviceCapability(current aclrtContext, deviceId uint32, deviceInfo ac
 func aclInit(current aclrtContext, configPath *byte) error {
 	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(configPath)}
 	return c.Do(fnAclInit, uint64(current))
+}
+
+// aclmdlRICaptureBegin calls aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode).
+func aclmdlRICaptureBegin(current aclrtContext, stream aclrtStream, mode aclmdlRICaptureMode) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(mode)}}
+	return c.Do(fnAclmdlRICaptureBegin, uint64(current))
+}
+
+// aclmdlRICaptureEnd calls aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI).
+func aclmdlRICaptureEnd(current aclrtContext, stream aclrtStream) (modelRI aclmdlRI, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	if err = c.Do(fnAclmdlRICaptureEnd, uint64(current)); err != nil {
+		return
+	}
+	modelRI = aclmdlRI(c.Args[1])
+	return
+}
+
+// aclmdlRICaptureTaskGrpBegin calls aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream).
+func aclmdlRICaptureTaskGrpBegin(current aclrtContext, stream aclrtStream) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	return c.Do(fnAclmdlRICaptureTaskGrpBegin, uint64(current))
+}
+
+// aclmdlRICaptureTaskGrpEnd calls aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle).
+func aclmdlRICaptureTaskGrpEnd(current aclrtContext, stream aclrtStream) (handle aclrtTaskGrp, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	if err = c.Do(fnAclmdlRICaptureTaskGrpEnd, uint64(current)); err != nil {
+		return
+	}
+	handle = aclrtTaskGrp(c.Args[1])
+	return
+}
+
+// aclmdlRICaptureTaskUpdateBegin calls aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle).
+func aclmdlRICaptureTaskUpdateBegin(current aclrtContext, stream aclrtStream, handle aclrtTaskGrp) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(handle)}}
+	return c.Do(fnAclmdlRICaptureTaskUpdateBegin, uint64(current))
+}
+
+// aclmdlRICaptureTaskUpdateEnd calls aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream).
+func aclmdlRICaptureTaskUpdateEnd(current aclrtContext, stream aclrtStream) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	return c.Do(fnAclmdlRICaptureTaskUpdateEnd, uint64(current))
+}
+
+// aclmdlRIDestroy calls aclError aclmdlRIDestroy(aclmdlRI modelRI).
+func aclmdlRIDestroy(current aclrtContext, modelRI aclmdlRI) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI)}}
+	return c.Do(fnAclmdlRIDestroy, uint64(current))
+}
+
+// aclmdlRIExecuteAsync calls aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream).
+func aclmdlRIExecuteAsync(current aclrtContext, modelRI aclmdlRI, stream aclrtStream) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI), uint64(stream)}}
+	return c.Do(fnAclmdlRIExecuteAsync, uint64(current))
 }
 
 // aclrtCreateContext calls aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId).

@@ -16,6 +16,11 @@
 // before HCCL is called. The failure of a peer is reported by the stream's next Synchronize and by
 // AsyncError. With Comm.Track a world.Watchdog can observe the progress of a rank.
 //
+// A graph (acl.Stream.Capture) may contain collectives. All ranks capture the same ones after they
+// have run once, replay them as often, and close the graph before the communicator. A rank that
+// replays meets a rank that queues the same collectives one by one on some machines only; let all
+// do the same.
+//
 // Ranks, launchers, rank tables, host groups and meshes do not need HCCL; they are in package
 // hccl/world.
 package hccl

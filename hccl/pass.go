@@ -102,7 +102,7 @@ func (p pass) queued(err error, agreed agreement) error {
 	if err != nil {
 		return p.failed(err)
 	}
-	if t := p.c.tracker.Load(); t != nil {
+	if t := p.c.tracker.Load(); t != nil && !p.st.Capturing() {
 		return t.queued(p, agreed)
 	}
 	return nil

@@ -12,7 +12,8 @@ import (
 )
 
 // Track lets a world.Watchdog observe the progress of this rank: from now on an event is recorded
-// after each collective. dev is the communicator's device. Tracking ends with Close.
+// after each collective. dev is the communicator's device. Tracking ends with Close. Collectives of
+// a graph are not observed.
 func (c *Comm) Track(dev *acl.Device) error {
 	if dev == nil {
 		return failed("hccl.Comm.Track", c.Rank(), c.Size(), invalid("the device is nil"))

@@ -85,3 +85,14 @@ func (f *bins) drain(each func(*Block)) {
 	}
 	clear(f.filled[:])
 }
+
+// bytes is what the blocks have together.
+func (f *bins) bytes() uint64 {
+	sum := uint64(0)
+	for _, head := range f.heads {
+		for b := head; b != nil; b = b.right {
+			sum += b.size
+		}
+	}
+	return sum
+}

@@ -52,6 +52,7 @@ type Stats struct {
 	Allocated     uint64 // bytes of the blocks given out, as asked for
 	InUse         uint64 // bytes of the blocks given out, with their rounding
 	Waiting       uint64 // bytes of freed blocks that wait for other streams
+	Kept          uint64 // bytes of freed blocks of the streams of Keep
 	Reserved      uint64 // bytes held from the device
 	PeakInUse     uint64
 	PeakReserved  uint64
@@ -63,14 +64,15 @@ type Stats struct {
 	Retries       uint64 // times the cache was given back because the device was full
 }
 
-// Cached is the number of reserved bytes that no block uses.
-func (s Stats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting }
+// Cached is the number of reserved bytes that Malloc may give out.
+func (s Stats) Cached() uint64 { return s.Reserved - s.InUse - s.Waiting - s.Kept }
 
 // lists are the free blocks of one stream.
 type lists struct {
 	stream       Stream // nil: of nobody
 	small, large bins
 	gone         bool // the stream was destroyed
+	kept         bool // no wait makes the blocks nobody's
 }
 
 func (l *lists) bins(s *segment) *bins {
@@ -79,6 +81,9 @@ func (l *lists) bins(s *segment) *bins {
 	}
 	return &l.large
 }
+
+// bytes is what the free blocks have together.
+func (l *lists) bytes() uint64 { return l.small.bytes() + l.large.bytes() }
 
 // pending is a freed block that other streams may still be using. Without fences it waits
 // for a Trim that synchronises.

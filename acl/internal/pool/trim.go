@@ -25,11 +25,50 @@ func (p *Pool) Forget(s Stream) {
 	}
 }
 
+// Keep makes the free blocks of a stream stay its own until Forget, whatever the device has
+// ended: they belong to a graph, whose replays use them again.
+func (p *Pool) Keep(s Stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listsOf(s).kept = true
+}
+
+// Share makes the free blocks of a stream nobody's, if it is idle.
+func (p *Pool) Share(s Stream) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.streams[s]
+	if l == nil || l.kept {
+		return nil
+	}
+	idle, err := s.Idle()
+	if idle && err == nil {
+		p.disown(l)
+	}
+	return err
+}
+
+// FreeOf is the number of bytes in the free blocks of a stream.
+func (p *Pool) FreeOf(s Stream) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.streams[s]; l != nil {
+		return l.bytes()
+	}
+	return 0
+}
+
 // Stats is a snapshot of the counters.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stats
+	s := p.stats
+	for _, l := range p.streams {
+		if l.kept {
+			s.Kept += l.bytes()
+		}
+	}
+	return s
 }
 
 // ResetPeaks makes the present figures the peaks.
@@ -56,6 +95,9 @@ func (p *Pool) disown(l *lists) {
 // adopt makes the free blocks of idle streams nobody's.
 func (p *Pool) adopt() error {
 	for s, l := range p.streams {
+		if l.kept {
+			continue
+		}
 		idle, err := s.Idle()
 		if err != nil {
 			return err
@@ -72,6 +114,9 @@ func (p *Pool) adopt() error {
 func (p *Pool) settle(wait func() error) error {
 	var aside []*Block
 	for _, l := range p.streams {
+		if l.kept {
+			continue
+		}
 		for _, f := range []*bins{&l.small, &l.large} {
 			f.drain(func(b *Block) { aside = append(aside, b) })
 		}

@@ -168,6 +168,17 @@ func (m *Memory) Allocation(lo, hi uint64) (sanitize.Allocation, bool) {
 // Shadow is for the sanitizer.
 func (m *Memory) Shadow() *sanitize.Shadow { return m.shadow }
 
+// Allocation returns the serial number of the live allocation of device memory that holds an
+// address, 0 when there is none. Each allocation of the process has another one.
+func (r *Runtime) Allocation(addr uint64) (serial uint64) {
+	m := r.memoryOf(addr)
+	if m == nil {
+		return 0
+	}
+	x, _ := m.Allocation(addr, addr)
+	return x.Serial
+}
+
 func roundUp(n, unit uint64) uint64 { return (n + unit - 1) / unit * unit }
 
 // take counts n bytes as used for memory that lies elsewhere. It returns false when the device has

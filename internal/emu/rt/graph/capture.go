@@ -181,7 +181,7 @@ func (c *capture) Take(t *rt.Thread, s *rt.Stream, task rt.Task) rt.Code {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.graph
-	g.tasks = append(g.tasks, task)
+	g.tasks = append(g.tasks, c.room.watched(task))
 	c.clocks[s][s]++
 	if group := c.groups[s]; group != nil {
 		group.tasks = append(group.tasks, len(g.tasks)-1)

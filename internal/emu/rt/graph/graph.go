@@ -43,13 +43,14 @@ type taskGroup struct {
 
 // groupUpdate replaces the tasks of a group by tasks submitted to a stream.
 type groupUpdate struct {
+	room  *Runtime
 	group *taskGroup
 	tasks []rt.Task
 }
 
 // Take collects a task submitted to the stream.
 func (u *groupUpdate) Take(_ *rt.Thread, _ *rt.Stream, task rt.Task) rt.Code {
-	u.tasks = append(u.tasks, task)
+	u.tasks = append(u.tasks, u.room.watched(task))
 	return 0
 }
 
@@ -323,7 +324,7 @@ func (r *Runtime) aclmdlRICaptureTaskUpdateBegin(t *rt.Thread, stream *rt.Stream
 	if handle.graph.captured.Load() {
 		return t.Fail(rt.ModelCaptured, "EE1016: aclmdlRICaptureTaskUpdateBegin: the graph is still being captured")
 	}
-	if stream.Capture.Load() != nil || !stream.Update.CompareAndSwap(nil, &rt.Detour{Taker: &groupUpdate{group: handle}}) {
+	if stream.Capture.Load() != nil || !stream.Update.CompareAndSwap(nil, &rt.Detour{Taker: &groupUpdate{room: r, group: handle}}) {
 		return t.Fail(rt.StreamCaptured, "EE1016: aclmdlRICaptureTaskUpdateBegin: the stream is capturing or updating already")
 	}
 	return 0

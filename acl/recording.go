@@ -1,0 +1,237 @@
+package acl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goascend/cann/acl/internal/pool"
+	"github.com/goascend/cann/internal/bridge"
+)
+
+// recording is the inner part of a Graph: its tasks in CANN, and the memory that they use.
+type recording struct {
+	scope  *scope
+	handle aclmdlRI    // 0 until the capture has ended
+	active atomic.Bool // tasks are being recorded
+
+	mu       sync.Mutex
+	seats    []*seat
+	memories map[*memory]struct{}
+	queues   []*queue // streams of the replays and updates
+	last     *queue   // stream of the latest of them
+	lost     uint64   // bytes of memory that was closed after the capture, 0 while there is none
+}
+
+// seat is a stream's place in a capture: whose memory its scratch tensors come from, and the
+// workspace of its operators. Another graph, or work outside the graph, gets none of this memory
+// while the graph exists.
+type seat struct {
+	rec      *recording
+	q        *queue
+	user     bridge.User
+	arena    *workspace
+	updating bool // it is the place of a stream in an update of a graph
+}
+
+// Fence implements pool.Stream. No block is used by a seat that does not belong to it.
+func (s *seat) Fence() (pool.Fence, error) { return nil, nil }
+
+// Idle implements pool.Stream: a replay may use the memory at any time.
+func (s *seat) Idle() (bool, error) { return false, nil }
+
+// sit adds a stream to the recording, from now until the capture ends.
+func (r *recording) sit(q *queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &seat{rec: r, q: q}
+	s.arena = &workspace{owner: s, rec: r}
+	r.scope.chip.pool.Keep(s)
+	r.seats = append(r.seats, s)
+	q.seat.Store(s)
+}
+
+// join adds a stream that has waited for an event of the capture.
+func (r *recording) join(q *queue) {
+	if r.active.Load() && q.seat.Load() == nil {
+		r.sit(q)
+	}
+}
+
+// recording is the capture under way on a stream, or nil.
+func (q *queue) recording() *recording {
+	if s := q.seat.Load(); s != nil {
+		return s.rec
+	}
+	return nil
+}
+
+// rise ends the capture for its streams.
+func (r *recording) rise() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active.Store(false)
+	for _, s := range r.seats {
+		s.q.seat.CompareAndSwap(s, nil)
+	}
+}
+
+// hold notes that tasks of the stream's graph use the memory. The caller holds m.mu.
+func (m *memory) hold(s *seat) {
+	if m.seat != s {
+		m.shared = true
+	}
+	if slices.Contains(m.graphs, s.rec) {
+		return
+	}
+	m.graphs = append(m.graphs, s.rec)
+	s.rec.mu.Lock()
+	s.rec.memories[m] = struct{}{}
+	s.rec.mu.Unlock()
+	if m.under != nil {
+		m.under.mu.Lock()
+		defer m.under.mu.Unlock()
+		m.under.hold(s)
+	}
+}
+
+// temporary reports whether memory that is closed now was allocated in a capture under way, and
+// used by the stream alone that allocated it: its next tasks can have it. The caller holds m.mu.
+func (m *memory) temporary() bool {
+	return m.seat != nil && m.seat.rec.active.Load() && !m.shared && len(m.users) == 0
+}
+
+// recorded reports whether a capture under way uses the memory.
+func (m *memory) recorded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.graphs, func(r *recording) bool { return r.active.Load() })
+}
+
+// lose tells the graphs that use the memory that it is closed. What a capture closes is scratch
+// memory of the graph; a graph whose memory is closed later may not be replayed. The caller holds
+// m.mu.
+func (m *memory) lose() {
+	for _, r := range m.graphs {
+		if r.active.Load() {
+			continue
+		}
+		r.mu.Lock()
+		r.lost += max(m.size, 1)
+		r.mu.Unlock()
+	}
+}
+
+// drop ends the graph's use of the memory. Memory that was closed before goes back with its last
+// graph.
+func (m *memory) drop(r *recording) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.graphs = slices.DeleteFunc(m.graphs, func(other *recording) bool { return other == r })
+	if len(m.graphs) > 0 || !m.kept {
+		return nil
+	}
+	m.kept = false
+	return errors.Join(m.home.takeBack(m, m.addr), m.scope.release())
+}
+
+// forget ends the use of memory that tasks to come will use anew.
+func (r *recording) forget(m *memory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.memories, m)
+}
+
+// usable refuses a graph that has outlived its memory. The caller holds r.mu.
+func (r *recording) usable(op string) error {
+	if r.lost > 0 {
+		return r.scope.refuse(op, ErrClosed, "buffers of %d bytes that the graph uses were closed; close them after the graph, or in the captured function if they are scratch memory", r.lost)
+	}
+	return nil
+}
+
+// use notes that the graph runs, or is changed, on the stream, after what it did on others.
+func (r *recording) use(q *queue) error {
+	if r.last != nil && r.last != q {
+		if err := q.follow(r.last); err != nil {
+			return err
+		}
+	}
+	r.last = q
+	if !slices.Contains(r.queues, q) {
+		r.queues = append(r.queues, q)
+	}
+	return nil
+}
+
+// end destroys the graph, whose replays have ended, and lets go of its memory.
+func (r *recording) end() error {
+	var errs []error
+	if r.handle != 0 {
+		errs = append(errs, r.scope.wrap(aclmdlRIDestroy(r.scope.handle, r.handle)))
+	}
+	r.mu.Lock()
+	seats, memories := r.seats, r.memories
+	r.seats, r.memories, r.queues, r.last = nil, nil, nil, nil
+	r.mu.Unlock()
+	for _, s := range seats {
+		s.arena.close(s.q)
+	}
+	for m := range memories {
+		errs = append(errs, m.drop(r))
+	}
+	for _, s := range seats {
+		r.scope.chip.pool.Forget(s)
+	}
+	return errors.Join(append(errs, r.scope.release())...)
+}
+
+// lostGraph is what remains of a Graph that was collected without Close.
+type lostGraph struct{ rec *recording }
+
+// idle implements remains. A stream that cannot be asked is asked again later.
+func (l lostGraph) idle() bool {
+	l.rec.mu.Lock()
+	defer l.rec.mu.Unlock()
+	for _, q := range l.rec.queues {
+		if q.gone.Load() {
+			continue
+		}
+		if done, err := q.Idle(); !done && err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// end implements remains.
+func (l lostGraph) end() error { return l.rec.end() }
+
+// GraphMemory is what a graph keeps for its replays, in bytes.
+type GraphMemory struct {
+	Buffers   uint64 // open and closed buffers that its tasks use, on the device and on the host
+	Scratch   uint64 // scratch memory that the captured function allocated and closed
+	Workspace uint64 // workspaces of its operators
+}
+
+// String is the three figures in words.
+func (m GraphMemory) String() string {
+	return fmt.Sprintf("%d bytes of buffers, %d of scratch memory, %d of workspaces", m.Buffers, m.Scratch, m.Workspace)
+}
+
+func (r *recording) memory() (sum GraphMemory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for m := range r.memories {
+		if m.under == nil {
+			sum.Buffers += m.size
+		}
+	}
+	for _, s := range r.seats {
+		sum.Workspace += s.arena.bytes()
+		sum.Scratch += r.scope.chip.pool.FreeOf(s)
+	}
+	return sum
+}
