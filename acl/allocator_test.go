@@ -148,3 +148,22 @@ func TestClosedAllocator(t *testing.T) {
 	_, err = dev.Malloc(1)
 	requireError(t, err, acl.ErrClosed, 0)
 }
+
+// TestSegmentsFillPages: the device gives no more than the cache asks for. Segments are multiples
+// of 2 MiB, which take a huge page more when CANN adds its 32 bytes.
+func TestSegmentsFillPages(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	require.NoError(t, dev.Allocator().EmptyCache(background))
+	free := func() uint64 {
+		n, _, err := dev.MemInfo()
+		require.NoError(t, err)
+		return uint64(n)
+	}
+	before, reserved := free(), dev.Allocator().Stats().Reserved
+	for _, n := range []int{1000, 3 << 20, 12 << 20} {
+		buf, err := dev.Malloc(n)
+		require.NoError(t, err)
+		defer buf.Close()
+		assert.Equal(t, dev.Allocator().Stats().Reserved-reserved, before-free(), "%d bytes", n)
+	}
+}

@@ -90,8 +90,9 @@ const (
 	Huge1GP2P     Policy = abi.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P
 )
 
-// MallocDirect gives n bytes of the device itself, past the cache (aclrtMalloc). It is slow,
-// and its Close waits for the streams that used the memory.
+// MallocDirect gives n bytes of the device itself, past the cache (aclrtMallocAlign32). It is
+// slow, and its Close waits for the streams that used the memory. With huge pages n bytes take
+// whole pages of 2 MiB.
 func (x *Context) MallocDirect(n int, p Policy) (*Buffer, error) {
 	const op = "Context.MallocDirect"
 	if err := x.usable(op); err != nil {

@@ -129,9 +129,15 @@ func (c *chip) Synchronize() error {
 	return nil
 }
 
-// malloc calls aclrtMalloc; the error matches pool.ErrExhausted when the device is full.
+// malloc calls aclrtMallocAlign32, which a CANN before 8.0 may lack. aclrtMalloc would add 32
+// bytes, with which a multiple of 2 MiB takes one huge page more. The error matches
+// pool.ErrExhausted when the device is full.
 func (sc *scope) malloc(n uint64, policy aclrtMemMallocPolicy) (uint64, error) {
-	addr, err := aclrtMalloc(sc.handle, n, policy)
+	allocate := aclrtMallocAlign32
+	if fnAclrtMallocAlign32.Available() != nil {
+		allocate = aclrtMalloc
+	}
+	addr, err := allocate(sc.handle, n, policy)
 	if err != nil {
 		e := sc.fail(err)
 		if errors.Is(e, ErrOutOfMemory) {

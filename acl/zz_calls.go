@@ -87,6 +87,7 @@ var (
 	fnAclrtLaunchCallback               = cshim.NewFunc(cshim.ACL, "aclrtLaunchCallback")
 	fnAclrtLaunchHostFunc               = cshim.NewFunc(cshim.ACL, "aclrtLaunchHostFunc")
 	fnAclrtMalloc                       = cshim.NewFunc(cshim.ACL, "aclrtMalloc")
+	fnAclrtMallocAlign32                = cshim.NewFunc(cshim.ACL, "aclrtMallocAlign32")
 	fnAclrtMallocHost                   = cshim.NewFunc(cshim.ACL, "aclrtMallocHost")
 	fnAclrtMemAllocManaged              = cshim.NewFunc(cshim.ACL, "aclrtMemAllocManaged")
 	fnAclrtMemcpy                       = cshim.NewFunc(cshim.ACL, "aclrtMemcpy")
@@ -428,6 +429,16 @@ func aclrtLaunchHostFunc(current aclrtContext, stream aclrtStream, fn aclrtHostF
 func aclrtMalloc(current aclrtContext, size uint64, policy aclrtMemMallocPolicy) (devPtr uintptr, err error) {
 	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(policy)}, Out: 1 << 0}
 	if err = c.Do(fnAclrtMalloc, uint64(current)); err != nil {
+		return
+	}
+	devPtr = uintptr(c.Args[0])
+	return
+}
+
+// aclrtMallocAlign32 calls aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy).
+func aclrtMallocAlign32(current aclrtContext, size uint64, policy aclrtMemMallocPolicy) (devPtr uintptr, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(policy)}, Out: 1 << 0}
+	if err = c.Do(fnAclrtMallocAlign32, uint64(current)); err != nil {
 		return
 	}
 	devPtr = uintptr(c.Args[0])

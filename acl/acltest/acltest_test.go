@@ -137,7 +137,7 @@ func TestFaults(t *testing.T) {
 
 // TestOutOfMemory is the test of Faults' documentation.
 func TestOutOfMemory(t *testing.T) {
-	acltest.Faults(t, "aclrtMalloc=207001", func(t *testing.T) {
+	acltest.Faults(t, "aclrtMallocAlign32=207001", func(t *testing.T) {
 		st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
 		_, err := st.Malloc(1 << 20)
 		if !errors.Is(err, acl.ErrOutOfMemory) {

@@ -60,14 +60,14 @@ func pattern(name string) string {
 // Faults runs body in a process of its own, see Rerun, in which the emulator lets chosen calls
 // fail. Rules are those of CANN_EMU_FAULTS, separated by semicolons:
 //
-//	aclrtMalloc:3=207001                 the third call fails with that code
+//	aclrtMallocAlign32:3=207001          the third call fails with that code
 //	aclnnAddGetWorkspaceSize@1:2+=561000 on device 1, the second launch and all after it
 //	run/aclnnMul:5%=507015               each execution on a stream fails with probability 5 %
 //	aclrtMemcpy=507899                   every call
 //
 // so that a test of what happens when the device has no memory is
 //
-//	acltest.Faults(t, "aclrtMalloc=207001", func(t *testing.T) {
+//	acltest.Faults(t, "aclrtMallocAlign32=207001", func(t *testing.T) {
 //		st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
 //		_, err := st.Malloc(1 << 20)
 //		if !errors.Is(err, acl.ErrOutOfMemory) {

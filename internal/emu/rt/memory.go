@@ -105,12 +105,15 @@ func (m *Memory) close() {
 }
 
 // Alloc allocates n bytes, first fit. It returns false when no free range is large enough.
-func (m *Memory) Alloc(n uint64) (uint64, bool) {
+func (m *Memory) Alloc(n uint64) (uint64, bool) { return m.allocPages(n, 1) }
+
+// allocPages is like Alloc for memory that consists of whole pages of a size.
+func (m *Memory) allocPages(n, page uint64) (uint64, bool) {
 	unit := uint64(allocationUnit)
 	if n >= hostPage {
 		unit = hostPage // so that the allocation can be shared with other processes
 	}
-	need := roundUp(n+sanitize.FenceSize, unit)
+	need := roundUp(max(roundUp(n, page), n+sanitize.FenceSize), unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n > m.size || need > m.size-m.used {

@@ -182,3 +182,47 @@ func TestUnifiedTail(t *testing.T) {
 	require.Error(t, err)
 	p.Must(th, "aclrtFree", addr)
 }
+
+// TestPagesAreCounted checks what allocations take from the device: aclrtMalloc adds 32 bytes, and
+// huge pages are whole, so an exact multiple of 2 MiB takes a page more.
+func TestPagesAreCounted(t *testing.T) {
+	const mega = 1 << 20
+	p := newMachine(t, rt.Config{Devices: 1, Memory: 16 * mega, SoC: "Ascend910B1"})
+	th := p.Thread(0)
+	m := p.Runtime.Memory(0)
+	used := func() uint64 {
+		free, total := m.Info()
+		return total - free
+	}
+	before := used()
+	for _, c := range []struct {
+		function           string
+		size, policy, want uint64
+	}{
+		{"aclrtMalloc", 2 * mega, 0, 4 * mega},
+		{"aclrtMalloc", 2*mega - 32, 0, 2 * mega},
+		{"aclrtMalloc", 2*mega - 31, 0, 4 * mega},
+		{"aclrtMalloc", mega - 32, 0, mega},
+		{"aclrtMalloc", mega, 0, 2 * mega}, // its 32 bytes make it too large for small pages
+		{"aclrtMallocCached", 2 * mega, 0, 4 * mega},
+		{"aclrtMallocAlign32", 2 * mega, 0, 2 * mega},
+		{"aclrtMallocAlign32", 2*mega + 1, 0, 4 * mega},
+		{"aclrtMallocAlign32", mega, 0, mega},
+		{"aclrtMallocAlign32", 32, 1, 2 * mega},         // huge pages only
+		{"aclrtMallocAlign32", 3 * mega, 2, 3 * mega},   // small pages only
+		{"aclrtMallocAlign32", 3 * mega, 3, 4 * mega},   // peers, huge pages first
+		{"aclrtMallocAlign32", 15 * mega, 0, 16 * mega}, // all there is
+	} {
+		addr := p.Out(th, c.function, 0, c.size, c.policy)
+		require.Equal(t, c.want, used()-before, "%s of %d, policy %d", c.function, c.size, c.policy)
+		p.Must(th, "aclrtFree", addr)
+		require.Equal(t, before, used())
+	}
+	small := p.Out(th, "aclrtMallocAlign32", 0, 512, 0)
+	last := p.Out(th, "aclrtMallocAlign32", 0, 15*mega, 0) // small pages where huge ones do not fit
+	require.Equal(t, uint64(15*mega+512), used()-before)
+	require.Equal(t, int32(207001), p.Call(th, "aclrtMallocAlign32", rttest.Address(new(uint64)), 32, 1))
+	require.Equal(t, int32(207001), p.Call(th, "aclrtMallocAlign32", rttest.Address(new(uint64)), 32, 6), "a page of 1 GiB")
+	p.Must(th, "aclrtFree", small)
+	p.Must(th, "aclrtFree", last)
+}

@@ -5,8 +5,8 @@ import (
 )
 
 // allocate allocates device memory of the current context. It adds tail bytes to the size and
-// rounds up to 32 bytes, since kernels move whole 32-byte blocks.
-func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size, tail uint64) Code {
+// rounds up to 32 bytes, since kernels move whole 32-byte blocks. The driver counts whole pages.
+func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size, tail uint64, policy int32) Code {
 	if size == 0 {
 		return t.Fail(InvalidParam, "EH0001: %s: size is 0", function)
 	}
@@ -17,29 +17,56 @@ func (r *Runtime) allocate(t *Thread, function string, devPtr Out[Address], size
 	m := c.device.memory
 	effective := (size + tail) / 32 * 32
 	if effective >= size {
-		if addr, ok := m.Alloc(effective); ok {
-			devPtr.Set(Address(addr))
-			return 0
+		for _, page := range pagesOf(policy, effective) {
+			if addr, ok := m.allocPages(effective, page); ok {
+				devPtr.Set(Address(addr))
+				return 0
+			}
 		}
 	}
 	free, total := m.info()
 	return t.Fail(MemoryAllocation, "EL0004: Failed to allocate memory: %s of %d bytes on device %d, which has %d of %d bytes free", function, size, c.device.id, free, total)
 }
 
-func (r *Runtime) aclrtMalloc(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
-	return r.allocate(t, "aclrtMalloc", devPtr, size, 63)
+// Sizes of pages of device memory. An allocation of at most hugeAbove bytes gets small pages unless
+// its policy insists.
+const (
+	hugePage  = 2 << 20
+	giantPage = 1 << 30
+	hugeAbove = 1 << 20
+)
+
+// pagesOf returns the page sizes that a policy tries in turn for n bytes. 1 stands for small pages,
+// which the driver shares among allocations.
+func pagesOf(policy int32, n uint64) []uint64 {
+	switch int64(policy) {
+	case abi.ACL_MEM_MALLOC_NORMAL_ONLY, abi.ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+		return []uint64{1}
+	case abi.ACL_MEM_MALLOC_HUGE_ONLY, abi.ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+		return []uint64{hugePage}
+	case abi.ACL_MEM_MALLOC_HUGE1G_ONLY, abi.ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+		return []uint64{giantPage}
+	}
+	if n > hugeAbove {
+		return []uint64{hugePage, 1}
+	}
+	return []uint64{1}
 }
 
-func (r *Runtime) aclrtMallocCached(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
-	return r.allocate(t, "aclrtMallocCached", devPtr, size, 63)
+func (r *Runtime) aclrtMalloc(t *Thread, devPtr Out[Address], size uint64, policy int32) Code {
+	return r.allocate(t, "aclrtMalloc", devPtr, size, 63, policy)
 }
 
-func (r *Runtime) aclrtMallocWithCfg(t *Thread, devPtr Out[Address], size uint64, _ int32, _ uintptr) Code {
-	return r.allocate(t, "aclrtMallocWithCfg", devPtr, size, 63)
+func (r *Runtime) aclrtMallocCached(t *Thread, devPtr Out[Address], size uint64, policy int32) Code {
+	return r.allocate(t, "aclrtMallocCached", devPtr, size, 63, policy)
 }
 
-func (r *Runtime) aclrtMallocAlign32(t *Thread, devPtr Out[Address], size uint64, _ int32) Code {
-	return r.allocate(t, "aclrtMallocAlign32", devPtr, size, 31)
+func (r *Runtime) aclrtMallocWithCfg(t *Thread, devPtr Out[Address], size uint64, policy int32, _ uintptr) Code {
+	return r.allocate(t, "aclrtMallocWithCfg", devPtr, size, 63, policy)
+}
+
+func (r *Runtime) aclrtMallocAlign32(t *Thread, devPtr Out[Address], size uint64, policy int32) Code {
+	return r.allocate(t, "aclrtMallocAlign32", devPtr, size, 31, policy)
 }
 
 // aclrtFree needs no context and waits for nothing.
