@@ -12,7 +12,7 @@ import (
 
 // GradientsConfig says how gradients are exchanged. Its zero value is valid.
 type GradientsConfig struct {
-	// BucketBytes is the size of a bucket, 25 MiB when 0. Smaller buckets start the exchange
+	// BucketBytes is the size of the gradients of a bucket, 25 MiB when 0. Smaller buckets start the exchange
 	// earlier, larger ones use the links better. A gradient larger than this has a bucket of its
 	// own.
 	BucketBytes int
@@ -22,8 +22,21 @@ type GradientsConfig struct {
 
 const defaultBucket = 25 << 20
 
+// alignment is the distance in bytes at which gradients begin: the granularity of the allocator.
+// Kernels move blocks of 32 bytes, and copy or split what begins between two of them.
+const alignment = 512
+
+// padded returns the number of elements that a gradient of n elements occupies in its bucket.
+func padded(dt aclnn.DType, n int64) int64 {
+	if n < 0 || dt.Size() == 0 {
+		return n // New refuses it
+	}
+	unit := int64(alignment / dt.Size())
+	return (n + unit - 1) / unit * unit
+}
+
 // Gradients holds the gradients of a model's parameters under data parallelism. They lie one after
-// another in buckets, the last parameter first, because the backward pass computes them in this
+// another in buckets, each at a multiple of 512 bytes, the last parameter first, because the backward pass computes them in this
 // order. When all gradients of a bucket are ready, its all-reduce is queued on a separate stream,
 // so that it overlaps with the backward pass.
 //
@@ -90,19 +103,24 @@ func (g *Gradients) allocate(dt aclnn.DType, shapes [][]int64, limit int) error 
 		}
 	}
 	for end := len(shapes); end > 0; {
-		first, total := end, int64(0)
+		first, total, size := end, int64(0), int64(0)
 		for first > 0 {
 			n := elements(shapes[first-1])
 			if total > 0 && n > 0 && dt.Bytes(int(total+n)) > limit {
 				break
 			}
-			total, first = total+n, first-1
+			total, size, first = total+n, size+padded(dt, n), first-1
 		}
-		flat, err := aclnn.New(g.st, dt, total)
+		flat, err := aclnn.New(g.st, dt, size)
 		if err != nil {
 			return err
 		}
 		b := bucket{flat: flat, members: end - first}
+		if size > total { // the exchange reads the gaps, too
+			if err = aclnn.InplaceZero(g.st, aclnn.InplaceZeroParams{SelfRef: flat}); err != nil {
+				return errors.Join(err, flat.Close())
+			}
+		}
 		if g.comm != nil {
 			if b.full, err = g.st.Device().NewEvent(); err != nil {
 				return errors.Join(err, flat.Close())
@@ -116,7 +134,7 @@ func (g *Gradients) allocate(dt aclnn.DType, shapes [][]int64, limit int) error 
 			if err = errors.Join(err, g.tensors[i].Err()); err != nil {
 				break
 			}
-			at += n
+			at += padded(dt, n)
 		}
 		g.buckets = append(g.buckets, b)
 		if err != nil {
