@@ -191,7 +191,7 @@ func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs, GatedDeltaKey] {
 				if key.Length.Most() == 1 {
 					return errSingleToken
 				}
-				return available(&aclnn.TriangularSolveParams{})
+				return nil
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error {
 				return a.eachSequence(st, (*deltaSequence).forward)
@@ -209,7 +209,7 @@ func newGatedDeltaGrad(reg *Registry) *Op[GatedDeltaGradArgs, GatedDeltaGradKey]
 	return op(reg, "gated_delta_grad", (*GatedDeltaGradArgs).validate, (*GatedDeltaGradArgs).key,
 		Kernel[GatedDeltaGradArgs, GatedDeltaGradKey]{Name: "ChunkGatedDeltaRule", Supports: nativeDeltaGrad, Run: runNativeDeltaGrad},
 		Kernel[GatedDeltaGradArgs, GatedDeltaGradKey]{
-			Name: "chunk", Supports: has[GatedDeltaGradKey](&aclnn.TriangularSolveParams{}),
+			Name: "chunk",
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
 				return a.eachSequence(st, func(d *deltaSequence, s *steps) { d.backward(s, a) })
 			},

@@ -13,6 +13,7 @@ type chunks struct {
 	through       *aclnn.Tensor // exp(γ_C), [B,Hk,G,N,1,1]
 	decay         *aclnn.Tensor // exp(γᵢ − γⱼ) for i ≥ j, else 0; [C,C]
 	mixing        *aclnn.Tensor // β·KKᵀ·decay, lower triangular; the diagonal is ignored
+	inverse       *aclnn.Tensor // (I + mixing)⁻¹
 	wu, w, u      *aclnn.Tensor // (I + mixing)⁻¹·[β·reach·K | β·V] and its two parts
 	kRemain       *aclnn.Tensor // remain·K
 	qReach        *aclnn.Tensor // reach·Q
@@ -45,6 +46,7 @@ func (d *deltaSequence) system(s *steps) (x *chunks, sums *aclnn.Tensor) {
 
 	x.mixing = s.mul(x.decay, x.beta)
 	s.times(x.mixing, s.matmul(x.k, x.k.Transpose(-2, -1), d.b, d.hk, 1, d.n, d.c, d.c))
+	x.inverse = s.unitLowerInverse(x.mixing)
 	return x, sums
 }
 
@@ -66,7 +68,7 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	right := s.Tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: keys, Other: s.mul(x.beta, x.reach), Out: right.Narrow(-1, 0, d.dk)})
 	launch(s, aclnn.Mul, aclnn.MulParams{Self: x.v, Other: x.beta, Out: right.Narrow(-1, d.dk, d.dv)})
-	x.wu = x.solve(s, right, false)
+	x.wu = s.matmul(x.inverse, right, right.Shape()...)
 	s.Free(right)
 	x.w, x.u = x.wu.Narrow(-1, 0, d.dk), x.wu.Narrow(-1, d.dk, d.dv)
 
@@ -74,16 +76,6 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	x.scores = s.mul(x.decay, s.matmul(x.q, x.k.Transpose(-2, -1), d.b, d.hk, 1, d.n, d.c, d.c))
 	x.run(s)
 	return x
-}
-
-// solve returns the solution of (I + mixing)·x = right, or of the transposed system.
-func (x *chunks) solve(s *steps, right *aclnn.Tensor, transpose bool) *aclnn.Tensor {
-	out, same := s.Tensor(aclnn.Float32, right.Shape()...), s.Tensor(aclnn.Float32, x.mixing.Shape()...)
-	launch(s, aclnn.TriangularSolve, aclnn.TriangularSolveParams{
-		Self: right, A: x.mixing, Transpose: transpose, Unitriangular: true, XOut: out, MOut: same,
-	})
-	s.Free(same)
-	return out
 }
 
 // run computes for one chunk after another what it writes and the state after it.

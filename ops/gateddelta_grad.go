@@ -52,7 +52,7 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.multiply(right.Narrow(-1, 0, d.dk), dCorrected, state.Transpose(-2, -1))
 	s.scale(right.Narrow(-1, 0, d.dk), -1)
 	s.Copy(right.Narrow(-1, d.dk, d.dv), dCorrected)
-	solved := x.solve(s, right, true)
+	solved := s.matmul(x.inverse.Transpose(-2, -1), right, right.Shape()...)
 	s.Free(right)
 	xk, xv := solved.Narrow(-1, 0, d.dk), solved.Narrow(-1, d.dk, d.dv)
 	e := s.matmul(solved, x.wu.Transpose(-2, -1), d.shape(d.c, d.c)...)

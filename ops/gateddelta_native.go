@@ -28,8 +28,8 @@ func nativeDelta(env *Env, key GatedDeltaKey) error {
 	case key.Length.Most() == 1:
 		return errSingleToken
 	}
-	return errors.Join(linearAttentionChip(env), availableAll(&aclnn.TriangularSolveParams{}, &aclnn.ChunkLocalCumsumParams{},
-		&aclnn.RecomputeWUFwdParams{}, &aclnn.ChunkGatedDeltaRuleFwdHParams{}, &aclnn.ChunkFwdOParams{}))
+	return errors.Join(linearAttentionChip(env), availableAll(&aclnn.ChunkLocalCumsumParams{}, &aclnn.RecomputeWUFwdParams{},
+		&aclnn.ChunkGatedDeltaRuleFwdHParams{}, &aclnn.ChunkFwdOParams{}))
 }
 
 // linearAttentionChip refuses chips that the custom package is not built for. Unknown chips are
@@ -140,10 +140,7 @@ func (x *nativeDeltaState) invert(s *steps) {
 // invertOf computes the inverses for one batch of sequences.
 func (x *nativeDeltaState) invertOf(d *deltaSequence, s *steps) {
 	c, _ := d.system(s)
-	identity := s.Tensor(aclnn.Float32, d.c, d.c)
-	launch(s, aclnn.Eye, aclnn.EyeParams{N: d.c, M: d.c, Out: identity})
-	inverse := c.solve(s, identity.Expand(d.shape(d.c, d.c)...), false)
-	rows := inverse.Reshape(d.b, d.hk*d.group, d.n*d.c, d.c).Narrow(2, 0, d.tokens)
+	rows := c.inverse.Reshape(d.b, d.hk*d.group, d.n*d.c, d.c).Narrow(2, 0, d.tokens)
 	s.Copy(x.inverse.Narrow(2, d.from, d.tokens).Narrow(3, 0, d.c), rows)
 }
 

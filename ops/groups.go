@@ -86,13 +86,13 @@ func (g *Groups) list(ctx context.Context, s *steps, cumulative bool) *aclnn.Ten
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, s.Stream, t, values) })
 		return t
 	}
-	t := s.Cast(g.Device, aclnn.Int64)
 	if !cumulative {
-		return s.Contiguous(t)
+		return s.Contiguous(s.Cast(g.Device, aclnn.Int64))
 	}
-	sums := s.Tensor(aclnn.Int64, t.Dim(0))
-	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: t, Dim: 0, Dtype: aclnn.Int64, Out: sums})
-	return sums
+	// CANN adds up int64 on the slow AI CPU. Rows can be counted in int32.
+	sums := s.Tensor(aclnn.Int32, g.Device.Dim(0))
+	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: s.Cast(g.Device, aclnn.Int32), Dim: 0, Dtype: aclnn.Int32, Out: sums})
+	return s.Cast(sums, aclnn.Int64)
 }
 
 // Values of groupListType.

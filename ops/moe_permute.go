@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -119,11 +120,25 @@ func (a *MoEPermuteArgs) run(st *acl.Stream, body func(*steps)) error {
 	})
 }
 
-// sort sorts a list in ascending order, stably, and also returns the original indices.
+// exactInts is the number of integers from 0 on that float32 holds exactly.
+const exactInts = 1 << 24
+
+// sort sorts a list of integers from 0 to exactInts in ascending order, stably, and also returns
+// the original indices. It sorts them as float32, because CANN sorts integers, and a list of one,
+// on the slow AI CPU.
 func (s *steps) sort(t *aclnn.Tensor) (sorted, order *aclnn.Tensor) {
-	sorted, order = s.Tensor(t.DType(), t.Len()), s.Tensor(aclnn.Int64, t.Len())
-	launch(s, aclnn.Sort, aclnn.SortParams{Self: t, Stable: true, ValuesOut: sorted, IndicesOut: order})
-	return sorted, order
+	order = s.Tensor(aclnn.Int64, t.Len())
+	switch {
+	case t.Len() > exactInts:
+		s.Fail(fmt.Errorf("%w: %d rows; at most %d can be ordered", ErrInvalid, t.Len(), exactInts))
+		return t, order
+	case t.Len() == 1:
+		s.Zero(order)
+		return t, order
+	}
+	values := s.Tensor(aclnn.Float32, t.Len())
+	launch(s, aclnn.Sort, aclnn.SortParams{Self: s.float(t), Stable: true, ValuesOut: values, IndicesOut: order})
+	return s.Cast(values, t.DType()), order
 }
 
 // pick copies rows by their numbers.

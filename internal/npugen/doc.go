@@ -6,6 +6,7 @@
 //	go run ./internal/npugen bind -headers dir -package myops -out myops/zz_myops.go
 //	go run ./internal/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/npugen pages owner/repository=dir   # find the operators' public pages
+//	go run ./internal/npugen aicore owner/repository=dir  # find what leaves the AI Core
 //
 // It contains no facts about CANN: signatures, values and layouts come from the table, and
 // behaviour is written by hand in the packages that use the generated files.

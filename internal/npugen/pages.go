@@ -41,7 +41,7 @@ func runPages(args []string) error {
 		if !ok {
 			return fmt.Errorf("pages: %q is not owner/repository=folder", arg)
 		}
-		c, err := readCheckout(name, dir)
+		c, err := readCheckout(name, dir, ":(glob)**/*.md")
 		if err != nil {
 			return err
 		}
@@ -50,20 +50,20 @@ func runPages(args []string) error {
 	return os.WriteFile(filepath.Join(root, pagesFile), pagesText(t, from), 0o644)
 }
 
-// checkout holds the Markdown files of a repository at one commit, by path.
+// checkout holds files of a repository at one commit, by path.
 type checkout struct {
 	name, commit string
 	files        map[string]string
 }
 
-// readCheckout asks git for the newest commit of a checkout, which may be a bare one.
-func readCheckout(name, dir string) (checkout, error) {
+// readCheckout asks git for the files of the newest commit of a checkout, which may be a bare one.
+func readCheckout(name, dir, files string) (checkout, error) {
 	git := func(args ...string) ([]byte, error) {
 		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		if err != nil {
-			return nil, fmt.Errorf("pages: git %s in %s: %w", args[0], dir, err)
+			return nil, fmt.Errorf("git %s in %s: %w", args[0], dir, err)
 		}
 		return out, nil
 	}
@@ -71,7 +71,7 @@ func readCheckout(name, dir string) (checkout, error) {
 	if err != nil {
 		return checkout{}, err
 	}
-	archive, err := git("archive", "--format=tar", "HEAD", "--", ":(glob)**/*.md")
+	archive, err := git("archive", "--format=tar", "HEAD", "--", files)
 	if err != nil {
 		return checkout{}, err
 	}
@@ -81,14 +81,14 @@ func readCheckout(name, dir string) (checkout, error) {
 		if err == io.EOF {
 			return c, nil
 		} else if err != nil {
-			return c, fmt.Errorf("pages: archive of %s: %w", dir, err)
+			return c, fmt.Errorf("archive of %s: %w", dir, err)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
 		text, err := io.ReadAll(r)
 		if err != nil {
-			return c, fmt.Errorf("pages: archive of %s: %w", dir, err)
+			return c, fmt.Errorf("archive of %s: %w", dir, err)
 		}
 		c.files[h.Name] = string(text)
 	}

@@ -94,14 +94,14 @@ func TestReadCheckout(t *testing.T) {
 	}
 	git("add", "a", "top.md")
 	git("commit", "-q", "-m", "pages")
-	c, err := readCheckout("o/r", dir)
+	c, err := readCheckout("o/r", dir, ":(glob)**/*.md")
 	require.NoError(t, err)
 	assert.Equal(t, "o/r", c.name)
 	assert.Len(t, c.commit, 40)
 	assert.Equal(t, map[string]string{"a/x&y.md": "text", "top.md": ""}, c.files, "Markdown files of the commit")
 
-	_, err = readCheckout("o/r", t.TempDir())
-	assert.ErrorContains(t, err, "pages: git rev-parse")
+	_, err = readCheckout("o/r", t.TempDir(), ".")
+	assert.ErrorContains(t, err, "git rev-parse")
 	assert.ErrorContains(t, run([]string{"pages"}), "name the checkouts")
 	assert.ErrorContains(t, run([]string{"pages", dir}), "is not owner/repository=folder")
 }

@@ -90,6 +90,9 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 func (l *Library) compute(t *rt.Thread, s *rt.Stream, e *op.Executor, run op.Run, workspace uint64) uint64 {
 	memory := s.Memory()
 	task := rt.Task{Name: e.Call.Name(), Repeatable: true, Run: func() error { return e.Execute(memory, workspace, run) }}
+	if l.rt.Traces() {
+		task.Notes = notes(e.Call)
+	}
 	if l.rt.Sanitizes() {
 		task.Accesses = func() []sanitize.Access { return e.Call.Accesses(workspace) }
 	}

@@ -129,6 +129,9 @@ func (f *Faults) hit(name string, device int) int32 {
 // Watched reports whether faults are injected or calls are traced.
 func (r *Runtime) Watched() bool { return r.faults != nil || r.Trace != nil }
 
+// Traces reports whether the work of streams is traced.
+func (r *Runtime) Traces() bool { return r.Trace != nil }
+
 // Inject applies the fault rules to a call. When a rule matches, it records an error text on the
 // thread and returns the code and true.
 func (r *Runtime) Inject(t *Thread, function string) (code uint64, failed bool) {

@@ -245,7 +245,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	} else {
 		err = s.Perform(&task, cancel)
 	}
-	trace.task(s, task.Name, begin, err)
+	trace.task(s, &task, begin, err)
 	if err == nil {
 		return nil
 	}

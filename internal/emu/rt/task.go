@@ -16,6 +16,8 @@ type Task struct {
 	Wait func(cancel <-chan struct{}) error
 	Drop func()
 
+	Notes map[string]any // what the trace says about the task
+
 	// Conditional is set for a task in a graph that runs other graphs on the stream of the replay.
 	Conditional func(on *Stream, cancel <-chan struct{}) error
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -75,15 +76,19 @@ func (t *Trace) now() (now time.Time) {
 }
 
 // task records the work of a stream.
-func (t *Trace) task(s *Stream, name string, begin time.Time, err error) {
+func (t *Trace) task(s *Stream, task *Task, begin time.Time, err error) {
 	if t == nil {
 		return
 	}
-	var args map[string]any
+	args := task.Notes
 	if err != nil {
-		args = map[string]any{"error": err.Error()}
+		args = maps.Clone(args)
+		if args == nil {
+			args = map[string]any{}
+		}
+		args["error"] = err.Error()
 	}
-	t.add(traceEvent{Name: name, Category: "stream", Process: s.Device() + 1, Thread: int(s.id), Args: args}, begin,
+	t.add(traceEvent{Name: task.Name, Category: "stream", Process: s.Device() + 1, Thread: int(s.id), Args: args}, begin,
 		fmt.Sprintf("device %d", s.Device()), fmt.Sprintf("stream %d", s.id))
 }
 

@@ -1,0 +1,52 @@
+package qwen_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// TestStaysOnAICore checks that no operator of a training or decoding step would leave the AI Core
+// of a 910B for the AI CPU, with either version of CANN.
+func TestStaysOnAICore(t *testing.T) {
+	for version, variables := range map[string][]string{"2026-08": nil, "8.1.RC1": {"CANN_EMU_API=8.1.RC1"}} {
+		t.Run(version, func(t *testing.T) {
+			acltest.Trace(t, func(t *testing.T) {
+				for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
+					for _, name := range []string{"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5"} {
+						trainAndDecode(t, name, dt)
+					}
+				}
+			}, func(t *testing.T, calls []acltest.Call) {
+				require.Greater(t, len(calls), 1000)
+				for _, c := range calls {
+					require.Empty(t, c.AICPU, c.Name)
+				}
+			}, variables...)
+		})
+	}
+}
+
+// trainAndDecode runs a training step, and decodes two tokens.
+func trainAndDecode(t *testing.T, name string, dt aclnn.DType) {
+	st, reg := setUp(t)
+	m, run := newModel(t, st, reg, name, dt)
+	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-3, Beta1: .9, Beta2: .95, Epsilon: 1e-8, WeightDecay: .1, MaxNorm: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opt.Close()) }()
+	_, err = m.Gradients(t.Context(), batch(run, 0))
+	require.NoError(t, err)
+	_, err = opt.Step(t.Context())
+	require.NoError(t, err)
+	cache, err := m.NewCache(1, 8)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cache.Close()) }()
+	for range 2 {
+		_, err = m.Extend(t.Context(), cache, []int32{1})
+		require.NoError(t, err)
+	}
+}

@@ -1,0 +1,110 @@
+package nn
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// aicore returns the kernels that leave the AI Core for some dtypes. It panics if the embedded
+// list is invalid, which a test of package abi rules out.
+var aicore = sync.OnceValue(func() *abi.AICore {
+	a, err := abi.LoadAICore()
+	if err != nil {
+		panic(err)
+	}
+	return a
+})
+
+// notes returns what the trace says about a call: "aicpu" names the kernel that a 910B would run
+// on the AI CPU, and "expanded" the tensors with stride 0 that CANN copies to a dense tensor before
+// every call.
+func notes(c *op.Call) map[string]any {
+	n := map[string]any{}
+	if why := leavesAICore(c); why != "" {
+		n["aicpu"] = why
+	}
+	var expanded []string
+	for _, t := range c.AllTensors() {
+		if bytes, repeats := expandedSize(t); repeats && !broadcasts(c) {
+			expanded = append(expanded, fmt.Sprintf("%v: %d bytes", t, bytes))
+		}
+	}
+	if expanded != nil {
+		n["expanded"] = expanded
+	}
+	if len(n) == 0 {
+		return nil
+	}
+	return n
+}
+
+// expandedSize returns the size of a tensor that repeats elements by stride 0.
+func expandedSize(t *op.Tensor) (bytes int64, repeats bool) {
+	for i, d := range t.Shape {
+		repeats = repeats || t.Strides[i] == 0 && d > 1
+	}
+	return t.Len() * int64(t.DType.Bits()) / 8, repeats
+}
+
+// broadcasts reports whether the operator writes the elements of an expanded tensor itself, as copies
+// do.
+func broadcasts(c *op.Call) bool { return c.Has("src") }
+
+// leavesAICore returns the kernel of a call that runs on the AI CPU with its dtype, or "".
+func leavesAICore(c *op.Call) string {
+	kernels := aicore().Of(c.Op.Name)
+	if c.Op.Name == "InplaceCopy" {
+		kernels = append(kernels[:len(kernels):len(kernels)], aicore().Of("Cast")...)
+	}
+	for _, k := range kernels {
+		t, d := deciding(c)
+		if t == nil || t.Len() == 0 {
+			return ""
+		}
+		name := d.String()
+		if k.Casts() {
+			from, to := castTypes(c)
+			if from == to {
+				continue
+			}
+			name = from.String() + ">" + to.String()
+		}
+		switch {
+		case !k.Takes(name):
+			return k.Name + " of " + name
+		case k.Name == "Sort" && t.Rank() > 0 && t.Dim(-1) == 1:
+			return k.Name + " of rows with one element"
+		}
+	}
+	return ""
+}
+
+// deciding returns the first tensor of a call, and the dtype in which it computes.
+func deciding(c *op.Call) (*op.Tensor, dtype.Type) {
+	all := c.AllTensors()
+	if len(all) == 0 {
+		return nil, dtype.Undefined
+	}
+	t, d := all[0], all[0].DType
+	switch {
+	case c.Op.Name == "Cumsum": // which casts self to dtype first
+		d = c.Tensor("out").DType
+	case c.Has("other") && c.Class("other") == op.TensorClass:
+		d = op.Promote(d, c.Tensor("other").DType)
+	}
+	return t, d
+}
+
+// castTypes returns the dtypes from which and to which a call converts.
+func castTypes(c *op.Call) (from, to dtype.Type) {
+	all := c.AllTensors()
+	from, to = all[0].DType, all[len(all)-1].DType
+	if c.Op.Name == "InplaceCopy" { // it names its target first
+		from, to = to, from
+	}
+	return from, to
+}
