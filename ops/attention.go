@@ -85,8 +85,13 @@ type geometry struct{ b, n, nkv, sq, skv, d, dv int64 }
 // dimension of SoftmaxMax and SoftmaxSum.
 const SoftmaxCopies = 8
 
-// headLimit is the largest head dimension of the FlashAttentionScore family.
-const headLimit = 768
+// Limits of the FlashAttentionScore family: query heads, and the head dimension of its entry
+// points.
+const (
+	headLimit  = 256
+	wideDims   = 768
+	narrowDims = 512
+)
 
 // place holds the axes of a layout; −1 if the heads are merged with the last axis.
 type place struct{ rank, batch, seq, heads int }

@@ -15,6 +15,7 @@ type flash[A any] struct {
 	params  aclnn.Params // of the C function, for its name
 	packed  bool         // takes layout TND only
 	anyBias bool         // takes every kind of bias
+	dims    int64        // largest head dimension
 	queue   func(s *steps, a *A, p *plan)
 }
 
@@ -31,7 +32,7 @@ type plan struct {
 }
 
 var flashForward = []flash[AttentionArgs]{
-	{params: &aclnn.FlashAttentionScoreParams{}, queue: func(s *steps, a *AttentionArgs, p *plan) {
+	{params: &aclnn.FlashAttentionScoreParams{}, dims: wideDims, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScore, aclnn.FlashAttentionScoreParams{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
@@ -39,7 +40,7 @@ var flashForward = []flash[AttentionArgs]{
 			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
-	{params: &aclnn.FlashAttentionScoreV2Params{}, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+	{params: &aclnn.FlashAttentionScoreV2Params{}, dims: narrowDims, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreV2, aclnn.FlashAttentionScoreV2Params{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ScaleValue: a.Scale, KeepProb: p.keepProb,
@@ -47,7 +48,7 @@ var flashForward = []flash[AttentionArgs]{
 			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
-	{params: &aclnn.FlashAttentionVarLenScoreParams{}, packed: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+	{params: &aclnn.FlashAttentionVarLenScoreParams{}, dims: wideDims, packed: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionVarLenScore, aclnn.FlashAttentionVarLenScoreParams{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
@@ -56,7 +57,7 @@ var flashForward = []flash[AttentionArgs]{
 			SparseMode: p.SparseMode, SoftmaxMaxOut: p.top, SoftmaxSumOut: p.sum, AttentionOutOut: a.Out,
 		})
 	}},
-	{params: &aclnn.FlashAttentionVarLenScoreV2Params{}, packed: true, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
+	{params: &aclnn.FlashAttentionVarLenScoreV2Params{}, dims: narrowDims, packed: true, anyBias: true, queue: func(s *steps, a *AttentionArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionVarLenScoreV2, aclnn.FlashAttentionVarLenScoreV2Params{
 			Query: a.Query, Key: a.Key, Value: a.Value, RealShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, PrefixOptional: p.Prefix, ActualSeqQLenOptional: p.SeqQueries, ActualSeqKvLenOptional: p.SeqKeys,
@@ -68,7 +69,7 @@ var flashForward = []flash[AttentionArgs]{
 }
 
 var flashBackward = []flash[AttentionGradArgs]{
-	{params: &aclnn.FlashAttentionScoreGradParams{}, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+	{params: &aclnn.FlashAttentionScoreGradParams{}, dims: wideDims, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreGrad, aclnn.FlashAttentionScoreGradParams{
 			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
@@ -77,7 +78,7 @@ var flashBackward = []flash[AttentionGradArgs]{
 			SparseMode: p.SparseMode, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
-	{params: &aclnn.FlashAttentionScoreGradV2Params{}, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+	{params: &aclnn.FlashAttentionScoreGradV2Params{}, dims: narrowDims, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionScoreGradV2, aclnn.FlashAttentionScoreGradV2Params{
 			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
@@ -86,7 +87,7 @@ var flashBackward = []flash[AttentionGradArgs]{
 			SparseMode: p.SparseMode, PseType: p.pseType, QStartIdxOptional: p.queryStart, KvStartIdxOptional: p.keyStart, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
-	{params: &aclnn.FlashAttentionUnpaddingScoreGradParams{}, packed: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+	{params: &aclnn.FlashAttentionUnpaddingScoreGradParams{}, dims: narrowDims, packed: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionUnpaddingScoreGrad, aclnn.FlashAttentionUnpaddingScoreGradParams{
 			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
@@ -96,7 +97,7 @@ var flashBackward = []flash[AttentionGradArgs]{
 			SparseMode: p.SparseMode, DqOut: a.DQuery, DkOut: a.DKey, DvOut: a.DValue,
 		})
 	}},
-	{params: &aclnn.FlashAttentionUnpaddingScoreGradV2Params{}, packed: true, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
+	{params: &aclnn.FlashAttentionUnpaddingScoreGradV2Params{}, dims: narrowDims, packed: true, anyBias: true, queue: func(s *steps, a *AttentionGradArgs, p *plan) {
 		launch(s, aclnn.FlashAttentionUnpaddingScoreGradV2, aclnn.FlashAttentionUnpaddingScoreGradV2Params{
 			Query: a.Query, KeyIn: a.Key, Value: a.Value, Dy: a.DOut, PseShiftOptional: a.Bias, DropMaskOptional: a.DropMask,
 			AttenMaskOptional: p.tensor, SoftmaxMaxOptional: p.top, SoftmaxSumOptional: p.sum, AttentionInOptional: a.Out,
@@ -117,8 +118,12 @@ func (f *flash[A]) supports(env *Env, key AttentionKey) error {
 		return errors.New("layout TND is packed")
 	case !f.anyBias && key.Bias && key.BiasKind != BiasBeforeScale:
 		return errors.New("it adds a bias before the scale only")
-	case key.Dim > headLimit:
-		return fmt.Errorf("head dimension %d is above %d", key.Dim, headLimit)
+	case key.Heads > headLimit:
+		return fmt.Errorf("%d query heads are more than %d", key.Heads, headLimit)
+	case key.Dim > f.dims:
+		return fmt.Errorf("head dimension %d is above %d", key.Dim, f.dims)
+	case key.Dim > narrowDims && older():
+		return fmt.Errorf("head dimension %d is above the %d of CANN 8.1", key.Dim, narrowDims)
 	}
 	return fused(env, f.params)
 }
@@ -192,12 +197,16 @@ func (a *AttentionArgs) plan(ctx context.Context, reg *Registry, s *steps) (p pl
 	p.Decision = d
 	switch p.Source {
 	case mask.Triangle, mask.PrefixTriangle:
-		p.tensor, err = reg.templates.tensor(s.Stream, p.Source)
+		p.tensor, err = reg.templates.compressed(s.Stream, p.Source)
 		s.Fail(err)
 	case mask.Given:
-		p.tensor = s.hidden(p.Dense).Expand(p.Shape...)
+		p.tensor = s.spread(s.hidden(p.Dense), p.Shape)
 	case mask.Built:
-		p.tensor = s.pattern(ctx, p.Pattern(0), p.b, p.sq, p.skv).Expand(p.Shape...)
+		pattern := p.Pattern(0)
+		p.tensor, err = reg.templates.dense(s.Stream, patternContent(pattern, p.Shape), p.Shape, func(s *steps, t *aclnn.Tensor) {
+			s.Copy(t, s.pattern(ctx, pattern, p.b, p.sq, p.skv))
+		})
+		s.Fail(err)
 	}
 	p.keepProb, p.pseType = 1, int64(BiasBeforeScale) // the values for no dropout and no bias
 	if a.DropMask != nil {

@@ -2,116 +2,14 @@ package ops
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
-	"sync"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops/mask"
 )
-
-// templates are the compressed masks of a device, shared by all attention on it. They are made once
-// and kept until the registry is closed.
-type templates struct {
-	mu   sync.Mutex
-	made map[templateKey]*template
-}
-
-type templateKey struct {
-	device int
-	source mask.Source
-}
-
-// template is a mask with the event after which it is complete.
-type template struct {
-	tensor *aclnn.Tensor
-	buf    *acl.Buffer
-	done   *acl.Event
-	stream *acl.Stream
-}
-
-// tensor returns the compressed mask, complete for all work queued on the stream from now on.
-func (ts *templates) tensor(st *acl.Stream, source mask.Source) (*aclnn.Tensor, error) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	key := templateKey{st.Device().ID(), source}
-	t := ts.made[key]
-	if t == nil {
-		var err error
-		if t, err = makeTemplate(st, source); err != nil {
-			return nil, err
-		}
-		if ts.made == nil {
-			ts.made = make(map[templateKey]*template)
-		}
-		ts.made[key] = t
-	}
-	if t.stream != st {
-		if err := st.Wait(t.done); err != nil {
-			return nil, err
-		}
-	}
-	return t.tensor, nil
-}
-
-func makeTemplate(st *acl.Stream, source mask.Source) (_ *template, err error) {
-	rows := int64(mask.TriangleSize)
-	if source == mask.PrefixTriangle {
-		rows = mask.PrefixRows
-	}
-	// The memory does not come from the stream's allocator, because the template outlives the
-	// stream.
-	t := &template{stream: st}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, t.close())
-		}
-	}()
-	if t.buf, err = st.Device().Malloc(int(rows * mask.TriangleSize)); err != nil {
-		return nil, err
-	}
-	if t.tensor, err = aclnn.Wrap(t.buf, aclnn.Bool, rows, mask.TriangleSize); err != nil {
-		return nil, err
-	}
-	err = compose(st, func(s *steps) {
-		s.hideBeyond(t.tensor.Narrow(0, 0, mask.TriangleSize), 0)
-		if source == mask.PrefixTriangle {
-			below := t.tensor.Narrow(0, mask.TriangleSize, rows-mask.TriangleSize)
-			half := int64(mask.TriangleSize / 2)
-			s.Zero(below.Narrow(1, 0, half))
-			launch(s, aclnn.InplaceOne, aclnn.InplaceOneParams{SelfRef: below.Narrow(1, half, half)})
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	t.done, err = st.Record()
-	return t, err
-}
-
-func (t *template) close() error {
-	var err error
-	if t.done != nil {
-		err = t.done.Close()
-	}
-	if t.buf != nil {
-		err = errors.Join(err, t.buf.Close())
-	}
-	return err
-}
-
-// close frees the masks.
-func (ts *templates) close() error {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	var err error
-	for _, t := range ts.made {
-		err = errors.Join(err, t.close())
-	}
-	ts.made = nil
-	return err
-}
 
 // hideBeyond sets the cells of a bool matrix above a diagonal and clears the others.
 func (s *steps) hideBeyond(t *aclnn.Tensor, last int64) {
@@ -142,6 +40,22 @@ func (s *steps) hidden(m *mask.Dense) *aclnn.Tensor {
 		return hidden
 	}
 	return t
+}
+
+// patternContent identifies the tensor of a pattern.
+func patternContent(p mask.Pattern, shape []int64) string {
+	return fmt.Sprintf("%v %d %d %v %s", shape, p.First, p.Last, p.Prefix, p.Hidden)
+}
+
+// spread returns a dense mask in a shape that the device takes. CANN would copy an expanded one in
+// each call, forward and backward.
+func (s *steps) spread(t *aclnn.Tensor, shape []int64) *aclnn.Tensor {
+	if slices.Equal(t.Shape(), shape) {
+		return t
+	}
+	out := s.Tensor(t.DType(), shape...)
+	s.Copy(out, t)
+	return out
 }
 
 // pattern makes the bool tensor of a pattern, [1 or batch, 1, 1 or queries, keys], nonzero where a

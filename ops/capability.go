@@ -61,5 +61,10 @@ func availableAll(params ...aclnn.Params) error {
 	return nil
 }
 
+// older reports whether this CANN is one before the open sources of 2025, such as 8.1, whose
+// kernels take fewer combinations of dtypes. It is told by an operator that came with them, because
+// version texts differ among vendors' packages.
+func older() bool { return available(&aclnn.GroupedMatmulV5Params{}) != nil }
+
 // is16 reports whether a dtype is a 16-bit float.
 func is16(dt aclnn.DType) bool { return dt == aclnn.Float16 || dt == aclnn.BFloat16 }

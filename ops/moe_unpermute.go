@@ -2,6 +2,8 @@ package ops
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -66,7 +68,13 @@ func unpermuteKey(rows, weights *aclnn.Tensor, contiguous bool) MoEUnpermuteKey 
 func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 	return op(reg, "moe_unpermute", (*MoEUnpermuteArgs).validate, (*MoEUnpermuteArgs).key,
 		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
-			Name: "MoeTokenUnpermute", Supports: trains[MoEUnpermuteKey](&aclnn.MoeTokenUnpermuteParams{}),
+			Name: "MoeTokenUnpermute",
+			Supports: func(env *Env, key MoEUnpermuteKey) error {
+				if older() && key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float16 {
+					return errors.New("CANN 8.1 has no kernel for bfloat16 rows with float16 weights")
+				}
+				return fused(env, &aclnn.MoeTokenUnpermuteParams{})
+			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
@@ -118,7 +126,13 @@ func (a *MoEUnpermuteGradArgs) validate() error {
 func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, MoEUnpermuteKey] {
 	return op(reg, "moe_unpermute_grad", (*MoEUnpermuteGradArgs).validate, (*MoEUnpermuteGradArgs).key,
 		Kernel[MoEUnpermuteGradArgs, MoEUnpermuteKey]{
-			Name: "MoeTokenUnpermuteGrad", Supports: trains[MoEUnpermuteKey](&aclnn.MoeTokenUnpermuteGradParams{}),
+			Name: "MoeTokenUnpermuteGrad",
+			Supports: func(env *Env, key MoEUnpermuteKey) error {
+				if older() && key.Rows != key.Weights {
+					return fmt.Errorf("CANN 8.1 has no kernel for %v rows with %v weights", key.Rows, key.Weights)
+				}
+				return fused(env, &aclnn.MoeTokenUnpermuteGradParams{})
+			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteGradArgs) error {
 				if a.DOut.Len() == 0 {
 					return nil

@@ -8,8 +8,6 @@ package export
 import "C"
 
 import (
-	"os"
-	"sync"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
@@ -26,13 +24,11 @@ func Lookup(name string) uintptr {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
 	s := C.emu_lookup(c)
-	if s == nil || s.later != 0 && oldAPI() {
+	if s == nil || s.later != 0 && machine.OldAPI() {
 		return 0
 	}
 	return uintptr(s.address)
 }
-
-var oldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
 
 // export.c calls the functions below. t is the block of the calling OS thread, or null when there
 // was no memory for one; then the call cannot store an error text.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -53,12 +54,16 @@ func Process() *Machine { return process() }
 var process = sync.OnceValue(func() *Machine {
 	r := rt.New()
 	m := &Machine{rt: r, library: nn.New(r), watched: r.Watched()}
+	m.library.Older = OldAPI()
 	implemented := implementations(r, m.library)
 	for id, f := range functions {
 		m.calls[id] = implemented[f.name]
 	}
 	return m
 })
+
+// OldAPI reports whether CANN_EMU_API asks for the interface of CANN 8.1.
+var OldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
 
 // implementations returns the functions of all packages by C name. It also connects the operators
 // to the collectives and the dumps.

@@ -18,6 +18,8 @@ type Library struct {
 	// Dumps receives the tensors of calls for dumps. If it is not set, there are no dumps.
 	Dumps *dump.Runtime
 
+	Older bool // act as CANN 8.1, whose kernels take fewer combinations of dtypes
+
 	rt    *rt.Runtime
 	links op.Links
 }

@@ -28,6 +28,7 @@ type Call struct {
 	join      func(group string) (Communicator, error)
 	joined    map[string]Communicator
 	Links     *Links // link flags, which the ranks of the process share
+	older     bool
 	workspace int64
 	err       error
 	launchErr error
@@ -37,6 +38,7 @@ type Call struct {
 type Env struct {
 	Join  func(group string) (Communicator, error) // returns this rank's communicator of a group
 	Links *Links
+	Older bool // the library is that of CANN 8.1
 }
 
 // NewCall returns a call of an operator. args has one value for each parameter: *Tensor, []*Tensor,
@@ -44,7 +46,7 @@ type Env struct {
 // and int64, bool and float64. The call copies the tensors, so later changes to the originals do
 // not affect it.
 func NewCall(o *Operator, args []any, env Env) *Call {
-	c := &Call{Op: o, args: slices.Clone(args), join: env.Join, Links: env.Links}
+	c := &Call{Op: o, args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older}
 	for i, p := range o.Params {
 		switch a := args[i].(type) {
 		case *Tensor:
@@ -107,6 +109,9 @@ func (c *Call) FailLaunch(code int32, format string, args ...any) {
 // Invalid is like Fail with 161002 (parameter invalid).
 func (c *Call) Invalid(format string, args ...any) { c.Fail(InvalidParam, format, args...) }
 
+// Older reports whether the library is that of CANN 8.1, whose kernels take fewer combinations.
+func (c *Call) Older() bool { return c.older }
+
 // Workspace requests n more bytes of scratch device memory.
 func (c *Call) Workspace(n int64) { c.workspace += n }
 
@@ -129,7 +134,7 @@ func (c *Call) capture(t *Tensor, name string) *Tensor {
 // again returns the call with fresh copies of its tensors. Repeatable executors need it because the
 // addresses of the original tensors may change between two runs.
 func (c *Call) again() *Call {
-	n := NewCall(c.Op, c.args, Env{Links: c.Links})
+	n := NewCall(c.Op, c.args, Env{Links: c.Links, Older: c.older})
 	n.joined = c.joined
 	return n
 }

@@ -10,4 +10,6 @@ const (
 	Unsupported = int32(abi.ACLNN_ERR_RUNTIME_ERROR)
 	// TilingRefused is the code for shapes and attributes that the tiling of a kernel refuses.
 	TilingRefused = int32(abi.ACLNN_ERR_INNER_TILING_ERROR)
+	// NoKernel is the code for dtypes that pass the checks but for which no kernel was compiled.
+	NoKernel = int32(abi.ACLNN_ERR_INNER_FIND_KERNEL_ERROR)
 )

@@ -31,8 +31,25 @@ var attentionTable = op.Table{
 // the cause.
 const tilingFailed = int32(abi.ACLNN_ERR_INNER_NULLPTR)
 
-// maxHeadDim is the largest head dimension of the forward operators.
-const maxHeadDim = 768
+// maxHeadDim is the largest head dimension of the family, and maxHeads the largest number of query
+// heads. The vendor documents maxHeads and narrowHeadDim, but checks maxHeadDim alone.
+const (
+	maxHeadDim    = 768
+	narrowHeadDim = 512
+	maxHeads      = 256
+)
+
+// wideHeads lists the functions that take head dimensions up to maxHeadDim; the others, and all of CANN
+// 8.1, take narrowHeadDim.
+var wideHeads = []string{"FlashAttentionScore", "FlashAttentionVarLenScore", "FlashAttentionVarLenScoreV4", "FlashAttentionScoreGrad"}
+
+// headDimLimit returns the largest head dimension of the called function.
+func headDimLimit(c *op.Call) int64 {
+	if c.Older() || !slices.Contains(wideHeads, c.Op.Name) {
+		return narrowHeadDim
+	}
+	return maxHeadDim
+}
 
 // farAway bounds preTokens and nextTokens, so that sums with lengths do not overflow.
 const farAway = int64(1) << 50
@@ -78,6 +95,7 @@ func readAttention(c *op.Call, key, pse string) *attention {
 		scale:    float32(c.Float("scaleValue")),
 	}
 	a.query, a.key, a.value = c.Tensor("query"), c.Tensor(key), c.Tensor("value")
+	a.dimLimit = headDimLimit(c)
 	a.headNum = c.Int("headNum")
 	a.mask = attentionMask{
 		tensor: given(c, "attenMaskOptional"),

@@ -95,6 +95,25 @@ func TestFlashAttentionPhaseOne(t *testing.T) {
 		_, a := x.start(t)
 		optest.Refused(t, 161002, x.forward(), a, "Head dim must <= 768")
 	})
+	t.Run("documented limits", func(t *testing.T) {
+		for _, c := range []struct {
+			version    string
+			heads, dim int64
+			text       string
+		}{
+			{"", 257, 8, "has 257 heads; 256 are supported"}, {"V2", 1, 520, "dSize is not in range:(0, 512]"}, {"", 1, 769, "dSize is not in range:(0, 768]"},
+		} {
+			x := trial{layout: "BNSD", version: c.version, dtype: dtype.Float16, heads: c.heads, keyHeads: 1, dim: c.dim, valDim: 8, rows: []int64{2}, cols: []int64{2}}
+			v, a := x.start(t)
+			if c.version == "V2" {
+				a["pseType"] = 1
+			}
+			optest.Refused(t, 161001, x.backward(), v.backwardArgs(a), c.text)
+			if c.dim <= maxHeadDim {
+				require.ErrorContains(t, optest.Execute(t, x.forward(), a), c.text)
+			}
+		}
+	})
 	t.Run("slopes", func(t *testing.T) {
 		x := plain()
 		x.version = "V2"

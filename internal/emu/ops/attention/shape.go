@@ -77,6 +77,7 @@ type attentionShape struct {
 	batch                 int64
 	heads, keyHeads       int64
 	dim, ropeDim, valDim  int64
+	dimLimit              int64 // largest dim of the called function
 	rows, cols            int64 // longest item
 	items                 []attentionItem
 	queryEnds, keyEnds    []int64 // TND: ends of the sequences
@@ -162,6 +163,10 @@ func (s *attentionShape) checkHeads() error {
 		return tilingErrorf("head_num is [%d], but got query dim%d [%d] in %v", s.headNum, l.head, s.heads, s.query)
 	case !l.heads && h1%s.headNum != 0:
 		return tilingErrorf("h1 [%d] should be a multiple of n1Size [%d]: the last dimension of %v holds headNum heads", h1, s.headNum, s.query)
+	case s.heads > maxHeads:
+		return tilingErrorf("%v has %d heads; %d are supported", s.query, s.heads, maxHeads)
+	case s.dim > s.dimLimit:
+		return tilingErrorf("dSize is not in range:(0, %d]: the head dimension of %v is %d", s.dimLimit, s.query, s.dim)
 	case s.dim == 0 || s.heads == 0:
 		return tilingErrorf("H is zero: %v has no heads or no head dimension", s.query)
 	case s.keyHeads == 0:

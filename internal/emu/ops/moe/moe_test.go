@@ -400,6 +400,37 @@ func TestUnpermuteWithoutProbabilities(t *testing.T) {
 	require.ErrorContains(t, err, "place 2 is named twice")
 }
 
+// CANN 8.1 has fewer kernels.
+func TestUnpermuteOfOlderCANN(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		rows, probs dtype.Type
+		has         bool
+	}{
+		{"MoeTokenUnpermute", dtype.BFloat16, dtype.Float32, true}, {"MoeTokenUnpermute", dtype.BFloat16, dtype.Float16, false},
+		{"MoeTokenUnpermuteGrad", dtype.BFloat16, dtype.BFloat16, true}, {"MoeTokenUnpermuteGrad", dtype.BFloat16, dtype.Float32, false},
+		{"MoeTokenUnpermuteGrad", dtype.Float32, dtype.Float16, false},
+	} {
+		x, probs := optest.Tensor(t, c.rows, []int64{3, 2}, 1), optest.Tensor(t, c.probs, []int64{3, 1}, 1)
+		a := optest.Args{"sortedIndices": optest.Tensor(t, dtype.Int32, []int64{3}, 2, 0, 1), "probsOptional": probs}
+		if c.name == "MoeTokenUnpermute" {
+			a = a.With(optest.Args{"permutedTokens": x, "out": optest.Tensor(t, c.rows, []int64{3, 2})})
+		} else {
+			a = a.With(optest.Args{"permuteTokens": x, "unpermutedTokensGrad": x, "permutedTokensGradOut": optest.Tensor(t, c.rows, []int64{3, 2}), "probsGradOut": optest.Tensor(t, c.probs, []int64{3, 1})})
+		}
+		_, err := optest.PrepareIn(t, op.Env{}, c.name, a)
+		require.NoError(t, err)
+		_, err = optest.PrepareIn(t, op.Env{Older: true}, c.name, a)
+		if c.has {
+			require.NoError(t, err)
+			continue
+		}
+		var e *op.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, op.NoKernel, e.Code)
+	}
+}
+
 func TestExpertTokens(t *testing.T) {
 	out := optest.Tensor(t, dtype.Int32, []int64{5})
 	optest.Run(t, "MoeComputeExpertTokens", optest.Args{"sortedExperts": optest.Tensor(t, dtype.Int32, []int64{6}, 0, 0, 2, 2, 2, 4), "numExperts": 5, "out": out})

@@ -183,6 +183,9 @@ func tokenUnpermute(c *op.Call) (op.Run, error) {
 	x, places, probs, out := c.Tensor("permutedTokens"), c.Tensor("sortedIndices"), c.Optional("probsOptional"), c.Tensor("out")
 	choices := unpermuting(c, x, places, probs, out)
 	first, _ := rowRange(c, places.Len())
+	if c.Older() && probs != nil && x.DType == dtype.BFloat16 && probs.DType == dtype.Float16 {
+		c.Fail(op.NoKernel, "CANN 8.1 has no kernel for %v with %v", x, probs)
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -200,6 +203,9 @@ func tokenUnpermuteGrad(c *op.Call) (op.Run, error) {
 	if probs != nil {
 		gradProbs = c.Tensor("probsGradOut")
 		c.Same(probs, gradProbs)
+		if c.Older() && probs.DType != x.DType {
+			c.Fail(op.NoKernel, "CANN 8.1 has no kernel for %v with %v; their dtypes must be equal", x, probs)
+		}
 	}
 	first, _ := rowRange(c, places.Len())
 	if err := c.Err(); err != nil {
