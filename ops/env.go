@@ -14,6 +14,11 @@ type Env struct {
 	CANN          string // CANN version, "" if unknown
 	UnifiedBuffer int    // bytes of Unified Buffer per vector core
 	Parallel      Parallel
+
+	// HF32 lets Linear and MatMul round float32 factors to HF32, which has 11 bits of fraction, as
+	// much range as float32, and several times its speed: without it a 910B multiplies float32 far
+	// below the rate of bfloat16. Sums stay float32. It must be set before NewRegistry.
+	HF32 bool
 }
 
 // unifiedBuffer returns the size of the Unified Buffer of the chips that acl supports: 192 KiB on

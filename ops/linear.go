@@ -89,6 +89,7 @@ func (a *LinearArgs) key() LinearKey {
 
 // newLinear prefers the operator that also adds the bias.
 func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
+	cube := reg.env.cube()
 	return op(reg, "linear", (*LinearArgs).validate, (*LinearArgs).key,
 		Kernel[LinearArgs, LinearKey]{
 			Name: "Addmm",
@@ -104,7 +105,7 @@ func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
 			Run: func(_ context.Context, st *acl.Stream, a *LinearArgs) error {
 				return aclnn.Addmm(st, aclnn.AddmmParams{
 					Self: a.Bias, Mat1: matrix(a.X), Mat2: a.Weight.Transpose(0, 1), Beta: aclnn.Float(1), Alpha: aclnn.Float(1),
-					Out: matrix(a.Out), CubeMathType: keepDType,
+					Out: matrix(a.Out), CubeMathType: cube,
 				})
 			},
 		},
@@ -115,7 +116,7 @@ func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
 				if flat(x) && flat(out) {
 					x, out = matrix(x), matrix(out)
 				}
-				err := aclnn.Matmul(st, aclnn.MatmulParams{Self: x, Mat2: a.Weight.Transpose(0, 1), Out: out, CubeMathType: keepDType})
+				err := aclnn.Matmul(st, aclnn.MatmulParams{Self: x, Mat2: a.Weight.Transpose(0, 1), Out: out, CubeMathType: cube})
 				if err != nil || a.Bias == nil {
 					return err
 				}
@@ -196,6 +197,7 @@ func (a *LinearGradArgs) key() LinearGradKey {
 // newLinearGrad prefers the product that accumulates in float32 if the gradient is float32 and its
 // factors have 16 bits.
 func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
+	cube := reg.env.cube()
 	return op(reg, "linear_grad", (*LinearGradArgs).validate, (*LinearGradArgs).key,
 		Kernel[LinearGradArgs, LinearGradKey]{
 			Name: "GroupedMatmulAdd",
@@ -210,7 +212,7 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {
-					a.inputAndBias(s)
+					a.inputAndBias(s, cube)
 					if !a.Accumulate {
 						s.Zero(a.DWeight)
 					}
@@ -228,18 +230,18 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
 			Name: "Matmul", Supports: has[LinearGradKey](&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {
-					a.inputAndBias(s)
+					a.inputAndBias(s, cube)
 					if a.DWeight == nil {
 						return
 					}
 					// Casting the factors rather than the product keeps the sum unrounded.
 					x, dOut := s.Cast(matrix(s.flat(a.X)), a.DWeight.DType()), s.Cast(matrix(s.flat(a.DOut)), a.DWeight.DType())
 					if !a.Accumulate {
-						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: dOut.Transpose(0, 1), Mat2: x, Out: a.DWeight, CubeMathType: keepDType})
+						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: dOut.Transpose(0, 1), Mat2: x, Out: a.DWeight, CubeMathType: cube})
 						return
 					}
 					launch(s, aclnn.InplaceAddmm, aclnn.InplaceAddmmParams{
-						SelfRef: a.DWeight, Mat1: dOut.Transpose(0, 1), Mat2: x, Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: keepDType,
+						SelfRef: a.DWeight, Mat1: dOut.Transpose(0, 1), Mat2: x, Beta: aclnn.Float(1), Alpha: aclnn.Float(1), CubeMathType: cube,
 					})
 				})
 			},
@@ -255,13 +257,13 @@ func (s *steps) flat(t *aclnn.Tensor) *aclnn.Tensor {
 }
 
 // inputAndBias queues the gradients that all kernels compute in the same way.
-func (a *LinearGradArgs) inputAndBias(s *steps) {
+func (a *LinearGradArgs) inputAndBias(s *steps, cube int8) {
 	if a.DX != nil {
 		dOut, dx := a.DOut, a.DX
 		if flat(dOut) && flat(dx) {
 			dOut, dx = matrix(dOut), matrix(dx)
 		}
-		launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: dOut, Mat2: a.Weight, Out: dx, CubeMathType: keepDType})
+		launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: dOut, Mat2: a.Weight, Out: dx, CubeMathType: cube})
 	}
 	if a.DBias != nil {
 		rows := matrix(s.flat(a.DOut))

@@ -7,8 +7,17 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// keepDType is CANN's cubeMathType KEEP_DTYPE: float32 products stay float32.
+// keepDType is CANN's cubeMathType KEEP_DTYPE: float32 products stay float32. Linear and MatMul
+// follow Env.HF32; the products inside other operators are always exact.
 const keepDType = aclnn.CubeKeepDType
+
+// cube returns the cubeMathType of Linear and MatMul.
+func (e *Env) cube() int8 {
+	if e.HF32 {
+		return aclnn.CubeUseHF32
+	}
+	return keepDType
+}
 
 // MatMulArgs describes a matrix product Out = A·B, as torch.matmul computes it. All tensors have
 // one dtype, float32, float16 or bfloat16.
@@ -98,11 +107,12 @@ func (a *MatMulArgs) key() MatMulKey {
 
 // newMatMul has one kernel, aclnnMatmul.
 func newMatMul(reg *Registry) *Op[MatMulArgs, MatMulKey] {
+	cube := reg.env.cube()
 	return op(reg, "matmul", (*MatMulArgs).validate, (*MatMulArgs).key,
 		Kernel[MatMulArgs, MatMulKey]{
 			Name: "Matmul", Supports: has[MatMulKey](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulArgs) error {
-				return aclnn.Matmul(st, aclnn.MatmulParams{Self: a.A, Mat2: a.B, Out: a.Out, CubeMathType: keepDType})
+				return aclnn.Matmul(st, aclnn.MatmulParams{Self: a.A, Mat2: a.B, Out: a.Out, CubeMathType: cube})
 			},
 		})
 }
@@ -154,16 +164,17 @@ func (a *MatMulGradArgs) key() MatMulGradKey {
 }
 
 func newMatMulGrad(reg *Registry) *Op[MatMulGradArgs, MatMulGradKey] {
+	cube := reg.env.cube()
 	return op(reg, "matmul_grad", (*MatMulGradArgs).validate, (*MatMulGradArgs).key,
 		Kernel[MatMulGradArgs, MatMulGradKey]{
 			Name: "Matmul", Supports: has[MatMulGradKey](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.DA != nil {
-						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a.DOut, Mat2: a.B.Transpose(-2, -1), Out: a.DA, CubeMathType: keepDType})
+						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a.DOut, Mat2: a.B.Transpose(-2, -1), Out: a.DA, CubeMathType: cube})
 					}
 					if a.DB != nil {
-						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a.A.Transpose(-2, -1), Mat2: a.DOut, Out: a.DB, CubeMathType: keepDType})
+						launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a.A.Transpose(-2, -1), Mat2: a.DOut, Out: a.DB, CubeMathType: cube})
 					}
 				})
 			},

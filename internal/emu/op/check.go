@@ -162,8 +162,9 @@ func (c *Call) NoneOf(names ...string) {
 }
 
 // CubeMathType refuses values of cubeMathType that do not exist. The emulator computes products in
-// the given types, which is at least as accurate as every mode: 1 and 3 let the device round
-// float32 to HF32, 2 lets it round to float16, and 4 asks for more accurate accumulation.
+// the given types, which is at least as accurate as every mode, except that matrix products with 3
+// round float32 to HF32 as the device does: 1 lets the device do so, 2 lets it round to float16, and
+// 4 asks for more accurate accumulation.
 func (c *Call) CubeMathType() {
 	if v := c.Int("cubeMathType"); v < 0 || v > 4 {
 		c.Invalid("cubeMathType %d does not exist; use 0 (KEEP_DTYPE), 1 (ALLOW_FP32_DOWN_PRECISION), 2 (USE_FP16), 3 (USE_HF32) or 4 (USE_FP32_ADD)", v)

@@ -64,6 +64,15 @@ func (f Factor) view(batch []int64) (kernel.View, error) {
 	return v.Broadcast(slices.Concat(batch, []int64{f.rows(), f.cols()}))
 }
 
+// viewed is view, rounded to HF32 if asked for. The function ends the use of the view.
+func (f Factor) viewed(batch []int64, round bool) (kernel.View, func(), error) {
+	v, err := f.view(batch)
+	if err != nil || !round {
+		return v, func() {}, err
+	}
+	return toHF32(v)
+}
+
 // Product is out = alpha·a·b + beta·add.
 type Product struct {
 	Out         *op.Tensor
@@ -115,15 +124,18 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	roundA, roundB := roundsToHF32(c, p.A), roundsToHF32(c, p.B)
 	return func(*op.Exec) error {
-		a, err := p.A.view(batch)
+		a, releaseA, err := p.A.viewed(batch, roundA)
 		if err != nil {
 			return err
 		}
-		b, err := p.B.view(batch)
+		defer releaseA()
+		b, releaseB, err := p.B.viewed(batch, roundB)
 		if err != nil {
 			return err
 		}
+		defer releaseB()
 		k := kernel.Product{
 			A: a, B: b, Out: p.matrix(p.Out.View(), shape),
 			Alpha: p.Alpha, Beta: p.Beta, NZ: p.B.t.NZColumns(), Sum: p.sum,
