@@ -137,6 +137,24 @@ func (c *Call) Tensor(t *Tensor) {
 	c.launch.Tensor(&t.desc)
 }
 
+// Channels adds a tensor of which the operator demands a format that follows from the number of
+// dimensions. A tensor in ND with 3, 4 or 5 of them is described in the given format, or stays in
+// ND where that is -1. Tensor.As describes one in another format.
+func (c *Call) Channels(t *Tensor, three, four, five Format) {
+	if t == nil || t.Format() != ND || t.Rank() < 3 || t.Rank() > 5 {
+		c.Tensor(t)
+		return
+	}
+	f := [...]Format{three, four, five}[t.Rank()-3]
+	if f < 0 {
+		f = ND
+	}
+	c.check(t)
+	d := t.desc
+	d.Format = int16(f)
+	c.launch.Tensor(&d)
+}
+
 // Tensors adds a tensor list; nil is an absent one. A nil member is refused.
 func (c *Call) Tensors(list []*Tensor) {
 	if list == nil {

@@ -41,12 +41,16 @@ const (
 // Format is the storage format of a tensor (aclFormat).
 type Format = dtype.Format
 
-// Storage formats. ND is row-major; operators that take another one say so.
+// Storage formats. ND is row-major, and so are NCL, NCHW and NCDHW, which say that the second
+// dimension counts channels. Convolutions, pooling, resampling and batch norms demand them: the
+// functions of this package describe an ND tensor so by its number of dimensions. With the channels
+// last a tensor is NHWC or NDHWC, see Tensor.As.
 const (
 	ND        = dtype.ND
 	NCHW      = dtype.NCHW
 	NHWC      = dtype.NHWC
 	NCDHW     = dtype.NCDHW
+	NDHWC     = dtype.NDHWC
 	NCL       = dtype.NCL
 	NC1HWC0   = dtype.NC1HWC0
 	FractalZ  = dtype.FractalZ

@@ -62,6 +62,7 @@ func (t *Tensor) reshape(shape []int64) {
 		t.fail("%v cannot be reshaped to %s", t, dims(shape))
 		return
 	}
+	t.unnamed()
 	t.desc.Rank = uint8(len(shape))
 	stride := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -80,6 +81,9 @@ func (t *Tensor) Transpose(i, j int) *Tensor {
 	i, j = v.axis(i), v.axis(j)
 	v.keepTiles(i != j && min(i, j) < v.Rank()-2, "exchange axes before the last two")
 	if v.err == nil {
+		if i != j {
+			v.unnamed()
+		}
 		d, s := &v.desc.Dims, &v.desc.Strides
 		d[i], d[j] = d[j], d[i]
 		s[i], s[j] = s[j], s[i]
@@ -92,6 +96,7 @@ func (t *Tensor) Permute(axes ...int) *Tensor {
 	v := t.view()
 	v.keepTiles(true, "permute axes")
 	v.permute(t, axes)
+	v.unnamed()
 	return &v
 }
 
@@ -182,6 +187,7 @@ func (t *Tensor) unflatten(axis int, sizes []int64) {
 		stride *= sizes[k]
 	}
 	t.desc.Rank += uint8(len(sizes) - 1)
+	t.unnamed()
 }
 
 // Narrow views length elements of an axis from start on.
@@ -216,6 +222,7 @@ func (t *Tensor) drop(i int) {
 	copy(t.desc.Dims[i:], t.desc.Dims[i+1:])
 	copy(t.desc.Strides[i:], t.desc.Strides[i+1:])
 	t.desc.Rank--
+	t.unnamed()
 }
 
 // Unsqueeze views the tensor with a dimension of size one before axis; axis may equal the
@@ -246,6 +253,7 @@ func (t *Tensor) Unsqueeze(axis int) *Tensor {
 		v.desc.Strides[axis] = t.desc.Dims[axis] * t.desc.Strides[axis]
 	}
 	v.desc.Rank++
+	v.unnamed()
 	return &v
 }
 
@@ -289,6 +297,9 @@ func (t *Tensor) expand(from *Tensor, shape []int64) {
 			return
 		}
 		t.desc.Dims[i], t.desc.Strides[i] = d, stride
+	}
+	if int(t.desc.Rank) != len(shape) {
+		t.unnamed()
 	}
 	t.desc.Rank = uint8(len(shape))
 }

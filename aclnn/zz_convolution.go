@@ -147,14 +147,14 @@ func (p *ConvDepthwise2dParams) Operator() *Operator { return &opConvDepthwise2d
 
 // Encode implements Params.
 func (p *ConvDepthwise2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Weight)
+	c.Channels(p.Self, -1, NCHW, -1)
+	c.Channels(p.Weight, -1, NCHW, -1)
 	c.Ints(p.KernelSize)
 	c.Tensor(p.Bias)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
 	c.Ints(p.Dilation)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 	c.Int64(int64(p.CubeMathType))
 }
 
@@ -277,8 +277,8 @@ func (p *ConvolutionParams) Operator() *Operator { return &opConvolution }
 
 // Encode implements Params.
 func (p *ConvolutionParams) Encode(c *Call) {
-	c.Tensor(p.Input)
-	c.Tensor(p.Weight)
+	c.Channels(p.Input, NCL, NCHW, NCDHW)
+	c.Channels(p.Weight, NCL, NCHW, NCDHW)
 	c.Tensor(p.Bias)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
@@ -286,7 +286,7 @@ func (p *ConvolutionParams) Encode(c *Call) {
 	c.Bool(p.Transposed)
 	c.Ints(p.OutputPadding)
 	c.Int64(p.Groups)
-	c.Tensor(p.Output)
+	c.Channels(p.Output, NCL, NCHW, NCDHW)
 	c.Int64(int64(p.CubeMathType))
 }
 
@@ -330,9 +330,9 @@ func (p *ConvolutionBackwardParams) Operator() *Operator { return &opConvolution
 
 // Encode implements Params.
 func (p *ConvolutionBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOutput)
-	c.Tensor(p.Input)
-	c.Tensor(p.Weight)
+	c.Channels(p.GradOutput, NCL, NCHW, NCDHW)
+	c.Channels(p.Input, NCL, NCHW, NCDHW)
+	c.Channels(p.Weight, NCL, NCHW, NCDHW)
 	c.Ints(p.BiasSizes)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
@@ -342,8 +342,8 @@ func (p *ConvolutionBackwardParams) Encode(c *Call) {
 	c.Int64(int64(p.Groups))
 	c.Bools(p.OutputMask)
 	c.Int64(int64(p.CubeMathType))
-	c.Tensor(p.GradInput)
-	c.Tensor(p.GradWeight)
+	c.Channels(p.GradInput, NCL, NCHW, NCDHW)
+	c.Channels(p.GradWeight, NCL, NCHW, NCDHW)
 	c.Tensor(p.GradBias)
 }
 
@@ -384,9 +384,9 @@ func (p *DeformableConv2dParams) Operator() *Operator { return &opDeformableConv
 
 // Encode implements Params.
 func (p *DeformableConv2dParams) Encode(c *Call) {
-	c.Tensor(p.X)
-	c.Tensor(p.Weight)
-	c.Tensor(p.Offset)
+	c.Channels(p.X, -1, NCHW, -1)
+	c.Channels(p.Weight, -1, NCHW, -1)
+	c.Channels(p.Offset, -1, NCHW, -1)
 	c.Tensor(p.BiasOptional)
 	c.Ints(p.KernelSize)
 	c.Ints(p.Stride)
@@ -395,8 +395,8 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 	c.Int64(p.Groups)
 	c.Int64(p.DeformableGroups)
 	c.Bool(p.Modulated)
-	c.Tensor(p.Out)
-	c.Tensor(p.DeformOutOptional)
+	c.Channels(p.Out, -1, NCHW, -1)
+	c.Channels(p.DeformOutOptional, -1, NCHW, -1)
 }
 
 // DeformableConv2dBackwardParams are the arguments of aclnnDeformableConv2dBackward, in C order.
@@ -673,8 +673,8 @@ func (p *TransConvolutionWeightParams) Operator() *Operator { return &opTransCon
 
 // Encode implements Params.
 func (p *TransConvolutionWeightParams) Encode(c *Call) {
-	c.Tensor(p.WeightIn)
+	c.Channels(p.WeightIn, -1, NCHW, -1)
 	c.Bool(p.Transposed)
 	c.Int64(p.Groups)
-	c.Tensor(p.WeightOut)
+	c.Channels(p.WeightOut, -1, NCHW, -1)
 }

@@ -797,7 +797,7 @@ func (p *BatchNormParams) Operator() *Operator { return &opBatchNorm }
 
 // Encode implements Params.
 func (p *BatchNormParams) Encode(c *Call) {
-	c.Tensor(p.Input)
+	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Weight)
 	c.Tensor(p.Bias)
 	c.Tensor(p.RunningMean)
@@ -805,7 +805,7 @@ func (p *BatchNormParams) Encode(c *Call) {
 	c.Bool(p.Training)
 	c.Float64(p.Momentum)
 	c.Float64(p.Eps)
-	c.Tensor(p.Output)
+	c.Channels(p.Output, -1, -1, NCDHW)
 	c.Tensor(p.SaveMean)
 	c.Tensor(p.SaveInvstd)
 }
@@ -848,8 +848,8 @@ func (p *BatchNormBackwardParams) Operator() *Operator { return &opBatchNormBack
 
 // Encode implements Params.
 func (p *BatchNormBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
-	c.Tensor(p.Input)
+	c.Channels(p.GradOut, -1, -1, NCDHW)
+	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Weight)
 	c.Tensor(p.RunningMean)
 	c.Tensor(p.RunningVar)
@@ -858,7 +858,7 @@ func (p *BatchNormBackwardParams) Encode(c *Call) {
 	c.Bool(p.Training)
 	c.Float64(p.Eps)
 	c.Bools(p.OutputMask)
-	c.Tensor(p.GradInput)
+	c.Channels(p.GradInput, -1, -1, NCDHW)
 	c.Tensor(p.GradWeight)
 	c.Tensor(p.GradBias)
 }
@@ -1027,7 +1027,7 @@ func (p *BatchNormReduceParams) Operator() *Operator { return &opBatchNormReduce
 
 // Encode implements Params.
 func (p *BatchNormReduceParams) Encode(c *Call) {
-	c.Tensor(p.X)
+	c.Channels(p.X, -1, NCHW, -1)
 	c.Tensor(p.Sum)
 	c.Tensor(p.SquareSum)
 }

@@ -33,9 +33,9 @@ func (p *AdaptiveAvgPool2dParams) Operator() *Operator { return &opAdaptiveAvgPo
 
 // Encode implements Params.
 func (p *AdaptiveAvgPool2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, NCL, NCHW, -1)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, NCL, NCHW, -1)
 }
 
 // AdaptiveAvgPool2dBackwardParams are the arguments of aclnnAdaptiveAvgPool2dBackward, in C order.
@@ -98,9 +98,9 @@ func (p *AdaptiveAvgPool3dParams) Operator() *Operator { return &opAdaptiveAvgPo
 
 // Encode implements Params.
 func (p *AdaptiveAvgPool3dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCDHW, NCDHW)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCDHW, NCDHW)
 }
 
 // AdaptiveAvgPool3dBackwardParams are the arguments of aclnnAdaptiveAvgPool3dBackward, in C order.
@@ -164,10 +164,10 @@ func (p *AdaptiveMaxPool2dParams) Operator() *Operator { return &opAdaptiveMaxPo
 
 // Encode implements Params.
 func (p *AdaptiveMaxPool2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, NCHW, NCHW, -1)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.OutputOut)
-	c.Tensor(p.IndicesOut)
+	c.Channels(p.OutputOut, NCHW, NCHW, -1)
+	c.Channels(p.IndicesOut, NCHW, NCHW, -1)
 }
 
 // AdaptiveMaxPool2dBackwardParams are the arguments of aclnnAdaptiveMaxPool2dBackward, in C order.
@@ -232,10 +232,10 @@ func (p *AdaptiveMaxPool3dParams) Operator() *Operator { return &opAdaptiveMaxPo
 
 // Encode implements Params.
 func (p *AdaptiveMaxPool3dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, NCDHW)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.OutputOut)
-	c.Tensor(p.IndicesOut)
+	c.Channels(p.OutputOut, -1, NCHW, NCDHW)
+	c.Channels(p.IndicesOut, -1, NCHW, NCDHW)
 }
 
 // AdaptiveMaxPool3dBackwardParams are the arguments of aclnnAdaptiveMaxPool3dBackward, in C order.
@@ -306,7 +306,7 @@ func (p *AvgPool2dParams) Operator() *Operator { return &opAvgPool2d }
 
 // Encode implements Params.
 func (p *AvgPool2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, NCL, NCHW, -1)
 	c.Ints(p.KernelSize)
 	c.Ints(p.Strides)
 	c.Ints(p.Paddings)
@@ -314,7 +314,7 @@ func (p *AvgPool2dParams) Encode(c *Call) {
 	c.Bool(p.CountIncludePad)
 	c.Int64(p.DivisorOverride)
 	c.Int64(int64(p.CubeMathType))
-	c.Tensor(p.Out)
+	c.Channels(p.Out, NCL, NCHW, -1)
 }
 
 // AvgPool2dBackwardParams are the arguments of aclnnAvgPool2dBackward, in C order.
@@ -351,8 +351,8 @@ func (p *AvgPool2dBackwardParams) Operator() *Operator { return &opAvgPool2dBack
 
 // Encode implements Params.
 func (p *AvgPool2dBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOutput)
-	c.Tensor(p.Self)
+	c.Channels(p.GradOutput, NCL, NCHW, -1)
+	c.Channels(p.Self, NCL, NCHW, -1)
 	c.Ints(p.KernelSize)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
@@ -360,7 +360,7 @@ func (p *AvgPool2dBackwardParams) Encode(c *Call) {
 	c.Bool(p.CountIncludePad)
 	c.Int64(p.DivisorOverride)
 	c.Int64(int64(p.CubeMathType))
-	c.Tensor(p.GradInput)
+	c.Channels(p.GradInput, NCL, NCHW, -1)
 }
 
 // AvgPool3dParams are the arguments of aclnnAvgPool3d, in C order.
@@ -475,8 +475,8 @@ func (p *GlobalAveragePoolParams) Operator() *Operator { return &opGlobalAverage
 
 // Encode implements Params.
 func (p *GlobalAveragePoolParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Out)
+	c.Channels(p.Self, -1, NCHW, NCDHW)
+	c.Channels(p.Out, -1, NCHW, NCDHW)
 }
 
 // GlobalMaxPoolParams are the arguments of aclnnGlobalMaxPool, in C order.
@@ -505,8 +505,8 @@ func (p *GlobalMaxPoolParams) Operator() *Operator { return &opGlobalMaxPool }
 
 // Encode implements Params.
 func (p *GlobalMaxPoolParams) Encode(c *Call) {
-	c.Tensor(p.Self)
-	c.Tensor(p.Out)
+	c.Channels(p.Self, -1, NCHW, NCDHW)
+	c.Channels(p.Out, -1, NCHW, NCDHW)
 }
 
 // MaxPoolParams are the arguments of aclnnMaxPool, in C order.
@@ -805,14 +805,14 @@ func (p *MaxPool3dWithArgmaxParams) Operator() *Operator { return &opMaxPool3dWi
 
 // Encode implements Params.
 func (p *MaxPool3dWithArgmaxParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCDHW, NCDHW)
 	c.Ints(p.KernelSize)
 	c.Ints(p.Stride)
 	c.Ints(p.Padding)
 	c.Ints(p.Dilation)
 	c.Bool(p.CeilMode)
-	c.Tensor(p.Out)
-	c.Tensor(p.Indices)
+	c.Channels(p.Out, -1, NCDHW, NCDHW)
+	c.Channels(p.Indices, -1, NCDHW, NCDHW)
 }
 
 // MaxPool3dWithArgmaxBackwardParams are the arguments of aclnnMaxPool3dWithArgmaxBackward, in C order.

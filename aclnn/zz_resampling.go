@@ -221,12 +221,12 @@ func (p *GridSampler3DParams) Operator() *Operator { return &opGridSampler3D }
 
 // Encode implements Params.
 func (p *GridSampler3DParams) Encode(c *Call) {
-	c.Tensor(p.Input)
+	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Grid)
 	c.Int64(p.InterpolationMode)
 	c.Int64(p.PaddingMode)
 	c.Bool(p.AlignCorners)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, -1, NCDHW)
 }
 
 // GridSampler3DBackwardParams are the arguments of aclnnGridSampler3DBackward, in C order.
@@ -342,10 +342,10 @@ func (p *ResizeParams) Operator() *Operator { return &opResize }
 
 // Encode implements Params.
 func (p *ResizeParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Floats(p.Scales)
 	c.Str(p.Mode)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // RoiAlignParams are the arguments of aclnnRoiAlign, in C order.
@@ -382,7 +382,7 @@ func (p *RoiAlignParams) Operator() *Operator { return &opRoiAlign }
 
 // Encode implements Params.
 func (p *RoiAlignParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Tensor(p.Rois)
 	c.Tensor(p.BatchIndices)
 	c.Str(p.Mode)
@@ -390,7 +390,7 @@ func (p *RoiAlignParams) Encode(c *Call) {
 	c.Int64(int64(p.OutputWidth))
 	c.Int64(int64(p.SamplingRatio))
 	c.Float32(p.SpatialScale)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // RoiAlignV2Params are the arguments of aclnnRoiAlignV2, in C order.
@@ -426,14 +426,14 @@ func (p *RoiAlignV2Params) Operator() *Operator { return &opRoiAlignV2 }
 
 // Encode implements Params.
 func (p *RoiAlignV2Params) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Tensor(p.Boxes)
 	c.Int64(p.PooledHeight)
 	c.Int64(p.PooledWidth)
 	c.Float32(p.SpatialScale)
 	c.Int64(p.SamplingRatio)
 	c.Bool(p.Aligned)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // RoiAlignV2BackwardParams are the arguments of aclnnRoiAlignV2Backward, in C order.
@@ -510,12 +510,12 @@ func (p *UpsampleBicubic2dParams) Operator() *Operator { return &opUpsampleBicub
 
 // Encode implements Params.
 func (p *UpsampleBicubic2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleBicubic2dAAParams are the arguments of aclnnUpsampleBicubic2dAA, in C order.
@@ -627,13 +627,13 @@ func (p *UpsampleBicubic2dBackwardParams) Operator() *Operator { return &opUpsam
 
 // Encode implements Params.
 func (p *UpsampleBicubic2dBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
+	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.GradInput)
+	c.Channels(p.GradInput, -1, NCHW, -1)
 }
 
 // UpsampleBilinear2dParams are the arguments of aclnnUpsampleBilinear2d, in C order.
@@ -666,12 +666,12 @@ func (p *UpsampleBilinear2dParams) Operator() *Operator { return &opUpsampleBili
 
 // Encode implements Params.
 func (p *UpsampleBilinear2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleBilinear2dAAParams are the arguments of aclnnUpsampleBilinear2dAA, in C order.
@@ -704,12 +704,12 @@ func (p *UpsampleBilinear2dAAParams) Operator() *Operator { return &opUpsampleBi
 
 // Encode implements Params.
 func (p *UpsampleBilinear2dAAParams) Encode(c *Call) {
-	c.Tensor(p.Input)
+	c.Channels(p.Input, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleBilinear2dAABackwardParams are the arguments of aclnnUpsampleBilinear2dAABackward, in C order.
@@ -746,13 +746,13 @@ func (p *UpsampleBilinear2dAABackwardParams) Operator() *Operator {
 
 // Encode implements Params.
 func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOutput)
+	c.Channels(p.GradOutput, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleBilinear2dBackwardParams are the arguments of aclnnUpsampleBilinear2dBackward, in C order.
@@ -786,13 +786,13 @@ func (p *UpsampleBilinear2dBackwardParams) Operator() *Operator { return &opUpsa
 
 // Encode implements Params.
 func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
+	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleBilinear2dBackwardV2Params are the arguments of aclnnUpsampleBilinear2dBackwardV2, in C order.
@@ -829,13 +829,13 @@ func (p *UpsampleBilinear2dBackwardV2Params) Operator() *Operator {
 
 // Encode implements Params.
 func (p *UpsampleBilinear2dBackwardV2Params) Encode(c *Call) {
-	c.Tensor(p.GradOut)
+	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleLinear1dParams are the arguments of aclnnUpsampleLinear1d, in C order.
@@ -939,9 +939,9 @@ func (p *UpsampleNearest1dParams) Operator() *Operator { return &opUpsampleNeare
 
 // Encode implements Params.
 func (p *UpsampleNearest1dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, NCL, -1, -1)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, NCL, -1, -1)
 }
 
 // UpsampleNearest1dBackwardParams are the arguments of aclnnUpsampleNearest1dBackward, in C order.
@@ -1008,10 +1008,10 @@ func (p *UpsampleNearest1dV2Params) Operator() *Operator { return &opUpsampleNea
 
 // Encode implements Params.
 func (p *UpsampleNearest1dV2Params) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, NCL, -1, -1)
 	c.Ints(p.OutputSize)
 	c.Float32(p.ScaleL)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, NCL, -1, -1)
 }
 
 // UpsampleNearest2dParams are the arguments of aclnnUpsampleNearest2d, in C order.
@@ -1041,9 +1041,9 @@ func (p *UpsampleNearest2dParams) Operator() *Operator { return &opUpsampleNeare
 
 // Encode implements Params.
 func (p *UpsampleNearest2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleNearest2dBackwardParams are the arguments of aclnnUpsampleNearest2dBackward, in C order.
@@ -1113,11 +1113,11 @@ func (p *UpsampleNearest2dV2Params) Operator() *Operator { return &opUpsampleNea
 
 // Encode implements Params.
 func (p *UpsampleNearest2dV2Params) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Float32(p.ScalesH)
 	c.Float32(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleNearest3dParams are the arguments of aclnnUpsampleNearest3d, in C order.
@@ -1300,11 +1300,11 @@ func (p *UpsampleNearestExact2dParams) Operator() *Operator { return &opUpsample
 
 // Encode implements Params.
 func (p *UpsampleNearestExact2dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, NCHW, -1)
 }
 
 // UpsampleNearestExact2dBackwardParams are the arguments of aclnnUpsampleNearestExact2dBackward, in C order.
@@ -1460,13 +1460,13 @@ func (p *UpsampleTrilinear3dParams) Operator() *Operator { return &opUpsampleTri
 
 // Encode implements Params.
 func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
-	c.Tensor(p.Self)
+	c.Channels(p.Self, -1, -1, NCDHW)
 	c.Ints(p.OutputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesD)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.Out)
+	c.Channels(p.Out, -1, -1, NCDHW)
 }
 
 // UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
@@ -1503,12 +1503,12 @@ func (p *UpsampleTrilinear3dBackwardParams) Operator() *Operator {
 
 // Encode implements Params.
 func (p *UpsampleTrilinear3dBackwardParams) Encode(c *Call) {
-	c.Tensor(p.GradOut)
+	c.Channels(p.GradOut, -1, -1, NCDHW)
 	c.Ints(p.OutputSize)
 	c.Ints(p.InputSize)
 	c.Bool(p.AlignCorners)
 	c.Float64(p.ScalesD)
 	c.Float64(p.ScalesH)
 	c.Float64(p.ScalesW)
-	c.Tensor(p.GradInput)
+	c.Channels(p.GradInput, -1, -1, NCDHW)
 }

@@ -44,3 +44,13 @@ func (f Format) String() string {
 	}
 	return fmt.Sprintf("format(%d)", int32(f))
 }
+
+// ParseFormat returns the format with a name as String returns it.
+func ParseFormat(name string) (Format, error) {
+	for f, s := range formatNames {
+		if s == name {
+			return f, nil
+		}
+	}
+	return FormatUndefined, fmt.Errorf("there is no format %q", name)
+}

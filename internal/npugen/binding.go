@@ -17,6 +17,8 @@ type binding struct {
 	pkg   string
 	aclnn string    // qualifier of aclnn's names: "" or "aclnn."
 	docs  *abi.Docs // documentation of the table's operators
+
+	formats *abi.Formats // that operators demand
 }
 
 // emitBindings generates one file of typed functions per family of operators.
@@ -25,12 +27,16 @@ func emitBindings(out files, t *abi.Table) error {
 	for _, o := range t.Operators {
 		byFamily[o.Family] = append(byFamily[o.Family], o)
 	}
+	formats, err := abi.LoadFormats()
+	if err != nil {
+		return err
+	}
 	docs, err := abi.LoadDocs(t)
 	if err != nil {
 		return err
 	}
 	for family, ops := range byFamily {
-		src, err := binding{pkg: "aclnn", docs: docs}.file(ops)
+		src, err := binding{pkg: "aclnn", docs: docs, formats: formats}.file(ops)
 		if err != nil {
 			return err
 		}
@@ -88,11 +94,35 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 		o.Name, g.aclnn)
 	fmt.Fprintf(b, "\n// Operator implements %sParams.\nfunc (p *%sParams) Operator() *%[1]sOperator { return &op%[2]s }\n", g.aclnn, o.Name)
 	fmt.Fprintf(b, "\n// Encode implements %sParams.\nfunc (p *%sParams) Encode(c *%[1]sCall) {\n", g.aclnn, o.Name)
-	for _, a := range args {
+	rule := g.formats.Of(o.Name)
+	for i, a := range args {
+		if formats := g.byRank(rule, o.Params[i].Name); formats != "" {
+			fmt.Fprintf(b, "\tc.Channels(%s, %s)\n", a.value, formats)
+			continue
+		}
 		fmt.Fprintf(b, "\tc.%s(%s)\n", a.method, a.value)
 	}
 	b.WriteString("}\n")
 	return nil
+}
+
+// byRank returns the formats that a tensor gets with three, four and five dimensions, or "" if its
+// format is free.
+func (g binding) byRank(rule *abi.FormatRule, param string) string {
+	var formats [3]string
+	fixed := false
+	for i := range formats {
+		switch f := rule.Format(param, i+3); f {
+		case "", "ND":
+			formats[i] = "-1"
+		default:
+			formats[i], fixed = g.aclnn+f, true
+		}
+	}
+	if !fixed {
+		return ""
+	}
+	return strings.Join(formats[:], ", ")
 }
 
 // argument is one field of a Params struct and the way it is encoded.

@@ -36,7 +36,9 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*op.Exe
 		return nil, err
 	}
 	join := func(group string) (op.Communicator, error) { return l.communicator(t, group) }
-	return op.NewExecutor(p, op.NewCall(o, args, op.Env{Join: join, Links: &l.links}))
+	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older})
+	checkFormats(c)
+	return op.NewExecutor(p, c)
 }
 
 // Execute is phase two: it queues the prepared call on the stream.

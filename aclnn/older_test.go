@@ -1,0 +1,48 @@
+//go:build emu
+
+package aclnn_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
+)
+
+// TestOperatorsOfOlderCANN runs in a process with CANN 8.1, which lacks operators that came later.
+// Asking for them and launching them says so.
+func TestOperatorsOfOlderCANN(t *testing.T) {
+	newer := []aclnn.Params{
+		&aclnn.RotaryPositionEmbeddingParams{}, &aclnn.GroupedMatmulV5Params{}, &aclnn.GroupedMatmulWeightNzParams{}, &aclnn.MatmulWeightNzParams{},
+		&aclnn.NpuFormatCastParams{}, &aclnn.FusedInferAttentionScoreV4Params{},
+	}
+	older := []aclnn.Params{
+		&aclnn.ApplyRotaryPosEmbParams{}, &aclnn.GroupedMatmulV4Params{}, &aclnn.TransMatmulWeightParams{}, &aclnn.IncreFlashAttentionV4Params{},
+		&aclnn.FusedInferAttentionScoreV3Params{}, &aclnn.MoeInitRoutingV2Params{},
+	}
+	if os.Getenv("CANN_EMU_API") == "" {
+		for _, p := range append(newer, older...) {
+			require.NoError(t, p.Operator().Available(), p.Operator().Name)
+		}
+	}
+	acltest.Rerun(t, func(t *testing.T) {
+		st := openStream(t)
+		for _, p := range newer {
+			var missing *cshim.SymbolError
+			require.ErrorAs(t, p.Operator().Available(), &missing, p.Operator().Name)
+			require.Equal(t, "2026-08", p.Operator().Since)
+			c := aclnn.NewCall(st, p.Operator())
+			p.Encode(c)
+			require.ErrorIs(t, c.Launch(), acl.ErrNotSupported, p.Operator().Name)
+		}
+		for _, p := range older {
+			require.NoError(t, p.Operator().Available(), p.Operator().Name)
+		}
+	}, "CANN_EMU_API="+abi.V81RC1)
+}
