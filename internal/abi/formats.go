@@ -8,12 +8,16 @@ import (
 	"strings"
 )
 
-// FormatRule says which storage formats an operator demands of its tensors with channels.
+// AnyRank stands for all numbers of dimensions in a FormatRule.
+const AnyRank = -1
+
+// FormatRule says which storage formats an operator demands of its tensors.
 type FormatRule struct {
 	Params []string         // tensors that are checked
 	Also   []string         // tensors that are described likewise, but that CANN does not check
-	Ranks  map[int][]string // formats by the number of dimensions, the usual one first; other ranks are free
+	Ranks  map[int][]string // formats by the number of dimensions, or AnyRank, the usual one first; other ranks are free
 	Same   bool             // all of them must have one format
+	Blind  bool             // the operator treats all dimensions alike
 	Source Page
 }
 
@@ -57,9 +61,10 @@ func LoadFormats() (*Formats, error) { return parseFormats(formatsText) }
 // parseFormats reads lines of fields that tabs separate:
 //
 //	repository  OWNER/NAME  COMMIT
-//	format      OPERATOR  PARAM,PARAM,~PARAM…  RANK:FORMAT|FORMAT RANK:…  same or nothing  OWNER/NAME  PATH
+//	format      OPERATOR  PARAM,PARAM,~PARAM…  RANK:FORMAT|FORMAT RANK:…  KIND  OWNER/NAME  PATH
 //
-// A parameter after a tilde is not checked.
+// A parameter after a tilde is not checked. The rank * is any. The kind is empty, "same" for equal
+// formats, or "any" for equal formats of an operator that treats all dimensions alike.
 func parseFormats(text string) (*Formats, error) {
 	commits, all := map[string]string{}, &Formats{operators: map[string]*FormatRule{}}
 	for i, line := range strings.Split(text, "\n") {
@@ -68,8 +73,8 @@ func parseFormats(text string) (*Formats, error) {
 		case line == "" || line[0] == '#':
 		case f[0] == "repository" && len(f) == 3:
 			commits[f[1]] = f[2]
-		case f[0] == "format" && len(f) == 7 && commits[f[5]] != "" && (f[4] == "" || f[4] == "same"):
-			r := &FormatRule{Ranks: map[int][]string{}, Same: f[4] == "same", Source: Page{f[5], commits[f[5]], f[6]}}
+		case f[0] == "format" && len(f) == 7 && commits[f[5]] != "" && (f[4] == "" || f[4] == "same" || f[4] == "any"):
+			r := &FormatRule{Ranks: map[int][]string{}, Same: f[4] != "", Blind: f[4] == "any", Source: Page{f[5], commits[f[5]], f[6]}}
 			for _, p := range strings.Split(f[2], ",") {
 				if also, ok := strings.CutPrefix(p, "~"); ok {
 					r.Also = append(r.Also, also)
@@ -80,6 +85,9 @@ func parseFormats(text string) (*Formats, error) {
 			for _, rank := range strings.Fields(f[3]) {
 				n, list, _ := strings.Cut(rank, ":")
 				dims, err := strconv.Atoi(n)
+				if n == "*" {
+					dims, err = AnyRank, nil
+				}
 				if err != nil || list == "" {
 					return nil, fmt.Errorf("formats.txt:%d: cannot parse %q", i+1, rank)
 				}

@@ -37,6 +37,8 @@ func TestFormats(t *testing.T) {
 	require.Empty(t, conv.Format("bias", 1))
 	require.Empty(t, conv.Format("input", 2))
 	require.Equal(t, "NCHW", f.Of("AdaptiveMaxPool2d").Format("self", 3))
+	require.Equal(t, []string{"ND"}, f.Of("SignBitsPack").Ranks[AnyRank])
+	require.True(t, f.Of("Abs").Same && f.Of("Abs").Blind)
 	require.Empty(t, f.Of("Add").Format("self", 4), "it has no rule")
 	for text, want := range map[string]string{
 		"format\tX\ta\t4:NCHW\t\to/n\tp.cpp":                    "formats.txt:1: cannot parse",

@@ -33,11 +33,15 @@ func checkFormats(c *op.Call) {
 			continue
 		}
 		allowed := rule.Ranks[t.Rank()]
+		if allowed == nil {
+			allowed = rule.Ranks[abi.AnyRank]
+		}
 		switch {
 		case allowed != nil && !slices.Contains(allowed, t.Format.String()):
 			c.Invalid("%v has a format that is not supported; with %d dimensions use one of %v", t, t.Rank(), allowed)
 		case rule.Same && first != nil && t.Format != first.Format:
 			c.Invalid("formats differ: %v and %v; they must be equal", first, t)
+		case rule.Blind:
 		case t.Format == dtype.NHWC || t.Format == dtype.NDHWC || t.Format == dtype.HWCN:
 			c.Invalid("%v: the emulator does not implement this operator with the channels last", t)
 		}
