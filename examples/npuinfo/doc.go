@@ -3,4 +3,5 @@
 //
 //	go run -tags emu ./examples/npuinfo
 //	npuinfo -json
+//	npuinfo -trace step.json   # what leaves the AI Core in a trace of the emulator
 package main

@@ -12,22 +12,28 @@ import (
 )
 
 const about = `npuinfo says what this machine offers: CANN's libraries and where they are, the functions they
-lack, the devices, which kernels the operators would get, and the variables that are set.`
+lack, the devices, which kernels the operators would get, and the variables that are set. With -trace
+it says which calls of a program that ran on the emulator a 910B would run on its slow AI CPU.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
 	"go run ./examples/npuinfo -missing",
 	"go run ./examples/npuinfo -json",
+	"go run ./examples/npuinfo -trace step.json",
 }
 
 // options are the flags.
-type options struct{ json, missing bool }
+type options struct {
+	json, missing bool
+	trace         string // file
+}
 
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "npuinfo [flags]", about, samples...)
 	f.BoolVar(&o.json, "json", false, "write JSON")
 	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
+	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
 	return o, f.Parse(args)
 }
 
@@ -37,11 +43,14 @@ func main() {
 		return
 	}
 	var r *report
-	if err == nil {
-		r, err = inspect()
-	}
-	if err == nil {
-		err = r.write(os.Stdout, o)
+	switch {
+	case err != nil:
+	case o.trace != "":
+		err = writeTrace(os.Stdout, o)
+	default:
+		if r, err = inspect(); err == nil {
+			err = r.write(os.Stdout, o)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "npuinfo:", err)
