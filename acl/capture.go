@@ -88,10 +88,10 @@ func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err erro
 	rec.sit(q)
 	kept := false
 	defer func() { // also when f panics
-		rec.rise()
-		q.scope.chip.captures.Add(-1)
 		handle, e := aclmdlRICaptureEnd(q.scope.handle, q.handle)
 		rec.handle = handle
+		rec.rise()
+		q.scope.chip.captures.Add(-1)
 		if e != nil {
 			err = errors.Join(err, q.fail(e))
 		}

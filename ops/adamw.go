@@ -26,6 +26,19 @@ type AdamWArgs struct {
 
 	LR, Beta1, Beta2, Epsilon, WeightDecay float64
 	Maximize                               bool // maximize instead of minimize
+
+	// Schedule has the values of Rates on the device, float32 [3], in place of Step, LR and
+	// WeightDecay: for a captured graph, in whose replays they change. Nil otherwise.
+	Schedule *aclnn.Tensor
+}
+
+// Rates returns the values of Schedule that stand for Step, LR and WeightDecay: the factor of the
+// weight, that of the root of the second moment, and that of the update.
+func (a AdamWArgs) Rates() [3]float32 {
+	t := float64(a.Step)
+	return [3]float32{
+		float32(1 - a.LR*a.WeightDecay), float32(1 / math.Sqrt(1-math.Pow(a.Beta2, t))), float32(a.LR / (1 - math.Pow(a.Beta1, t))),
+	}
 }
 
 func (a *AdamWArgs) validate() error {
@@ -44,9 +57,12 @@ func (a *AdamWArgs) validate() error {
 	if c.Optional("Copy", a.Copy, floats...) {
 		c.Like("Copy", a.Copy, "Param", a.Param)
 	}
+	if c.Optional("Schedule", a.Schedule, aclnn.Float32) && (a.Schedule.Rank() != 1 || a.Schedule.Len() != 3) {
+		c.Fail("Schedule is %v; it must have the 3 values of Rates", a.Schedule)
+	}
 	in := func(x, low, high float64) bool { return x >= low && x < high } // false for NaN
 	switch {
-	case a.Step < 1:
+	case a.Step < 1 && a.Schedule == nil:
 		c.Fail("Step is %d; the first update is step 1", a.Step)
 	case !in(a.Beta1, 0, 1) || !in(a.Beta2, 0, 1):
 		c.Fail("Beta1 is %g and Beta2 %g; they must be in [0, 1)", a.Beta1, a.Beta2)
@@ -70,12 +86,14 @@ type AdamWKey struct {
 	AMSGrad     bool        // whether MaxExpAvgSq is given
 	Maximize    bool
 	Contiguous  bool // whether all tensors are contiguous
+	Schedule    bool // whether the device knows the rates
 }
 
 func (a *AdamWArgs) key() AdamWKey {
 	return AdamWKey{
 		Param: a.Param.DType(), Grad: a.Grad.DType(), Copy: dtypeOf(a.Copy), Elements: ExtentOf(a.Param.Len()), AMSGrad: a.MaxExpAvgSq != nil,
 		Maximize: a.Maximize, Contiguous: contiguous(a.Param, a.Grad, a.ExpAvg, a.ExpAvgSq, a.MaxExpAvgSq, a.Copy),
+		Schedule: a.Schedule != nil,
 	}
 }
 
@@ -85,6 +103,8 @@ func newAdamW(reg *Registry) *Op[AdamWArgs, AdamWKey] {
 			Name: "ApplyAdamWV2",
 			Supports: func(env *Env, key AdamWKey) error {
 				switch mixed := key.Grad != key.Param; {
+				case key.Schedule:
+					return errors.New("it takes the learning rate from the host, and here the device has it")
 				case mixed && is16(key.Param):
 					return errors.New("16-bit weights need gradients of their dtype")
 				case mixed && key.AMSGrad:
@@ -131,7 +151,11 @@ func (a *AdamWArgs) composite(s *steps) {
 	if a.Maximize {
 		sign = -1
 	}
-	s.scale(param, 1-a.LR*a.WeightDecay)
+	if a.Schedule != nil {
+		s.times(param, a.Schedule.Select(0, 0))
+	} else {
+		s.scale(param, 1-a.LR*a.WeightDecay)
+	}
 	s.scale(m, a.Beta1)
 	s.add(m, grad, sign*(1-a.Beta1))
 	s.scale(v, a.Beta2)
@@ -143,11 +167,19 @@ func (a *AdamWArgs) composite(s *steps) {
 	}
 	root := s.Tensor(aclnn.Float32, param.Shape()...)
 	launch(s, aclnn.Sqrt, aclnn.SqrtParams{Self: second, Out: root})
-	t := float64(a.Step)
-	s.scale(root, 1/math.Sqrt(1-math.Pow(a.Beta2, t)))
-	s.adds(root, a.Epsilon)
-	rate := a.LR / (1 - math.Pow(a.Beta1, t))
-	launch(s, aclnn.InplaceAddcdiv, aclnn.InplaceAddcdivParams{SelfRef: param, Tensor1: m, Tensor2: root, Value: aclnn.Float(-rate)})
+	if a.Schedule != nil {
+		s.times(root, a.Schedule.Select(0, 1))
+		s.adds(root, a.Epsilon)
+		move := s.mul(m, a.Schedule.Select(0, 2))
+		launch(s, aclnn.InplaceDiv, aclnn.InplaceDivParams{SelfRef: move, Other: root})
+		s.add(param, move, -1)
+	} else {
+		t := float64(a.Step)
+		s.scale(root, 1/math.Sqrt(1-math.Pow(a.Beta2, t)))
+		s.adds(root, a.Epsilon)
+		rate := a.LR / (1 - math.Pow(a.Beta1, t))
+		launch(s, aclnn.InplaceAddcdiv, aclnn.InplaceAddcdivParams{SelfRef: param, Tensor1: m, Tensor2: root, Value: aclnn.Float(-rate)})
+	}
 	for _, pair := range [][2]*aclnn.Tensor{{a.Param, param}, {a.ExpAvg, m}, {a.ExpAvgSq, v}, {a.MaxExpAvgSq, second}} {
 		if pair[0] != nil && pair[0] != pair[1] {
 			s.Copy(pair[0], pair[1])

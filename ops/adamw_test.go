@@ -11,6 +11,48 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
+// TestAdamWWithSchedule: rates on the device give the update of the same rates on the host.
+func TestAdamWWithSchedule(t *testing.T) {
+	for _, shape := range [][]int64{{37}, {3, 5}, {}} {
+		for _, dt := range floatTypes {
+			t.Run(fmt.Sprint(dt, shape), func(t *testing.T) {
+				b := newBench(t)
+				count := int64(1)
+				for _, n := range shape {
+					count *= n
+				}
+				zero := make([]float32, count)
+				var params [2]*aclnn.Tensor
+				for i, scheduled := range []bool{false, true} {
+					param, _ := b.input(dt, 1, shape...)
+					params[i] = param
+					a := ops.AdamWArgs{
+						Param: param, ExpAvg: b.floats(dt, zero, shape...), ExpAvgSq: b.floats(dt, zero, shape...),
+						LR: 0.01, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-6, WeightDecay: 0.1,
+					}
+					for step := 1; step <= 3; step++ {
+						a.Grad, _ = b.input(dt, uint64(10*step), shape...)
+						a.Step, a.Schedule = step, nil
+						if scheduled {
+							rates := a.Rates()
+							a.Schedule = b.floats(aclnn.Float32, rates[:], 3)
+							a.Step = 0
+							require.Equal(t, "composite", b.AdamW.Explain(&a).Kernel)
+						}
+						run(b, b.AdamW, &a)
+					}
+				}
+				b.near("param", params[1], b.read(params[0]), 3*tolerance(dt))
+			})
+		}
+	}
+	b := newBench(t)
+	param, _ := b.input(aclnn.Float32, 1, 4)
+	state := func() *aclnn.Tensor { return b.floats(aclnn.Float32, make([]float32, 4), 4) }
+	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state()}
+	require.ErrorContains(t, b.AdamW.Run(t.Context(), b.st, a), "3 values of Rates")
+}
+
 func TestAdamW(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)

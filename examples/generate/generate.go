@@ -26,6 +26,15 @@ func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int3
 		return err
 	}
 	read, start := time.Since(start), time.Now()
+	extend := func(next int32) ([]float32, error) { return m.Extend(ctx, cache, []int32{next}) }
+	if o.graph {
+		d, err := m.NewDecoder(ctx, cache)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.Close()) }()
+		extend = func(next int32) ([]float32, error) { return d.Next(ctx, []int32{next}) }
+	}
 	n := 0
 	for next := s.next(logits); !slices.Contains(ends, next); next = s.next(logits) {
 		if err := write(next); err != nil {
@@ -34,7 +43,7 @@ func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int3
 		if n++; n == o.tokens {
 			break
 		}
-		if logits, err = m.Extend(ctx, cache, []int32{next}); err != nil {
+		if logits, err = extend(next); err != nil {
 			return err
 		}
 	}

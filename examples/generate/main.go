@@ -35,6 +35,7 @@ type options struct {
 	prompt             string
 	ids                []int32 // the prompt as token ids instead of text
 	tokens, device     int
+	graph              bool
 	trainSteps         int
 	sampling           sampling
 }
@@ -56,6 +57,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return err
 	})
 	f.IntVar(&o.tokens, "n", 200, "tokens to generate")
+	f.BoolVar(&o.graph, "graph", false, "capture the step of a token as a graph and replay it, which spares the host the launches")
 	f.Group("Sampling")
 	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "how far to stray from the likeliest token; 0 always takes it")
 	f.IntVar(&o.sampling.TopK, "top-k", 0, "sample among so many likeliest `tokens`; 0 is all")

@@ -79,6 +79,9 @@ func (m *inputs) remember(p *pass, k, v *aclnn.Tensor) (keys, values *aclnn.Tens
 	if m.past == nil {
 		return k, v
 	}
+	if m.slots != nil {
+		return m.store(p, m.past.keys, k), m.store(p, m.past.values, v)
+	}
 	p.Copy(m.past.keys.Narrow(1, m.from, m.length), k)
 	p.Copy(m.past.values.Narrow(1, m.from, m.length), v)
 	return m.past.keys.Narrow(1, 0, m.from+m.length), m.past.values.Narrow(1, 0, m.from+m.length)
@@ -99,24 +102,13 @@ func (m *inputs) resume(conv *ops.CausalConvArgs, rule *ops.GatedDeltaArgs) {
 // logits after the last one, [size, vocabulary]. After an error of the device the cache must be
 // Reset.
 func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []float32, err error) {
-	n := int64(len(tokens)) / c.batch
-	switch {
-	case c.m != m:
+	if c.m != m {
 		return nil, errors.New("qwen: the cache is of another model")
-	case c.layers == nil:
-		return nil, errors.New("qwen: the cache is closed")
-	case c.err != nil:
-		return nil, fmt.Errorf("qwen: the cache has to be Reset after: %w", c.err)
-	case n == 0 || int64(len(tokens))%c.batch != 0:
-		return nil, fmt.Errorf("qwen: %d tokens for %d sequences; give each the same number, at least one", len(tokens), c.batch)
-	case c.length+n > c.capacity:
-		return nil, fmt.Errorf("qwen: the cache has %d of %d tokens; %d more do not fit, make a longer one", c.length, c.capacity, n)
 	}
-	for i, id := range tokens {
-		if id < 0 || int(id) >= m.Config.VocabSize {
-			return nil, fmt.Errorf("qwen: token %d is %d; the vocabulary has %d tokens", i, id, m.Config.VocabSize)
-		}
+	if err := c.fits(tokens); err != nil {
+		return nil, err
 	}
+	n := int64(len(tokens)) / c.batch
 	p := m.pass(ctx)
 	defer func() {
 		err = errors.Join(err, p.Close())
@@ -135,6 +127,27 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 	}
 	c.length += n
 	return logits, nil
+}
+
+// fits refuses tokens that the cache cannot take.
+func (c *Cache) fits(tokens []int32) error {
+	n, vocab := int64(len(tokens))/c.batch, c.m.Config.VocabSize
+	switch {
+	case c.layers == nil:
+		return errors.New("qwen: the cache is closed")
+	case c.err != nil:
+		return fmt.Errorf("qwen: the cache has to be Reset after: %w", c.err)
+	case n == 0 || int64(len(tokens))%c.batch != 0:
+		return fmt.Errorf("qwen: %d tokens for %d sequences; give each the same number, at least one", len(tokens), c.batch)
+	case c.length+n > c.capacity:
+		return fmt.Errorf("qwen: the cache has %d of %d tokens; %d more do not fit, make a longer one", c.length, c.capacity, n)
+	}
+	for i, id := range tokens {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("qwen: token %d is %d; the vocabulary has %d tokens", i, id, vocab)
+		}
+	}
+	return nil
 }
 
 // newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache

@@ -6,7 +6,6 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
-	"github.com/goascend/cann/ops/parallel"
 )
 
 // state holds the tensors of a stage's forward pass that the backward pass needs.
@@ -131,15 +130,7 @@ func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error
 	if err != nil {
 		return 0, err
 	}
-	rows, err := s.rows()
-	if err != nil {
-		return 0, err
-	}
-	pipeline := parallel.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
-	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
-		return 0, errors.Join(err, m.store.restart())
-	}
-	if err := m.store.finish(); err != nil {
+	if err := s.run(ctx); err != nil {
 		return 0, err
 	}
 	return s.total(ctx)

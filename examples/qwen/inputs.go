@@ -22,6 +22,9 @@ type inputs struct {
 	from  int64  // tokens of each sequence that are already in the cache
 	cache *Cache // nil in training
 	past  *past  // of the current layer
+
+	slots  *aclnn.Tensor // of a Decoder: where in the cache the tokens go, [batch, 1]; nil otherwise
+	places int64         // of a Decoder: how many places of the cache attention reads
 }
 
 // layer returns the inputs for one layer.
@@ -47,20 +50,8 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	if positions, in.mask, err = m.sequences(b); err != nil {
 		return nil, err
 	}
-	var ids, labels []int32
-	for row := range b.Size {
-		at := row * b.Length
-		ids = append(ids, mask.Gather(b.Inputs[at:at+b.Length], int64(b.Length), chunks)...)
-		labels = append(labels, mask.Gather(b.Labels[at:at+b.Length], int64(b.Length), chunks)...)
-	}
-	in.length = int64(len(ids)) / in.batch
-	for i, l := range labels {
-		if l < 0 {
-			labels[i] = ignored
-		} else {
-			in.labelled++
-		}
-	}
+	ids, labels, labelled := b.own(chunks)
+	in.length, in.labelled = int64(len(ids))/in.batch, labelled
 	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
 		in.valid = p.valid(b, chunks)

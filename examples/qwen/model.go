@@ -29,6 +29,7 @@ type Model struct {
 	params parameters
 	store  storage
 	rope   ropeTable
+	feed   *feed // of a Trainer during its step
 
 	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
@@ -123,7 +124,7 @@ func (m *Model) alone(what string) error {
 }
 
 func (m *Model) pass(ctx context.Context) *pass {
-	return &pass{Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store}
+	return &pass{Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store, feed: m.feed}
 }
 
 // Close frees the weights; activations are freed after each pass.

@@ -58,20 +58,33 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	ctx = context.WithoutCancel(ctx)
 	p := o.m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
+	norms := o.queue(p, nil)
+	if p.Err() != nil {
+		return 0, p.Err()
+	}
+	o.steps++
+	return readScalar(ctx, o.m.st, norms)
+}
+
+// args describes the next update but for its tensors.
+func (o *Optimizer) args() ops.AdamWArgs {
+	return ops.AdamWArgs{
+		Step: o.steps + 1, LR: o.Options.LR, Beta1: o.Options.Beta1, Beta2: o.Options.Beta2, Epsilon: o.Options.Epsilon, WeightDecay: o.Options.WeightDecay,
+	}
+}
+
+// queue clips the gradients and updates the weights, and returns the norm before clipping. schedule
+// holds the rates of the update if the device has them.
+func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) {
 	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
 	for _, s := range o.m.store.slots() {
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
 	run(p, o.m.reg.ClipGradNorm, &clip)
 	for i, s := range o.m.store.slots() {
-		run(p, o.m.reg.AdamW, &ops.AdamWArgs{
-			Param: s.master, Copy: s.copy, Grad: s.grad, ExpAvg: o.moments[i].average, ExpAvgSq: o.moments[i].square, Step: o.steps + 1,
-			LR: o.Options.LR, Beta1: o.Options.Beta1, Beta2: o.Options.Beta2, Epsilon: o.Options.Epsilon, WeightDecay: o.Options.WeightDecay,
-		})
+		a := o.args()
+		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedule
+		run(p, o.m.reg.AdamW, &a)
 	}
-	if p.Err() != nil {
-		return 0, p.Err()
-	}
-	o.steps++
-	return readScalar(ctx, o.m.st, clip.Norm)
+	return clip.Norm
 }

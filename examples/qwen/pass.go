@@ -24,6 +24,7 @@ type pass struct {
 	exchange   bool              // whether attention is such a layer
 	ep         *parallel.Experts
 	store      storage
+	feed       *feed   // of a Trainer; nil otherwise
 	balance    balance // of the experts of all layers
 }
 
@@ -75,6 +76,10 @@ func (p *pass) product(x, y *aclnn.Tensor) *aclnn.Tensor {
 // tokens copies token ids to the device.
 func (p *pass) tokens(ids []int32) *aclnn.Tensor {
 	t := p.Tensor(aclnn.Int32, int64(len(ids)))
+	if p.feed != nil {
+		p.Do(func() error { return p.feed.take(p.Stream, t) })
+		return t
+	}
 	p.Do(func() error { return aclnn.CopyToDevice(p.ctx, p.Stream, t, ids) })
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
 )
 
 // step is one forward and backward pass of a batch on this rank's pipeline stage, which may be the
@@ -34,20 +35,43 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if err := b.validate(m.Config.VocabSize); err != nil {
 		return nil, err
 	}
-	parts := m.par.micros()
-	if b.Size%parts != 0 {
-		return nil, fmt.Errorf("qwen: %d rows are no multiple of %d micro-batches", b.Size, parts)
+	parts, err := m.parts(b)
+	if err != nil {
+		return nil, err
 	}
-	s := &step{m: m, pass: m.pass(ctx), targets: b.Targets, live: map[int]*micro{}}
+	s := &step{m: m, batches: parts, pass: m.pass(ctx), targets: b.Targets, live: map[int]*micro{}}
 	if s.targets == 0 {
 		s.targets = b.labelled()
-	}
-	for i := range parts {
-		s.batches = append(s.batches, b.Rows(i*b.Size/parts, b.Size/parts))
 	}
 	s.loss = s.pass.Tensor(aclnn.Float32, 1)
 	s.pass.Zero(s.loss)
 	return s, s.pass.Err()
+}
+
+// parts divides a batch into micro-batches.
+func (m *Model) parts(b Batch) (parts []Batch, err error) {
+	n := m.par.micros()
+	if b.Size%n != 0 {
+		return nil, fmt.Errorf("qwen: %d rows are no multiple of %d micro-batches", b.Size, n)
+	}
+	for i := range n {
+		parts = append(parts, b.Rows(i*b.Size/n, b.Size/n))
+	}
+	return parts, nil
+}
+
+// run queues the forward and backward passes.
+func (s *step) run(ctx context.Context) error {
+	rows, err := s.rows()
+	if err != nil {
+		return err
+	}
+	m := s.m
+	pipeline := parallel.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
+	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
+		return errors.Join(err, m.store.restart())
+	}
+	return m.store.finish()
 }
 
 // close frees the loss and what remains after an error.
@@ -145,13 +169,18 @@ func (s *step) Backward(_ context.Context, _ *acl.Stream, at int, dOut, dIn *acl
 	return errors.Join(p.Err(), p.Close())
 }
 
+// sum adds up the losses of all ranks.
+func (s *step) sum() error {
+	if world := s.m.par.World; world != nil {
+		return world.AllReduce(s.m.st, s.loss, s.loss, hccl.Sum)
+	}
+	return nil
+}
+
 // total returns the loss over all ranks.
 func (s *step) total(ctx context.Context) (float64, error) {
-	world := s.m.par.World
-	if world != nil {
-		if err := world.AllReduce(s.m.st, s.loss, s.loss, hccl.Sum); err != nil {
-			return 0, err
-		}
+	if err := s.sum(); err != nil {
+		return 0, err
 	}
 	loss, err := readScalar(ctx, s.m.st, s.loss)
 	return loss / float64(s.m.tp.Size()), err // tensor-parallel ranks have the same loss

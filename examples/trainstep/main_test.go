@@ -81,6 +81,25 @@ func TestResumeGoesOnExactly(t *testing.T) {
 	require.Equal(t, whole, resumed)
 }
 
+// TestGraphTrainsTheSame: captured steps train as launched ones do, alone and on several ranks.
+func TestGraphTrainsTheSame(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"alone": nil, "bf16": {"-dtype", "bf16"}, "data": {"-ranks", "2"}, "shards": {"-ranks", "2", "-fsdp"},
+		"tensor": {"-ranks", "2", "-tp", "2", "-sp"}, "context": {"-ranks", "2", "-cp", "2"}, "micro-batches": {"-micro", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags = tiny(append(flags, "-steps", "6")...)
+			_, plain := trained(t, flags...)
+			_, graph := trained(t, append(flags, "-graph")...)
+			require.InDelta(t, plain, graph, 2e-3)
+		})
+	}
+	o, err := parseFlags(tiny("-steps", "2", "-graph", "-ranks", "2", "-model", "qwen3_moe", "-ep", "2"), t.Output())
+	require.NoError(t, err)
+	err = run(t.Context(), o, new(bytes.Buffer))
+	require.ErrorIs(t, err, acl.ErrCapture, "the host reads the numbers of the experts' rows")
+}
+
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

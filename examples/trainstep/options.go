@@ -30,6 +30,7 @@ type options struct {
 	layout          world.Layout
 	sequence, shard bool
 	ulysses         bool
+	graph           bool
 }
 
 const about = `trainstep trains a Qwen3 model on text and compares its loss with that of a model that only knows
@@ -71,6 +72,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
 	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
 	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` have attention, of types with delta nets in the others")
+	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which spares the host the launches; the experts of a layer must be on one rank")
 	f.Group("Several devices")
 	f.IntVar(&o.device, "device", 0, "device of the first rank in this process")
 	f.IntVar(&o.ranks, "ranks", 1, "ranks to run in this process, one device each; a launcher starts processes instead")

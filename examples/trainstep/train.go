@@ -22,6 +22,7 @@ type trainer struct {
 	ranks     *qwen.Ranks
 	model     *qwen.Model
 	optimizer *qwen.Optimizer
+	graph     *qwen.Trainer // of -graph
 	losses    []float64
 }
 
@@ -40,6 +41,11 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		return nil, errors.Join(err, m.Close())
 	}
 	t := &trainer{options: o, text: text, ranks: ranks, model: m, optimizer: opt}
+	if o.graph {
+		if t.graph, err = qwen.NewTrainer(m, opt); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+	}
 	if o.resume != "" {
 		if err := qwen.Resume(ctx, o.resume, m, opt); err != nil {
 			return nil, errors.Join(err, t.Close())
@@ -49,7 +55,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 }
 
 // Close frees model and optimiser.
-func (t *trainer) Close() error { return errors.Join(t.optimizer.Close(), t.model.Close()) }
+func (t *trainer) Close() error {
+	return errors.Join(t.graph.Close(), t.optimizer.Close(), t.model.Close())
+}
 
 // rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
 func (o options) rate(step int) float64 {
@@ -69,12 +77,13 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	}
 	batch := qwen.Batch{Size: t.options.batch, Length: t.options.seq, Inputs: in, Labels: labels, Targets: len(labels)}
 	rows := batch.Size / t.ranks.Parts
-	loss, err = t.model.Gradients(ctx, batch.Rows(t.ranks.Index*rows, rows))
-	if err != nil {
-		return 0, 0, fmt.Errorf("step %d: %w", n, err)
-	}
+	own := batch.Rows(t.ranks.Index*rows, rows)
 	t.optimizer.Options.LR = t.options.rate(n)
-	norm, err = t.optimizer.Step(ctx)
+	if t.graph != nil {
+		loss, norm, err = t.graph.Step(ctx, own)
+	} else if loss, err = t.model.Gradients(ctx, own); err == nil {
+		norm, err = t.optimizer.Step(ctx)
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("step %d: %w", n, err)
 	}

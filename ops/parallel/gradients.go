@@ -60,6 +60,7 @@ type Gradients struct {
 	ready    []bool
 	next     int // the first bucket that is not queued yet
 	done     *acl.Event
+	under    bool // exchanges that the stream of the backward pass has not waited for
 }
 
 // bucket is the memory of the gradients of consecutive parameters.
@@ -211,6 +212,7 @@ func (g *Gradients) exchange(b *bucket) error {
 	if err := g.side.Wait(b.full); err != nil {
 		return err
 	}
+	g.under = true
 	if err := g.comm.AllReduce(g.side, b.flat, b.flat, hccl.Sum); err != nil {
 		return err
 	}
@@ -249,9 +251,10 @@ func (g *Gradients) Finish() error {
 	return g.join()
 }
 
-// join makes the stream of the backward pass wait for the exchanges.
+// join makes the stream of the backward pass wait for the exchanges of the step. Without one the
+// side stream has no part in a graph that is being captured, and must not be waited for.
 func (g *Gradients) join() error {
-	if g.comm == nil {
+	if !g.under {
 		return nil
 	}
 	if err := g.done.Record(g.side); err != nil {
@@ -260,6 +263,7 @@ func (g *Gradients) join() error {
 	if err := g.st.Wait(g.done); err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}
+	g.under = false
 	return nil
 }
 
