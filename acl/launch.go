@@ -52,14 +52,12 @@ func (l *lent) Launch(launch *cshim.Launch) error {
 		need, err := launch.Run(uint64(q.scope.handle), uint64(q.handle), addr, size)
 		q.releaseScratch(w)
 		if err != nil {
-			launch.Abandon()
 			return q.fault(err)
 		}
 		if need == 0 {
 			break
 		}
 		if w, err = ws.grow(q, need); err != nil {
-			launch.Abandon()
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package acl_test
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -119,6 +120,59 @@ func TestPreparedOperator(t *testing.T) {
 	require.NoError(t, aclnn.CopyFromDevice(background, st, first, x[2]))
 	require.NoError(t, aclnn.CopyFromDevice(background, st, second, x[3]))
 	assert.Equal(t, first, second)
+	require.NoError(t, ex.Close())
+}
+
+// TestPrepareAfterLaunches: phase one finds what the thread has launched before, and CANN refuses to
+// repeat what it finds.
+func TestPrepareAfterLaunches(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
+	x := tensors(t, st, 3, 5)
+	for range 3 {
+		require.NoError(t, add(st, x[0], x[1], x[2]))
+		ex, err := aclnn.Prepare(st, &aclnn.AddParams{Self: x[0], Other: x[1], Alpha: aclnn.Float(1), Out: x[2]})
+		require.NoError(t, err)
+		require.NoError(t, ex.Run())
+		require.NoError(t, ex.Close())
+	}
+	require.NoError(t, st.Synchronize(background))
+}
+
+// TestPreparedWithAbsentTensors: CANN counts the places of absent tensors, the caller does not.
+func TestPreparedWithAbsentTensors(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
+	matrix := func(values ...float32) *aclnn.Tensor {
+		x, err := aclnn.FromSlice(background, st, aclnn.Float32, values, 2, 2)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, x.Close()) })
+		return x
+	}
+	rows, others := matrix(1, 2, 3, 4), matrix(5, 6, 7, 8)
+	first, second := matrix(0, 0, 0, 0), matrix(0, 0, 0, 0)
+	order, err := aclnn.FromSlice(background, st, aclnn.Int32, []int32{1, 0}, 2)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, order.Close()) }()
+	ex, err := aclnn.Prepare(st, &aclnn.MoeTokenUnpermuteParams{PermutedTokens: rows, SortedIndices: order, Out: first})
+	require.NoError(t, err)
+	require.NoError(t, ex.Run())
+	require.NoError(t, ex.Bind(0, others))
+	require.NoError(t, ex.Bind(2, second))
+	require.NoError(t, ex.Run())
+	for x, want := range map[*aclnn.Tensor][]float32{first: {3, 4, 1, 2}, second: {7, 8, 5, 6}} {
+		got, err := aclnn.ToSlice[float32](background, st, x)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	buf := malloc(t, st, 64)
+	view, err := buf.View(4, 16)
+	require.NoError(t, err)
+	unaligned, err := aclnn.Wrap(view, aclnn.Float32, 2, 2)
+	require.NoError(t, err)
+	require.ErrorIs(t, ex.Bind(2, unaligned), acl.ErrInvalidArgument)
 	require.NoError(t, ex.Close())
 }
 

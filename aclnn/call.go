@@ -17,6 +17,7 @@ type Operator struct {
 	Library string // where CANN has it
 	Since   string // first CANN version seen with it
 	Params  string // C parameter names, separated by spaces
+	Slots   string // what each parameter is, for Executor.Bind; see cshim.Operator
 
 	once sync.Once
 	op   cshim.Operator
@@ -40,7 +41,7 @@ func (o *Operator) named() error {
 }
 
 func (o *Operator) symbols() *cshim.Operator {
-	o.once.Do(func() { o.op.Symbol = o.Symbol })
+	o.once.Do(func() { o.op.Symbol, o.op.Slots = o.Symbol, o.Slots })
 	return &o.op
 }
 
@@ -133,7 +134,10 @@ func (c *Call) Tensor(t *Tensor) {
 		c.launch.Null()
 		return
 	}
-	c.check(t)
+	// This is check, written out for the most frequent argument.
+	if t.err != nil || t.mem.last == nil || t.mem.last.Load() != c.user {
+		c.admit(t)
+	}
 	c.launch.Tensor(&t.desc)
 }
 

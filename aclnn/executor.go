@@ -50,7 +50,8 @@ func Prepare(st *acl.Stream, p Params) (*Executor, error) {
 
 // Bind gives the i-th tensor of the call other memory from the next Run on. Tensors count
 // in declaration order, members of lists one by one, absent ones not. The shape, strides
-// and offset stay those of Prepare; t gives the memory only.
+// and offset stay those of Prepare; t gives the memory only, whose address must be a multiple
+// of 32 bytes.
 func (e *Executor) Bind(i int, t *Tensor) error {
 	if err := e.lock(); err != nil {
 		return err
@@ -65,6 +66,8 @@ func (e *Executor) Bind(i int, t *Tensor) error {
 		return e.failure(t.err)
 	case t.mem.last == nil:
 		return e.failure(refuse(acl.ErrInvalidArgument, "%v has no memory", t))
+	case t.desc.Address%32 != 0:
+		return e.failure(refuse(acl.ErrInvalidArgument, "%v lies at %#x, and CANN takes multiples of 32 bytes", t, t.desc.Address))
 	}
 	if err := e.st.Use(t.mem.buf); err != nil {
 		return e.failure(err)

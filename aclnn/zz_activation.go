@@ -16,6 +16,7 @@ type CeluParams struct {
 var opCelu = Operator{
 	Name: "Celu", Symbol: "aclnnCelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self alpha out",
+	Slots:  "iho",
 }
 
 // Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
@@ -53,6 +54,7 @@ type ClippedSwigluParams struct {
 var opClippedSwiglu = Operator{
 	Name: "ClippedSwiglu", Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndexOptional dim alpha limit bias interleaved out",
+	Slots:  "ii-----o",
 }
 
 // ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
@@ -97,6 +99,7 @@ type ClippedSwigluGradParams struct {
 var opClippedSwigluGrad = Operator{
 	Name: "ClippedSwigluGrad", Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x groupIndexOptional dim alpha limit bias interleaved gradXOut",
+	Slots:  "iii-----o",
 }
 
 // ClippedSwigluGrad computes the gradient of ClippedSwiglu.
@@ -141,6 +144,7 @@ type ClippedSwigluV2Params struct {
 var opClippedSwigluV2 = Operator{
 	Name: "ClippedSwigluV2", Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndexOptional dim alpha limit bias interleaved clampMode out",
+	Slots:  "ii------o",
 }
 
 // ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
@@ -181,6 +185,7 @@ type EluParams struct {
 var opElu = Operator{
 	Name: "Elu", Symbol: "aclnnElu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self alpha scale inputScale out",
+	Slots:  "ihhho",
 }
 
 // Elu computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for the
@@ -220,6 +225,7 @@ type EluBackwardParams struct {
 var opEluBackward = Operator{
 	Name: "EluBackward", Symbol: "aclnnEluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
+	Slots:  "ihhh-io",
 }
 
 // EluBackward computes the gradient of Elu from its input, or from its output when IsResult is
@@ -259,6 +265,7 @@ type EluV2Params struct {
 var opEluV2 = Operator{
 	Name: "EluV2", Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
 	Params: "self alpha scale inputScale out",
+	Slots:  "ihhho",
 }
 
 // EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
@@ -293,6 +300,7 @@ type FastGeluParams struct {
 var opFastGelu = Operator{
 	Name: "FastGelu", Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
@@ -324,6 +332,7 @@ type FastGeluBackwardParams struct {
 var opFastGeluBackward = Operator{
 	Name: "FastGeluBackward", Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self gradInput",
+	Slots:  "iio",
 }
 
 // FastGeluBackward computes the gradient of FastGelu.
@@ -355,6 +364,7 @@ type FastGeluV2Params struct {
 var opFastGeluV2 = Operator{
 	Name: "FastGeluV2", Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial.
@@ -386,6 +396,7 @@ type FatreluMulParams struct {
 var opFatreluMul = Operator{
 	Name: "FatreluMul", Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input threshold out",
+	Slots:  "iio",
 }
 
 // FatreluMul multiplies the halves of the last dimension, after elements of the first half below
@@ -421,6 +432,7 @@ type FusedBiasLeakyReluParams struct {
 var opFusedBiasLeakyRelu = Operator{
 	Name: "FusedBiasLeakyRelu", Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
 	Params: "x bias negativeSlope scale out",
+	Slots:  "ii--o",
 }
 
 // FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
@@ -457,6 +469,7 @@ type GeGluParams struct {
 var opGeGlu = Operator{
 	Name: "GeGlu", Symbol: "aclnnGeGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim approximate out outGelu",
+	Slots:  "i--oo",
 }
 
 // GeGlu splits Dim into two halves, multiplies the first by Gelu of the second, and returns that
@@ -495,6 +508,7 @@ type GeGluBackwardParams struct {
 var opGeGluBackward = Operator{
 	Name: "GeGluBackward", Symbol: "aclnnGeGluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gelu dim approximate gradInput",
+	Slots:  "iii--o",
 }
 
 // GeGluBackward computes the gradient of GeGlu.
@@ -533,6 +547,7 @@ type GeGluV3Params struct {
 var opGeGluV3 = Operator{
 	Name: "GeGluV3", Symbol: "aclnnGeGluV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim approximate activateLeft out outGelu",
+	Slots:  "i---oo",
 }
 
 // GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
@@ -572,6 +587,7 @@ type GeGluV3BackwardParams struct {
 var opGeGluV3Backward = Operator{
 	Name: "GeGluV3Backward", Symbol: "aclnnGeGluV3Backward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gelu dim approximate activateLeft gradInput",
+	Slots:  "iii---o",
 }
 
 // GeGluV3Backward computes the gradient of GeGluV3.
@@ -607,6 +623,7 @@ type GeluParams struct {
 var opGelu = Operator{
 	Name: "Gelu", Symbol: "aclnnGelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Gelu computes the Gaussian error linear unit of each element, which the device approximates by
@@ -639,6 +656,7 @@ type GeluBackwardParams struct {
 var opGeluBackward = Operator{
 	Name: "GeluBackward", Symbol: "aclnnGeluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
+	Slots:  "iio",
 }
 
 // GeluBackward computes the gradient of Gelu.
@@ -672,6 +690,7 @@ type GeluBackwardV2Params struct {
 var opGeluBackwardV2 = Operator{
 	Name: "GeluBackwardV2", Symbol: "aclnnGeluBackwardV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self approximate gradInput",
+	Slots:  "ii-o",
 }
 
 // GeluBackwardV2 computes the gradient of GeluV2.
@@ -705,6 +724,7 @@ type GeluMulParams struct {
 var opGeluMul = Operator{
 	Name: "GeluMul", Symbol: "aclnnGeluMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input approximateOptional out",
+	Slots:  "i-o",
 }
 
 // GeluMul multiplies Gelu of the first half of the last dimension by the second half.
@@ -737,6 +757,7 @@ type GeluV2Params struct {
 var opGeluV2 = Operator{
 	Name: "GeluV2", Symbol: "aclnnGeluV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x approximate y",
+	Slots:  "i-o",
 }
 
 // GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
@@ -769,6 +790,7 @@ type GluParams struct {
 var opGlu = Operator{
 	Name: "Glu", Symbol: "aclnnGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
+	Slots:  "i-o",
 }
 
 // Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
@@ -802,6 +824,7 @@ type GluBackwardParams struct {
 var opGluBackward = Operator{
 	Name: "GluBackward", Symbol: "aclnnGluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut self dim out",
+	Slots:  "ii-o",
 }
 
 // GluBackward computes the gradient of Glu.
@@ -835,6 +858,7 @@ type HardshrinkParams struct {
 var opHardshrink = Operator{
 	Name: "Hardshrink", Symbol: "aclnnHardshrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd out",
+	Slots:  "iho",
 }
 
 // Hardshrink sets elements between −Lambd and Lambd to zero.
@@ -868,6 +892,7 @@ type HardshrinkBackwardParams struct {
 var opHardshrinkBackward = Operator{
 	Name: "HardshrinkBackward", Symbol: "aclnnHardshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self lambd gradInput",
+	Slots:  "iiho",
 }
 
 // HardshrinkBackward computes the gradient of Hardshrink: GradOutput where Self is outside of
@@ -902,6 +927,7 @@ type HardsigmoidParams struct {
 var opHardsigmoid = Operator{
 	Name: "Hardsigmoid", Symbol: "aclnnHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
@@ -933,6 +959,7 @@ type HardsigmoidBackwardParams struct {
 var opHardsigmoidBackward = Operator{
 	Name: "HardsigmoidBackward", Symbol: "aclnnHardsigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
+	Slots:  "iio",
 }
 
 // HardsigmoidBackward computes the gradient of Hardsigmoid.
@@ -965,6 +992,7 @@ type HardsigmoidV2Params struct {
 var opHardsigmoidV2 = Operator{
 	Name: "HardsigmoidV2", Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
@@ -995,6 +1023,7 @@ type HardswishParams struct {
 var opHardswish = Operator{
 	Name: "Hardswish", Symbol: "aclnnHardswish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
@@ -1026,6 +1055,7 @@ type HardswishBackwardParams struct {
 var opHardswishBackward = Operator{
 	Name: "HardswishBackward", Symbol: "aclnnHardswishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
+	Slots:  "iio",
 }
 
 // HardswishBackward computes the gradient of Hardswish.
@@ -1059,6 +1089,7 @@ type HardswishBackwardV2Params struct {
 var opHardswishBackwardV2 = Operator{
 	Name: "HardswishBackwardV2", Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self out",
+	Slots:  "iio",
 }
 
 // HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
@@ -1092,6 +1123,7 @@ type HardtanhParams struct {
 var opHardtanh = Operator{
 	Name: "Hardtanh", Symbol: "aclnnHardtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
+	Slots:  "ihho",
 }
 
 // Hardtanh limits each element to ClipValueMin and ClipValueMax.
@@ -1127,6 +1159,7 @@ type HardtanhBackwardParams struct {
 var opHardtanhBackward = Operator{
 	Name: "HardtanhBackward", Symbol: "aclnnHardtanhBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self min max out",
+	Slots:  "iihho",
 }
 
 // HardtanhBackward computes the gradient of Hardtanh.
@@ -1161,6 +1194,7 @@ type InplaceCeluParams struct {
 var opInplaceCelu = Operator{
 	Name: "InplaceCelu", Symbol: "aclnnInplaceCelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef alpha",
+	Slots:  "ih",
 }
 
 // InplaceCelu is Celu with the result in place of the first argument.
@@ -1193,6 +1227,7 @@ type InplaceEluParams struct {
 var opInplaceElu = Operator{
 	Name: "InplaceElu", Symbol: "aclnnInplaceElu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef alpha scale inputScale",
+	Slots:  "ihhh",
 }
 
 // InplaceElu is Elu with the result in place of the first argument.
@@ -1224,6 +1259,7 @@ type InplaceHardsigmoidParams struct {
 var opInplaceHardsigmoid = Operator{
 	Name: "InplaceHardsigmoid", Symbol: "aclnnInplaceHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
+	Slots:  "i",
 }
 
 // InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument.
@@ -1253,6 +1289,7 @@ type InplaceHardsigmoidV2Params struct {
 var opInplaceHardsigmoidV2 = Operator{
 	Name: "InplaceHardsigmoidV2", Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
 	Params: "self",
+	Slots:  "i",
 }
 
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
@@ -1281,6 +1318,7 @@ type InplaceHardswishParams struct {
 var opInplaceHardswish = Operator{
 	Name: "InplaceHardswish", Symbol: "aclnnInplaceHardswish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
+	Slots:  "i",
 }
 
 // InplaceHardswish is Hardswish with the result in place of the first argument.
@@ -1312,6 +1350,7 @@ type InplaceHardtanhParams struct {
 var opInplaceHardtanh = Operator{
 	Name: "InplaceHardtanh", Symbol: "aclnnInplaceHardtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMin clipValueMax",
+	Slots:  "ihh",
 }
 
 // InplaceHardtanh is Hardtanh with the result in place of the first argument.
@@ -1343,6 +1382,7 @@ type InplaceLeakyReluParams struct {
 var opInplaceLeakyRelu = Operator{
 	Name: "InplaceLeakyRelu", Symbol: "aclnnInplaceLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef negativeSlope",
+	Slots:  "ih",
 }
 
 // InplaceLeakyRelu is LeakyRelu with the result in place of the first argument.
@@ -1373,6 +1413,7 @@ type InplaceMishParams struct {
 var opInplaceMish = Operator{
 	Name: "InplaceMish", Symbol: "aclnnInplaceMish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceMish is Mish with the result in place of the first argument.
@@ -1407,6 +1448,7 @@ type InplaceRReluWithNoiseParams struct {
 var opInplaceRReluWithNoise = Operator{
 	Name: "InplaceRReluWithNoise", Symbol: "aclnnInplaceRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self noise lower upper training seed offset",
+	Slots:  "iohh---",
 }
 
 // InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument.
@@ -1442,6 +1484,7 @@ type InplaceReluParams struct {
 var opInplaceRelu = Operator{
 	Name: "InplaceRelu", Symbol: "aclnnInplaceRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceRelu is Relu with the result in place of the first argument.
@@ -1470,6 +1513,7 @@ type InplaceSeluParams struct {
 var opInplaceSelu = Operator{
 	Name: "InplaceSelu", Symbol: "aclnnInplaceSelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceSelu is Selu with the result in place of the first argument.
@@ -1498,6 +1542,7 @@ type InplaceSigmoidParams struct {
 var opInplaceSigmoid = Operator{
 	Name: "InplaceSigmoid", Symbol: "aclnnInplaceSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceSigmoid is Sigmoid with the result in place of the first argument.
@@ -1528,6 +1573,7 @@ type InplaceThresholdParams struct {
 var opInplaceThreshold = Operator{
 	Name: "InplaceThreshold", Symbol: "aclnnInplaceThreshold", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef threshold value",
+	Slots:  "ihh",
 }
 
 // InplaceThreshold is Threshold with the result in place of the first argument.
@@ -1561,6 +1607,7 @@ type LeakyReluParams struct {
 var opLeakyRelu = Operator{
 	Name: "LeakyRelu", Symbol: "aclnnLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self negativeSlope out",
+	Slots:  "iho",
 }
 
 // LeakyRelu multiplies negative elements by NegativeSlope.
@@ -1595,6 +1642,7 @@ type LeakyReluBackwardParams struct {
 var opLeakyReluBackward = Operator{
 	Name: "LeakyReluBackward", Symbol: "aclnnLeakyReluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self negativeSlope selfIsResult out",
+	Slots:  "iih-o",
 }
 
 // LeakyReluBackward computes the gradient of LeakyRelu.
@@ -1629,6 +1677,7 @@ type LogSigmoidParams struct {
 var opLogSigmoid = Operator{
 	Name: "LogSigmoid", Symbol: "aclnnLogSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // LogSigmoid computes the logarithm of the sigmoid of each element.
@@ -1661,6 +1710,7 @@ type LogSigmoidBackwardParams struct {
 var opLogSigmoidBackward = Operator{
 	Name: "LogSigmoidBackward", Symbol: "aclnnLogSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self buffer gradInput",
+	Slots:  "iiio",
 }
 
 // LogSigmoidBackward computes the gradient of LogSigmoid.
@@ -1695,6 +1745,7 @@ type LogSigmoidForwardParams struct {
 var opLogSigmoidForward = Operator{
 	Name: "LogSigmoidForward", Symbol: "aclnnLogSigmoidForward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out buffer",
+	Slots:  "ioo",
 }
 
 // LogSigmoidForward computes the logarithm of the sigmoid of each element, and a buffer for its
@@ -1729,6 +1780,7 @@ type LogSoftmaxParams struct {
 var opLogSoftmax = Operator{
 	Name: "LogSoftmax", Symbol: "aclnnLogSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
+	Slots:  "i-o",
 }
 
 // LogSoftmax computes the logarithm of Softmax over Dim.
@@ -1762,6 +1814,7 @@ type LogSoftmaxBackwardParams struct {
 var opLogSoftmaxBackward = Operator{
 	Name: "LogSoftmaxBackward", Symbol: "aclnnLogSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output dim out",
+	Slots:  "ii-o",
 }
 
 // LogSoftmaxBackward computes the gradient of LogSoftmax from its output.
@@ -1799,6 +1852,7 @@ type MaskedSoftmaxWithRelPosBiasParams struct {
 var opMaskedSoftmaxWithRelPosBias = Operator{
 	Name: "MaskedSoftmaxWithRelPosBias", Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
+	Slots:  "iii--o",
 }
 
 // MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
@@ -1836,6 +1890,7 @@ type MishParams struct {
 var opMish = Operator{
 	Name: "Mish", Symbol: "aclnnMish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Mish computes x · tanh(ln(1 + e^x)) of each element.
@@ -1867,6 +1922,7 @@ type MishBackwardParams struct {
 var opMishBackward = Operator{
 	Name: "MishBackward", Symbol: "aclnnMishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
+	Slots:  "iio",
 }
 
 // MishBackward computes the gradient of Mish.
@@ -1900,6 +1956,7 @@ type ModulateParams struct {
 var opModulate = Operator{
 	Name: "Modulate", Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
 	Params: "self scaleOptional shiftOptional out",
+	Slots:  "iiio",
 }
 
 // Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
@@ -1938,6 +1995,7 @@ type ModulateBackwardParams struct {
 var opModulateBackward = Operator{
 	Name: "ModulateBackward", Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
 	Params: "grad_output input scale shift grad_input grad_scale grad_shift",
+	Slots:  "iiiiooo",
 }
 
 // ModulateBackward computes the gradients of Modulate.
@@ -1974,6 +2032,7 @@ type PreluParams struct {
 var opPrelu = Operator{
 	Name: "Prelu", Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weight out",
+	Slots:  "iio",
 }
 
 // Prelu keeps positive elements and multiplies the others by Weight, one number for all or one for
@@ -2009,6 +2068,7 @@ type PreluBackwardParams struct {
 var opPreluBackward = Operator{
 	Name: "PreluBackward", Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self weight gradInput gradWeight",
+	Slots:  "iiioo",
 }
 
 // PreluBackward computes the gradients of Prelu's input and weight.
@@ -2048,6 +2108,7 @@ type RReluWithNoiseParams struct {
 var opRReluWithNoise = Operator{
 	Name: "RReluWithNoise", Symbol: "aclnnRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self noise lower upper training seed offset out",
+	Slots:  "iohh---o",
 }
 
 // RReluWithNoise multiplies elements that are not positive by slopes, drawn between Lower and Upper
@@ -2085,6 +2146,7 @@ type ReluParams struct {
 var opRelu = Operator{
 	Name: "Relu", Symbol: "aclnnRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Relu replaces negative elements by zero.
@@ -2117,6 +2179,7 @@ type ReluGradV4Params struct {
 var opReluGradV4 = Operator{
 	Name: "ReluGradV4", Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self threshold out",
+	Slots:  "iiho",
 }
 
 // ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
@@ -2154,6 +2217,7 @@ type ScaleParams struct {
 var opScale = Operator{
 	Name: "Scale", Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale bias axis numAxes scaleFromBlob y",
+	Slots:  "iii---o",
 }
 
 // Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
@@ -2192,6 +2256,7 @@ type ScaledMaskedSoftmaxParams struct {
 var opScaledMaskedSoftmax = Operator{
 	Name: "ScaledMaskedSoftmax", Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
 	Params: "x mask scale fixedTriuMask y",
+	Slots:  "ii--o",
 }
 
 // ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
@@ -2230,6 +2295,7 @@ type ScaledMaskedSoftmaxBackwardParams struct {
 var opScaledMaskedSoftmaxBackward = Operator{
 	Name: "ScaledMaskedSoftmaxBackward", Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput y mask scale fixTriuMask out",
+	Slots:  "iii--o",
 }
 
 // ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
@@ -2266,6 +2332,7 @@ type SeluParams struct {
 var opSelu = Operator{
 	Name: "Selu", Symbol: "aclnnSelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Selu computes the exponential linear unit with the constants of self-normalising networks.
@@ -2297,6 +2364,7 @@ type SeluBackwardParams struct {
 var opSeluBackward = Operator{
 	Name: "SeluBackward", Symbol: "aclnnSeluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput result gradInput",
+	Slots:  "iio",
 }
 
 // SeluBackward computes the gradient of Selu from its output.
@@ -2330,6 +2398,7 @@ type ShrinkParams struct {
 var opShrink = Operator{
 	Name: "Shrink", Symbol: "aclnnShrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd bias out",
+	Slots:  "ihho",
 }
 
 // Shrink moves elements outside of −Lambd and Lambd towards zero by Bias, and sets the others to
@@ -2363,6 +2432,7 @@ type SigmoidParams struct {
 var opSigmoid = Operator{
 	Name: "Sigmoid", Symbol: "aclnnSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Sigmoid computes 1 / (1 + e^(−x)) of each element.
@@ -2394,6 +2464,7 @@ type SigmoidBackwardParams struct {
 var opSigmoidBackward = Operator{
 	Name: "SigmoidBackward", Symbol: "aclnnSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output gradInput",
+	Slots:  "iio",
 }
 
 // SigmoidBackward computes the gradient of Sigmoid from its output.
@@ -2425,6 +2496,7 @@ type SiluParams struct {
 var opSilu = Operator{
 	Name: "Silu", Symbol: "aclnnSilu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Silu computes x · sigmoid(x) of each element.
@@ -2456,6 +2528,7 @@ type SiluBackwardParams struct {
 var opSiluBackward = Operator{
 	Name: "SiluBackward", Symbol: "aclnnSiluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
+	Slots:  "iio",
 }
 
 // SiluBackward computes the gradient of Silu.
@@ -2488,6 +2561,7 @@ type SinkhornParams struct {
 var opSinkhorn = Operator{
 	Name: "Sinkhorn", Symbol: "aclnnSinkhorn", Library: "libopapi", Since: "8.1.RC1",
 	Params: "cost tol p",
+	Slots:  "iho",
 }
 
 // Sinkhorn scales the rows and columns of e^Cost in turn until they change by less than Tol, as
@@ -2524,6 +2598,7 @@ type SituGluParams struct {
 var opSituGlu = Operator{
 	Name: "SituGlu", Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
 	Params: "x dim beta linearBeta activateLeft out",
+	Slots:  "i----o",
 }
 
 // SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
@@ -2564,6 +2639,7 @@ type SituGluGradParams struct {
 var opSituGluGrad = Operator{
 	Name: "SituGluGrad", Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x dim beta linearBeta activateLeft out",
+	Slots:  "ii----o",
 }
 
 // SituGluGrad computes the gradient of SituGlu.
@@ -2600,6 +2676,7 @@ type SoftmaxParams struct {
 var opSoftmax = Operator{
 	Name: "Softmax", Symbol: "aclnnSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
+	Slots:  "i-o",
 }
 
 // Softmax computes e to the power of each element, divided by the sum over Dim.
@@ -2633,6 +2710,7 @@ type SoftmaxBackwardParams struct {
 var opSoftmaxBackward = Operator{
 	Name: "SoftmaxBackward", Symbol: "aclnnSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output dim out",
+	Slots:  "ii-o",
 }
 
 // SoftmaxBackward computes the gradient of Softmax from its output.
@@ -2667,6 +2745,7 @@ type SoftplusParams struct {
 var opSoftplus = Operator{
 	Name: "Softplus", Symbol: "aclnnSoftplus", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self beta threshold out",
+	Slots:  "ihho",
 }
 
 // Softplus computes ln(1 + e^(Beta · x)) / Beta of each element, and x itself where Beta · x
@@ -2703,6 +2782,7 @@ type SoftplusBackwardParams struct {
 var opSoftplusBackward = Operator{
 	Name: "SoftplusBackward", Symbol: "aclnnSoftplusBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self beta threshold gradInput",
+	Slots:  "iihho",
 }
 
 // SoftplusBackward computes the gradient of Softplus.
@@ -2738,6 +2818,7 @@ type SoftshrinkParams struct {
 var opSoftshrink = Operator{
 	Name: "Softshrink", Symbol: "aclnnSoftshrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd out",
+	Slots:  "iho",
 }
 
 // Softshrink moves elements towards zero by Lambd and sets those within it to zero.
@@ -2771,6 +2852,7 @@ type SoftshrinkBackwardParams struct {
 var opSoftshrinkBackward = Operator{
 	Name: "SoftshrinkBackward", Symbol: "aclnnSoftshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self lambd gradInput",
+	Slots:  "iiho",
 }
 
 // SoftshrinkBackward computes the gradient of Softshrink.
@@ -2804,6 +2886,7 @@ type SoftsignParams struct {
 var opSoftsign = Operator{
 	Name: "Softsign", Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Softsign computes x / (1 + |x|) of each element.
@@ -2835,6 +2918,7 @@ type SoftsignBackwardParams struct {
 var opSoftsignBackward = Operator{
 	Name: "SoftsignBackward", Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradients features out",
+	Slots:  "iio",
 }
 
 // SoftsignBackward computes the gradient of Softsign.
@@ -2866,6 +2950,7 @@ type SquaredReluParams struct {
 var opSquaredRelu = Operator{
 	Name: "SquaredRelu", Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // SquaredRelu replaces negative elements by zero and squares the others.
@@ -2897,6 +2982,7 @@ type SwiGluParams struct {
 var opSwiGlu = Operator{
 	Name: "SwiGlu", Symbol: "aclnnSwiGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x dim out",
+	Slots:  "i-o",
 }
 
 // SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
@@ -2930,6 +3016,7 @@ type SwiGluGradParams struct {
 var opSwiGluGrad = Operator{
 	Name: "SwiGluGrad", Symbol: "aclnnSwiGluGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "yGrad x dim out",
+	Slots:  "ii-o",
 }
 
 // SwiGluGrad computes the gradient of SwiGlu.
@@ -2963,6 +3050,7 @@ type SwigluClampParams struct {
 var opSwigluClamp = Operator{
 	Name: "SwigluClamp", Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
 	Params: "x limit y",
+	Slots:  "i-o",
 }
 
 // SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
@@ -2998,6 +3086,7 @@ type SwigluGroupParams struct {
 var opSwigluGroup = Operator{
 	Name: "SwigluGroup", Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
 	Params: "x weightOptional groupIndexOptional clampLimit out",
+	Slots:  "iii-o",
 }
 
 // SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
@@ -3038,6 +3127,7 @@ type SwigluGroupGradParams struct {
 var opSwigluGroupGrad = Operator{
 	Name: "SwigluGroupGrad", Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
+	Slots:  "iiiii-oo",
 }
 
 // SwigluGroupGrad computes the gradients of SwigluGroup's input and weights.
@@ -3075,6 +3165,7 @@ type SwishParams struct {
 var opSwish = Operator{
 	Name: "Swish", Symbol: "aclnnSwish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self betaOptional out",
+	Slots:  "iho",
 }
 
 // Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
@@ -3108,6 +3199,7 @@ type SwishBackwardParams struct {
 var opSwishBackward = Operator{
 	Name: "SwishBackward", Symbol: "aclnnSwishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self betaOptional gradInput",
+	Slots:  "iiho",
 }
 
 // SwishBackward computes the gradient of Swish.
@@ -3141,6 +3233,7 @@ type TanhBackwardParams struct {
 var opTanhBackward = Operator{
 	Name: "TanhBackward", Symbol: "aclnnTanhBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output gradInput",
+	Slots:  "iio",
 }
 
 // TanhBackward computes the gradient of Tanh from its output.
@@ -3174,6 +3267,7 @@ type ThresholdParams struct {
 var opThreshold = Operator{
 	Name: "Threshold", Symbol: "aclnnThreshold", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self threshold value out",
+	Slots:  "ihho",
 }
 
 // Threshold keeps elements greater than Threshold and replaces the others by Value.
@@ -3208,6 +3302,7 @@ type ThresholdBackwardParams struct {
 var opThresholdBackward = Operator{
 	Name: "ThresholdBackward", Symbol: "aclnnThresholdBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self threshold out",
+	Slots:  "iiho",
 }
 
 // ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere.
@@ -3243,6 +3338,7 @@ type ThresholdV2Params struct {
 var opThresholdV2 = Operator{
 	Name: "ThresholdV2", Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
 	Params: "self threshold value out",
+	Slots:  "ihho",
 }
 
 // ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.

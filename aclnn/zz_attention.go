@@ -22,6 +22,7 @@ type AdvanceStepParams struct {
 var opAdvanceStep = Operator{
 	Name: "AdvanceStep", Symbol: "aclnnAdvanceStep", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
+	Slots:  "oioooi---",
 }
 
 // AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
@@ -69,6 +70,7 @@ type AdvanceStepV2Params struct {
 var opAdvanceStepV2 = Operator{
 	Name: "AdvanceStepV2", Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables specToken acceptedNum numSeqs numQueries blockSize",
+	Slots:  "oiiooiii---",
 }
 
 // AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
@@ -112,6 +114,7 @@ type ApplyRotaryPosEmbParams struct {
 var opApplyRotaryPosEmb = Operator{
 	Name: "ApplyRotaryPosEmb", Symbol: "aclnnApplyRotaryPosEmb", Library: "libopapi", Since: "8.1.RC1",
 	Params: "queryRef keyRef cos sin layout",
+	Slots:  "iiii-",
 }
 
 // ApplyRotaryPosEmb rotates queries and keys in place by their positions.
@@ -150,6 +153,7 @@ type ApplyRotaryPosEmbV2Params struct {
 var opApplyRotaryPosEmbV2 = Operator{
 	Name: "ApplyRotaryPosEmbV2", Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
 	Params: "queryRef keyRef cos sin layout rotaryMode",
+	Slots:  "iiii--",
 }
 
 // ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
@@ -204,6 +208,7 @@ type DequantRopeQuantKvcacheParams struct {
 var opDequantRopeQuantKvcache = Operator{
 	Name: "DequantRopeQuantKvcache", Symbol: "aclnnDequantRopeQuantKvcache", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
+	Slots:  "iiiiiiiiiiiiih----ooo",
 }
 
 // DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
@@ -272,6 +277,7 @@ type FlashAttentionScoreParams struct {
 var opFlashAttentionScore = Operator{
 	Name: "FlashAttentionScore", Symbol: "aclnnFlashAttentionScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiih--------oooo",
 }
 
 // FlashAttentionScore computes softmax(ScaleValue · Q·Kᵀ + bias) · V with masks and dropout, and
@@ -345,6 +351,7 @@ type FlashAttentionScoreGradParams struct {
 var opFlashAttentionScoreGrad = Operator{
 	Name: "FlashAttentionScoreGrad", Symbol: "aclnnFlashAttentionScoreGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
+	Slots:  "iiiiiiiiiiiih--------oooo",
 }
 
 // FlashAttentionScoreGrad computes the gradients of FlashAttentionScore.
@@ -425,6 +432,7 @@ type FlashAttentionScoreGradV2Params struct {
 var opFlashAttentionScoreGradV2 = Operator{
 	Name: "FlashAttentionScoreGradV2", Symbol: "aclnnFlashAttentionScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
+	Slots:  "iiiiiiiiiiiihhh---------oooo",
 }
 
 // FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2.
@@ -503,6 +511,7 @@ type FlashAttentionScoreV2Params struct {
 var opFlashAttentionScoreV2 = Operator{
 	Name: "FlashAttentionScoreV2", Symbol: "aclnnFlashAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiihhh---------oooo",
 }
 
 // FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says.
@@ -580,6 +589,7 @@ type FlashAttentionUnpaddingScoreGradParams struct {
 var opFlashAttentionUnpaddingScoreGrad = Operator{
 	Name: "FlashAttentionUnpaddingScoreGrad", Symbol: "aclnnFlashAttentionUnpaddingScoreGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
+	Slots:  "iiiiiiiiiiiihhh--------oooo",
 }
 
 // FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore.
@@ -666,6 +676,7 @@ type FlashAttentionUnpaddingScoreGradV2Params struct {
 var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 	Name: "FlashAttentionUnpaddingScoreGradV2", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
+	Slots:  "iiiiiiiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2.
@@ -759,6 +770,7 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 	Name: "FlashAttentionUnpaddingScoreGradV3", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
 	Params: "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
+	Slots:  "iiiiiiiiiiiiiihhhhh---------oooooo",
 }
 
 // FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3.
@@ -850,6 +862,7 @@ type FlashAttentionUnpaddingScoreGradV4Params struct {
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 	Name: "FlashAttentionUnpaddingScoreGradV4", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
+	Slots:  "iiiiiiiiiiiihhh--------oooo-",
 }
 
 // FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4.
@@ -929,6 +942,7 @@ type FlashAttentionVarLenScoreParams struct {
 var opFlashAttentionVarLenScore = Operator{
 	Name: "FlashAttentionVarLenScore", Symbol: "aclnnFlashAttentionVarLenScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiihhh--------oooo",
 }
 
 // FlashAttentionVarLenScore is FlashAttentionScore for sequences of different lengths, packed
@@ -1004,6 +1018,7 @@ type FlashAttentionVarLenScoreV2Params struct {
 var opFlashAttentionVarLenScoreV2 = Operator{
 	Name: "FlashAttentionVarLenScoreV2", Symbol: "aclnnFlashAttentionVarLenScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says.
@@ -1085,6 +1100,7 @@ type FlashAttentionVarLenScoreV3Params struct {
 var opFlashAttentionVarLenScoreV3 = Operator{
 	Name: "FlashAttentionVarLenScoreV3", Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
 	Params: "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
@@ -1164,6 +1180,7 @@ type FlashAttentionVarLenScoreV4Params struct {
 var opFlashAttentionVarLenScoreV4 = Operator{
 	Name: "FlashAttentionVarLenScoreV4", Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
+	Slots:  "iiiiiiihhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
@@ -1246,6 +1263,7 @@ type FusedInferAttentionScoreParams struct {
 var opFusedInferAttentionScore = Operator{
 	Name: "FusedInferAttentionScore", Symbol: "aclnnFusedInferAttentionScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
+	Slots:  "iiiiihhiiiiiiiiii-----------oo",
 }
 
 // FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
@@ -1343,6 +1361,7 @@ type FusedInferAttentionScoreV2Params struct {
 var opFusedInferAttentionScoreV2 = Operator{
 	Name: "FusedInferAttentionScoreV2", Symbol: "aclnnFusedInferAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
+	Slots:  "iiiiihhiiiiiiiiiiiiiiiih-------------oo",
 }
 
 // FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
@@ -1452,6 +1471,7 @@ type FusedInferAttentionScoreV3Params struct {
 var opFusedInferAttentionScoreV3 = Operator{
 	Name: "FusedInferAttentionScoreV3", Symbol: "aclnnFusedInferAttentionScoreV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
+	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiii-------------oo",
 }
 
 // FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
@@ -1567,6 +1587,7 @@ type FusedInferAttentionScoreV4Params struct {
 var opFusedInferAttentionScoreV4 = Operator{
 	Name: "FusedInferAttentionScoreV4", Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
+	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiii--------------oo",
 }
 
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
@@ -1650,6 +1671,7 @@ type IncreFlashAttentionParams struct {
 var opIncreFlashAttention = Operator{
 	Name: "IncreFlashAttention", Symbol: "aclnnIncreFlashAttention", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
+	Slots:  "iiiiih----o",
 }
 
 // IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
@@ -1705,6 +1727,7 @@ type IncreFlashAttentionV2Params struct {
 var opIncreFlashAttentionV2 = Operator{
 	Name: "IncreFlashAttentionV2", Symbol: "aclnnIncreFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
+	Slots:  "iiiiihiiiii----o",
 }
 
 // IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps.
@@ -1769,6 +1792,7 @@ type IncreFlashAttentionV3Params struct {
 var opIncreFlashAttentionV3 = Operator{
 	Name: "IncreFlashAttentionV3", Symbol: "aclnnIncreFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
+	Slots:  "iiiiihiiiiiiii------o",
 }
 
 // IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised.
@@ -1839,6 +1863,7 @@ type IncreFlashAttentionV4Params struct {
 var opIncreFlashAttentionV4 = Operator{
 	Name: "IncreFlashAttentionV4", Symbol: "aclnnIncreFlashAttentionV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
+	Slots:  "iiiiihiiiiiiiii------o",
 }
 
 // IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left.
@@ -1937,6 +1962,7 @@ type InnerFusedInferAttentionScoreParams struct {
 var opInnerFusedInferAttentionScore = Operator{
 	Name: "InnerFusedInferAttentionScore", Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
+	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiiihh----------------oo",
 }
 
 // InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
@@ -2019,6 +2045,7 @@ type InterleaveRopeParams struct {
 var opInterleaveRope = Operator{
 	Name: "InterleaveRope", Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
 	Params: "x cos sin out",
+	Slots:  "iiio",
 }
 
 // InterleaveRope rotates elements by their positions, those of even and odd places being paired and
@@ -2074,6 +2101,7 @@ type MlaPrologParams struct {
 var opMlaProlog = Operator{
 	Name: "MlaProlog", Symbol: "aclnnMlaProlog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
+	Slots:  "iiiiiiiiiiiiiiiiiii---oo",
 }
 
 // MlaProlog computes what comes before latent attention: queries from their compressed form,
@@ -2150,6 +2178,7 @@ type MlaPrologV2Params struct {
 var opMlaPrologV2 = Operator{
 	Name: "MlaPrologV2", Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
+	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
 // MlaPrologV2 is MlaProlog that gives the queries' scales as well.
@@ -2225,6 +2254,7 @@ type MlaPrologV2WeightNzParams struct {
 var opMlaPrologV2WeightNz = Operator{
 	Name: "MlaPrologV2WeightNz", Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
+	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
@@ -2314,6 +2344,7 @@ type MlaPrologV3Params struct {
 var opMlaPrologV3 = Operator{
 	Name: "MlaPrologV3", Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
+	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
 
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
@@ -2415,6 +2446,7 @@ type MlaPrologV3WeightNzParams struct {
 var opMlaPrologV3WeightNz = Operator{
 	Name: "MlaPrologV3WeightNz", Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
+	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
 
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
@@ -2489,6 +2521,7 @@ type MultiScaleDeformableAttentionGradParams struct {
 var opMultiScaleDeformableAttentionGrad = Operator{
 	Name: "MultiScaleDeformableAttentionGrad", Symbol: "aclnnMultiScaleDeformableAttentionGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
+	Slots:  "iiiiiiooo",
 }
 
 // MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction.
@@ -2533,6 +2566,7 @@ type MultiScaleDeformableAttnFunctionParams struct {
 var opMultiScaleDeformableAttnFunction = Operator{
 	Name: "MultiScaleDeformableAttnFunction", Symbol: "aclnnMultiScaleDeformableAttnFunction", Library: "libopapi", Since: "8.1.RC1",
 	Params: "value spatialShape levelStartIndex location attnWeight output",
+	Slots:  "iiiiio",
 }
 
 // MultiScaleDeformableAttnFunction sums values of several feature maps, read at given places with
@@ -2577,6 +2611,7 @@ type NsaCompressParams struct {
 var opNsaCompress = Operator{
 	Name: "NsaCompress", Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
 	Params: "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
+	Slots:  "iih----o",
 }
 
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
@@ -2631,6 +2666,7 @@ type NsaCompressAttentionParams struct {
 var opNsaCompressAttention = Operator{
 	Name: "NsaCompressAttention", Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
+	Slots:  "iiiiihhh--------oooo",
 }
 
 // NsaCompressAttention computes attention to compressed tokens and selects the most important
@@ -2699,6 +2735,7 @@ type NsaCompressAttentionInferParams struct {
 var opNsaCompressAttentionInfer = Operator{
 	Name: "NsaCompressAttentionInfer", Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
+	Slots:  "iiiiihhhi----------oo",
 }
 
 // NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
@@ -2757,6 +2794,7 @@ type NsaCompressGradParams struct {
 var opNsaCompressGrad = Operator{
 	Name: "NsaCompressGrad", Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
 	Params: "outputGrad input weight actSeqLenOptional compressBlockSize compressStride actSeqLenType layoutOptional inputGradOut weightGradOut",
+	Slots:  "iiih----oo",
 }
 
 // NsaCompressGrad computes the gradients of NsaCompress.
@@ -2804,6 +2842,7 @@ type NsaCompressWithCacheParams struct {
 var opNsaCompressWithCache = Operator{
 	Name: "NsaCompressWithCache", Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
 	Params: "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
+	Slots:  "iiihi-----i",
 }
 
 // NsaCompressWithCache compresses the last window of each sequence that has just become full, into
@@ -2858,6 +2897,7 @@ type NsaSelectedAttentionParams struct {
 var opNsaSelectedAttention = Operator{
 	Name: "NsaSelectedAttention", Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
 	Params: "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
+	Slots:  "iiiiihh------ooo",
 }
 
 // NsaSelectedAttention computes attention to selected blocks of keys and values.
@@ -2920,6 +2960,7 @@ type NsaSelectedAttentionGradParams struct {
 var opNsaSelectedAttentionGrad = Operator{
 	Name: "NsaSelectedAttentionGrad", Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
+	Slots:  "iiiiiiiihhi------ooo",
 }
 
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
@@ -2983,6 +3024,7 @@ type NsaSelectedAttentionInferParams struct {
 var opNsaSelectedAttentionInfer = Operator{
 	Name: "NsaSelectedAttentionInfer", Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
 	Params: "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
+	Slots:  "iiiiiihh--------o",
 }
 
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
@@ -3039,6 +3081,7 @@ type PromptFlashAttentionParams struct {
 var opPromptFlashAttention = Operator{
 	Name: "PromptFlashAttention", Symbol: "aclnnPromptFlashAttention", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
+	Slots:  "iiiiih------o",
 }
 
 // PromptFlashAttention computes attention of whole prompts, for inference.
@@ -3099,6 +3142,7 @@ type PromptFlashAttentionV2Params struct {
 var opPromptFlashAttentionV2 = Operator{
 	Name: "PromptFlashAttentionV2", Symbol: "aclnnPromptFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
+	Slots:  "iiiiihhiiiii-------o",
 }
 
 // PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps.
@@ -3167,6 +3211,7 @@ type PromptFlashAttentionV3Params struct {
 var opPromptFlashAttentionV3 = Operator{
 	Name: "PromptFlashAttentionV3", Symbol: "aclnnPromptFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
+	Slots:  "iiiiihhiiiii--------o",
 }
 
 // PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision.
@@ -3226,6 +3271,7 @@ type RingAttentionUpdateParams struct {
 var opRingAttentionUpdate = Operator{
 	Name: "RingAttentionUpdate", Symbol: "aclnnRingAttentionUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
+	Slots:  "iiiiiii-ooo",
 }
 
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
@@ -3272,6 +3318,7 @@ type RopeWithSinCosCacheParams struct {
 var opRopeWithSinCosCache = Operator{
 	Name: "RopeWithSinCosCache", Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
 	Params: "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
+	Slots:  "iiiih--oo",
 }
 
 // RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
@@ -3313,6 +3360,7 @@ type RotaryPositionEmbeddingParams struct {
 var opRotaryPositionEmbedding = Operator{
 	Name: "RotaryPositionEmbedding", Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
 	Params: "x cos sin mode out",
+	Slots:  "iii-o",
 }
 
 // RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
@@ -3353,6 +3401,7 @@ type RotaryPositionEmbeddingGradParams struct {
 var opRotaryPositionEmbeddingGrad = Operator{
 	Name: "RotaryPositionEmbeddingGrad", Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
 	Params: "dy cos sin xOptional mode dxOut dcosOut dsinOut",
+	Slots:  "iiii-ooo",
 }
 
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
@@ -3405,6 +3454,7 @@ type SwinAttentionScoreQuantParams struct {
 var opSwinAttentionScoreQuant = Operator{
 	Name: "SwinAttentionScoreQuant", Symbol: "aclnnSwinAttentionScoreQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
+	Slots:  "iiiiiiiiiii----o",
 }
 
 // SwinAttentionScoreQuant computes the attention of windows with int8 products.
@@ -3453,6 +3503,7 @@ type TransformBiasRescaleQkvParams struct {
 var opTransformBiasRescaleQkv = Operator{
 	Name: "TransformBiasRescaleQkv", Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
 	Params: "qkv qkvBias numHeads qOut kOut vOut",
+	Slots:  "ii-ooo",
 }
 
 // TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value

@@ -22,6 +22,7 @@ type AllGatherMatmulParams struct {
 var opAllGatherMatmul = Operator{
 	Name: "AllGatherMatmul", Symbol: "aclnnAllGatherMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
+	Slots:  "iii----oo",
 }
 
 // AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
@@ -69,6 +70,7 @@ type AlltoAllAllGatherBatchMatMulParams struct {
 var opAlltoAllAllGatherBatchMatMul = Operator{
 	Name: "AlltoAllAllGatherBatchMatMul", Symbol: "aclnnAlltoAllAllGatherBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
+	Slots:  "iii------ooo",
 }
 
 // AlltoAllAllGatherBatchMatMul exchanges tokens among expert-parallel ranks, gathers them among
@@ -127,6 +129,7 @@ type AlltoAllvGroupedMatMulParams struct {
 var opAlltoAllvGroupedMatMul = Operator{
 	Name: "AlltoAllvGroupedMatMul", Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
+	Slots:  "iiiiii--hh---ooo",
 }
 
 // AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
@@ -179,6 +182,7 @@ type BatchMatMulReduceScatterAlltoAllParams struct {
 var opBatchMatMulReduceScatterAlltoAll = Operator{
 	Name: "BatchMatMulReduceScatterAlltoAll", Symbol: "aclnnBatchMatMulReduceScatterAlltoAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
+	Slots:  "iii-----o",
 }
 
 // BatchMatMulReduceScatterAlltoAll multiplies tokens by experts' weights, sums among
@@ -228,6 +232,7 @@ type GroupedMatMulAllReduceParams struct {
 var opGroupedMatMulAllReduce = Operator{
 	Name: "GroupedMatMulAllReduce", Symbol: "aclnnGroupedMatMulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
+	Slots:  "iiih-----o",
 }
 
 // GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
@@ -279,6 +284,7 @@ type GroupedMatMulAlltoAllvParams struct {
 var opGroupedMatMulAlltoAllv = Operator{
 	Name: "GroupedMatMulAlltoAllv", Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
+	Slots:  "iiiiii--hh--oo",
 }
 
 // GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
@@ -331,6 +337,7 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 	Name: "InplaceMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
+	Slots:  "iiiii-----o",
 }
 
 // InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
@@ -384,6 +391,7 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 	Name: "InplaceQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
+	Slots:  "iiiiii-----o",
 }
 
 // InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
@@ -440,6 +448,7 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Name: "InplaceWeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
+	Slots:  "iiiiiii------o",
 }
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
@@ -492,6 +501,7 @@ type MatmulAllReduceParams struct {
 var opMatmulAllReduce = Operator{
 	Name: "MatmulAllReduce", Symbol: "aclnnMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
+	Slots:  "iii----o",
 }
 
 // MatmulAllReduce multiplies matrices and sums the products over all ranks.
@@ -538,6 +548,7 @@ type MatmulAllReduceAddRmsNormParams struct {
 var opMatmulAllReduceAddRmsNorm = Operator{
 	Name: "MatmulAllReduceAddRmsNorm", Symbol: "aclnnMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
+	Slots:  "iiiii-----oo",
 }
 
 // MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
@@ -587,6 +598,7 @@ type MatmulAllReduceV2Params struct {
 var opMatmulAllReduceV2 = Operator{
 	Name: "MatmulAllReduceV2", Symbol: "aclnnMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias x3 group reduceOp commTurn streamMode output",
+	Slots:  "iiii----o",
 }
 
 // MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
@@ -630,6 +642,7 @@ type MatmulReduceScatterParams struct {
 var opMatmulReduceScatter = Operator{
 	Name: "MatmulReduceScatter", Symbol: "aclnnMatmulReduceScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
+	Slots:  "iii----o",
 }
 
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
@@ -674,6 +687,7 @@ type QuantMatmulAllReduceParams struct {
 var opQuantMatmulAllReduce = Operator{
 	Name: "QuantMatmulAllReduce", Symbol: "aclnnQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
+	Slots:  "iiiii----o",
 }
 
 // QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks.
@@ -723,6 +737,7 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 var opQuantMatmulAllReduceAddRmsNorm = Operator{
 	Name: "QuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
+	Slots:  "iiiiii-----oo",
 }
 
 // QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
@@ -777,6 +792,7 @@ type QuantMatmulAllReduceV2Params struct {
 var opQuantMatmulAllReduceV2 = Operator{
 	Name: "QuantMatmulAllReduceV2", Symbol: "aclnnQuantMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
+	Slots:  "iiiiii----o",
 }
 
 // QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token.
@@ -827,6 +843,7 @@ type QuantMatmulAllReduceV3Params struct {
 var opQuantMatmulAllReduceV3 = Operator{
 	Name: "QuantMatmulAllReduceV3", Symbol: "aclnnQuantMatmulAllReduceV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
+	Slots:  "iiiiiiii----o",
 }
 
 // QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks.
@@ -878,6 +895,7 @@ type WeightQuantMatmulAllReduceParams struct {
 var opWeightQuantMatmulAllReduce = Operator{
 	Name: "WeightQuantMatmulAllReduce", Symbol: "aclnnWeightQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
+	Slots:  "iiiiii-----o",
 }
 
 // WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
@@ -932,6 +950,7 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Name: "WeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
+	Slots:  "iiiiiii------oo",
 }
 
 // WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,

@@ -17,6 +17,7 @@ type ApproximateEqualParams struct {
 var opApproximateEqual = Operator{
 	Name: "ApproximateEqual", Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 tolerance y",
+	Slots:  "ii-o",
 }
 
 // ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
@@ -49,6 +50,7 @@ type EqScalarParams struct {
 var opEqScalar = Operator{
 	Name: "EqScalar", Symbol: "aclnnEqScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // EqScalar tells which elements equal a scalar.
@@ -81,6 +83,7 @@ type EqTensorParams struct {
 var opEqTensor = Operator{
 	Name: "EqTensor", Symbol: "aclnnEqTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // EqTensor tells which elements of two tensors are equal, with broadcasting.
@@ -113,6 +116,7 @@ type EqualParams struct {
 var opEqual = Operator{
 	Name: "Equal", Symbol: "aclnnEqual", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Equal tells whether two tensors have the same shape and elements, as one bool.
@@ -145,6 +149,7 @@ type GeScalarParams struct {
 var opGeScalar = Operator{
 	Name: "GeScalar", Symbol: "aclnnGeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // GeScalar tells which elements are greater than or equal to a scalar.
@@ -177,6 +182,7 @@ type GeTensorParams struct {
 var opGeTensor = Operator{
 	Name: "GeTensor", Symbol: "aclnnGeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // GeTensor tells where Self ≥ Other, with broadcasting.
@@ -209,6 +215,7 @@ type GtScalarParams struct {
 var opGtScalar = Operator{
 	Name: "GtScalar", Symbol: "aclnnGtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // GtScalar tells which elements are greater than a scalar.
@@ -241,6 +248,7 @@ type GtTensorParams struct {
 var opGtTensor = Operator{
 	Name: "GtTensor", Symbol: "aclnnGtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // GtTensor tells where Self > Other, with broadcasting.
@@ -273,6 +281,7 @@ type HeavisideParams struct {
 var opHeaviside = Operator{
 	Name: "Heaviside", Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
 	Params: "input values out",
+	Slots:  "iio",
 }
 
 // Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
@@ -305,6 +314,7 @@ type InplaceEqScalarParams struct {
 var opInplaceEqScalar = Operator{
 	Name: "InplaceEqScalar", Symbol: "aclnnInplaceEqScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceEqScalar is EqScalar with the result in place of the first argument.
@@ -335,6 +345,7 @@ type InplaceEqTensorParams struct {
 var opInplaceEqTensor = Operator{
 	Name: "InplaceEqTensor", Symbol: "aclnnInplaceEqTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceEqTensor is EqTensor with the result in place of the first argument.
@@ -365,6 +376,7 @@ type InplaceGeScalarParams struct {
 var opInplaceGeScalar = Operator{
 	Name: "InplaceGeScalar", Symbol: "aclnnInplaceGeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceGeScalar is GeScalar with the result in place of the first argument.
@@ -395,6 +407,7 @@ type InplaceGeTensorParams struct {
 var opInplaceGeTensor = Operator{
 	Name: "InplaceGeTensor", Symbol: "aclnnInplaceGeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceGeTensor is GeTensor with the result in place of the first argument.
@@ -425,6 +438,7 @@ type InplaceGtScalarParams struct {
 var opInplaceGtScalar = Operator{
 	Name: "InplaceGtScalar", Symbol: "aclnnInplaceGtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceGtScalar is GtScalar with the result in place of the first argument.
@@ -455,6 +469,7 @@ type InplaceGtTensorParams struct {
 var opInplaceGtTensor = Operator{
 	Name: "InplaceGtTensor", Symbol: "aclnnInplaceGtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceGtTensor is GtTensor with the result in place of the first argument.
@@ -485,6 +500,7 @@ type InplaceLeScalarParams struct {
 var opInplaceLeScalar = Operator{
 	Name: "InplaceLeScalar", Symbol: "aclnnInplaceLeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceLeScalar is LeScalar with the result in place of the first argument.
@@ -515,6 +531,7 @@ type InplaceLeTensorParams struct {
 var opInplaceLeTensor = Operator{
 	Name: "InplaceLeTensor", Symbol: "aclnnInplaceLeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceLeTensor is LeTensor with the result in place of the first argument.
@@ -545,6 +562,7 @@ type InplaceLogicalAndParams struct {
 var opInplaceLogicalAnd = Operator{
 	Name: "InplaceLogicalAnd", Symbol: "aclnnInplaceLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceLogicalAnd is LogicalAnd with the result in place of the first argument.
@@ -575,6 +593,7 @@ type InplaceLogicalNotParams struct {
 var opInplaceLogicalNot = Operator{
 	Name: "InplaceLogicalNot", Symbol: "aclnnInplaceLogicalNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceLogicalNot is LogicalNot with the result in place of the first argument.
@@ -605,6 +624,7 @@ type InplaceLogicalOrParams struct {
 var opInplaceLogicalOr = Operator{
 	Name: "InplaceLogicalOr", Symbol: "aclnnInplaceLogicalOr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceLogicalOr is LogicalOr with the result in place of the first argument.
@@ -636,6 +656,7 @@ type InplaceLtScalarParams struct {
 var opInplaceLtScalar = Operator{
 	Name: "InplaceLtScalar", Symbol: "aclnnInplaceLtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceLtScalar is LtScalar with the result in place of the first argument.
@@ -666,6 +687,7 @@ type InplaceLtTensorParams struct {
 var opInplaceLtTensor = Operator{
 	Name: "InplaceLtTensor", Symbol: "aclnnInplaceLtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceLtTensor is LtTensor with the result in place of the first argument.
@@ -696,6 +718,7 @@ type InplaceNeScalarParams struct {
 var opInplaceNeScalar = Operator{
 	Name: "InplaceNeScalar", Symbol: "aclnnInplaceNeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceNeScalar is NeScalar with the result in place of the first argument.
@@ -726,6 +749,7 @@ type InplaceNeTensorParams struct {
 var opInplaceNeTensor = Operator{
 	Name: "InplaceNeTensor", Symbol: "aclnnInplaceNeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceNeTensor is NeTensor with the result in place of the first argument.
@@ -760,6 +784,7 @@ type IsCloseParams struct {
 var opIsClose = Operator{
 	Name: "IsClose", Symbol: "aclnnIsClose", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other rtol atol equal_nan out",
+	Slots:  "ii---o",
 }
 
 // IsClose tells where |Self − Other| ≤ Atol + Rtol · |Other|; NaN equals NaN when Equal_nan is
@@ -795,6 +820,7 @@ type IsFiniteParams struct {
 var opIsFinite = Operator{
 	Name: "IsFinite", Symbol: "aclnnIsFinite", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // IsFinite tells which elements are neither infinite nor NaN.
@@ -828,6 +854,7 @@ type IsInScalarTensorParams struct {
 var opIsInScalarTensor = Operator{
 	Name: "IsInScalarTensor", Symbol: "aclnnIsInScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "element testElements assumeUnique invert out",
+	Slots:  "hi--o",
 }
 
 // IsInScalarTensor tells whether a scalar is among the elements of a tensor, or with Invert whether
@@ -866,6 +893,7 @@ type IsInTensorScalarParams struct {
 var opIsInTensorScalar = Operator{
 	Name: "IsInTensorScalar", Symbol: "aclnnIsInTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "element testElement assumeUnique invert out",
+	Slots:  "ih--o",
 }
 
 // IsInTensorScalar tells which elements equal a scalar, or with Invert which do not.
@@ -900,6 +928,7 @@ type IsInfParams struct {
 var opIsInf = Operator{
 	Name: "IsInf", Symbol: "aclnnIsInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // IsInf tells which elements are infinite.
@@ -930,6 +959,7 @@ type IsNegInfParams struct {
 var opIsNegInf = Operator{
 	Name: "IsNegInf", Symbol: "aclnnIsNegInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // IsNegInf tells which elements are negative infinity.
@@ -960,6 +990,7 @@ type IsPosInfParams struct {
 var opIsPosInf = Operator{
 	Name: "IsPosInf", Symbol: "aclnnIsPosInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // IsPosInf tells which elements are positive infinity.
@@ -991,6 +1022,7 @@ type LeScalarParams struct {
 var opLeScalar = Operator{
 	Name: "LeScalar", Symbol: "aclnnLeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // LeScalar tells which elements are less than or equal to a scalar.
@@ -1023,6 +1055,7 @@ type LeTensorParams struct {
 var opLeTensor = Operator{
 	Name: "LeTensor", Symbol: "aclnnLeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LeTensor tells where Self ≤ Other, with broadcasting.
@@ -1055,6 +1088,7 @@ type LogicalAndParams struct {
 var opLogicalAnd = Operator{
 	Name: "LogicalAnd", Symbol: "aclnnLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LogicalAnd computes the logical and of two tensors with broadcasting, other values than zero
@@ -1087,6 +1121,7 @@ type LogicalNotParams struct {
 var opLogicalNot = Operator{
 	Name: "LogicalNot", Symbol: "aclnnLogicalNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // LogicalNot computes the logical not of each element, other values than zero being true.
@@ -1118,6 +1153,7 @@ type LogicalOrParams struct {
 var opLogicalOr = Operator{
 	Name: "LogicalOr", Symbol: "aclnnLogicalOr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LogicalOr computes the logical or of two tensors with broadcasting, other values than zero being
@@ -1151,6 +1187,7 @@ type LogicalXorParams struct {
 var opLogicalXor = Operator{
 	Name: "LogicalXor", Symbol: "aclnnLogicalXor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LogicalXor computes the logical exclusive or of two tensors with broadcasting, other values than
@@ -1184,6 +1221,7 @@ type LtScalarParams struct {
 var opLtScalar = Operator{
 	Name: "LtScalar", Symbol: "aclnnLtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // LtScalar tells which elements are less than a scalar.
@@ -1216,6 +1254,7 @@ type LtTensorParams struct {
 var opLtTensor = Operator{
 	Name: "LtTensor", Symbol: "aclnnLtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LtTensor tells where Self < Other, with broadcasting.
@@ -1248,6 +1287,7 @@ type NeScalarParams struct {
 var opNeScalar = Operator{
 	Name: "NeScalar", Symbol: "aclnnNeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // NeScalar tells which elements differ from a scalar.
@@ -1280,6 +1320,7 @@ type NeTensorParams struct {
 var opNeTensor = Operator{
 	Name: "NeTensor", Symbol: "aclnnNeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // NeTensor tells which elements of two tensors differ, with broadcasting.
@@ -1312,6 +1353,7 @@ type PrecisionCompareParams struct {
 var opPrecisionCompare = Operator{
 	Name: "PrecisionCompare", Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
 	Params: "golden realdata out",
+	Slots:  "iio",
 }
 
 // PrecisionCompare tells whether two tensors are the same, as a status.
@@ -1344,6 +1386,7 @@ type SignbitParams struct {
 var opSignbit = Operator{
 	Name: "Signbit", Symbol: "aclnnSignbit", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Signbit tells which elements have their sign bit set.

@@ -15,6 +15,7 @@ type AbsParams struct {
 var opAbs = Operator{
 	Name: "Abs", Symbol: "aclnnAbs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Abs computes the absolute value of each element.
@@ -45,6 +46,7 @@ type AcosParams struct {
 var opAcos = Operator{
 	Name: "Acos", Symbol: "aclnnAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Acos computes the arc cosine of each element, in radians.
@@ -76,6 +78,7 @@ type AcosGradParams struct {
 var opAcosGrad = Operator{
 	Name: "AcosGrad", Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
 	Params: "y_grad x x_grad",
+	Slots:  "iio",
 }
 
 // AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
@@ -108,6 +111,7 @@ type AcosGradV2Params struct {
 var opAcosGradV2 = Operator{
 	Name: "AcosGradV2", Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
+	Slots:  "iio",
 }
 
 // AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
@@ -138,6 +142,7 @@ type AcoshParams struct {
 var opAcosh = Operator{
 	Name: "Acosh", Symbol: "aclnnAcosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Acosh computes the inverse hyperbolic cosine of each element.
@@ -170,6 +175,7 @@ type AddParams struct {
 var opAdd = Operator{
 	Name: "Add", Symbol: "aclnnAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "iiho",
 }
 
 // Add computes Self + Alpha · Other with broadcasting.
@@ -202,6 +208,7 @@ type AddNParams struct {
 var opAddN = Operator{
 	Name: "AddN", Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
 	Params: "tensors out",
+	Slots:  "io",
 }
 
 // AddN adds the tensors of a list, element by element.
@@ -234,6 +241,7 @@ type AddReluParams struct {
 var opAddRelu = Operator{
 	Name: "AddRelu", Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "iiho",
 }
 
 // AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
@@ -268,6 +276,7 @@ type AddV3Params struct {
 var opAddV3 = Operator{
 	Name: "AddV3", Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
 	Params: "self other alpha out",
+	Slots:  "hiho",
 }
 
 // AddV3 computes Self + Alpha · Other, Self being a scalar.
@@ -303,6 +312,7 @@ type AddcdivParams struct {
 var opAddcdiv = Operator{
 	Name: "Addcdiv", Symbol: "aclnnAddcdiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor1 tensor2 value out",
+	Slots:  "iiiho",
 }
 
 // Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
@@ -339,6 +349,7 @@ type AddcmulParams struct {
 var opAddcmul = Operator{
 	Name: "Addcmul", Symbol: "aclnnAddcmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor1 tensor2 value out",
+	Slots:  "iiiho",
 }
 
 // Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
@@ -374,6 +385,7 @@ type AddsParams struct {
 var opAdds = Operator{
 	Name: "Adds", Symbol: "aclnnAdds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "ihho",
 }
 
 // Adds computes Self + Alpha · Other, Other being a scalar.
@@ -406,6 +418,7 @@ type AngleV2Params struct {
 var opAngleV2 = Operator{
 	Name: "AngleV2", Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // AngleV2 computes the angle of each element in the complex plane, in radians.
@@ -436,6 +449,7 @@ type AsinParams struct {
 var opAsin = Operator{
 	Name: "Asin", Symbol: "aclnnAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Asin computes the arc sine of each element, in radians.
@@ -466,6 +480,7 @@ type AsinWithAgentParams struct {
 var opAsinWithAgent = Operator{
 	Name: "AsinWithAgent", Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
 	Params: "x y",
+	Slots:  "io",
 }
 
 // AsinWithAgent computes the arc sine of each element, in radians.
@@ -496,6 +511,7 @@ type AsinhParams struct {
 var opAsinh = Operator{
 	Name: "Asinh", Symbol: "aclnnAsinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Asinh computes the inverse hyperbolic sine of each element.
@@ -527,6 +543,7 @@ type AsinhGradParams struct {
 var opAsinhGrad = Operator{
 	Name: "AsinhGrad", Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
+	Slots:  "iio",
 }
 
 // AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
@@ -557,6 +574,7 @@ type AsinhV2Params struct {
 var opAsinhV2 = Operator{
 	Name: "AsinhV2", Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // AsinhV2 computes the inverse hyperbolic sine of each element.
@@ -587,6 +605,7 @@ type AsinhWithAgentParams struct {
 var opAsinhWithAgent = Operator{
 	Name: "AsinhWithAgent", Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // AsinhWithAgent computes the inverse hyperbolic sine of each element.
@@ -617,6 +636,7 @@ type AtanParams struct {
 var opAtan = Operator{
 	Name: "Atan", Symbol: "aclnnAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Atan computes the arc tangent of each element, in radians.
@@ -648,6 +668,7 @@ type Atan2Params struct {
 var opAtan2 = Operator{
 	Name: "Atan2", Symbol: "aclnnAtan2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
@@ -680,6 +701,7 @@ type AtanGradParams struct {
 var opAtanGrad = Operator{
 	Name: "AtanGrad", Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
 	Params: "x dy dx",
+	Slots:  "iio",
 }
 
 // AtanGrad computes the gradient of Atan: Dy / (1 + X²).
@@ -711,6 +733,7 @@ type AtanhParams struct {
 var opAtanh = Operator{
 	Name: "Atanh", Symbol: "aclnnAtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Atanh computes the inverse hyperbolic tangent of each element.
@@ -742,6 +765,7 @@ type BitwiseAndScalarParams struct {
 var opBitwiseAndScalar = Operator{
 	Name: "BitwiseAndScalar", Symbol: "aclnnBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // BitwiseAndScalar computes the bitwise and of each element and a scalar; of bools the logical one.
@@ -775,6 +799,7 @@ type BitwiseAndTensorParams struct {
 var opBitwiseAndTensor = Operator{
 	Name: "BitwiseAndTensor", Symbol: "aclnnBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // BitwiseAndTensor computes the bitwise and of two tensors with broadcasting; of bools the logical
@@ -809,6 +834,7 @@ type BitwiseAndTensorOutParams struct {
 var opBitwiseAndTensorOut = Operator{
 	Name: "BitwiseAndTensorOut", Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
@@ -841,6 +867,7 @@ type BitwiseNotParams struct {
 var opBitwiseNot = Operator{
 	Name: "BitwiseNot", Symbol: "aclnnBitwiseNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // BitwiseNot inverts the bits of each element; of bools it computes the logical not.
@@ -872,6 +899,7 @@ type BitwiseOrScalarParams struct {
 var opBitwiseOrScalar = Operator{
 	Name: "BitwiseOrScalar", Symbol: "aclnnBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // BitwiseOrScalar computes the bitwise or of each element and a scalar; of bools the logical one.
@@ -905,6 +933,7 @@ type BitwiseOrTensorParams struct {
 var opBitwiseOrTensor = Operator{
 	Name: "BitwiseOrTensor", Symbol: "aclnnBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // BitwiseOrTensor computes the bitwise or of two tensors with broadcasting; of bools the logical
@@ -939,6 +968,7 @@ type BitwiseXorScalarParams struct {
 var opBitwiseXorScalar = Operator{
 	Name: "BitwiseXorScalar", Symbol: "aclnnBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // BitwiseXorScalar computes the bitwise exclusive or of each element and a scalar; of bools the
@@ -973,6 +1003,7 @@ type BitwiseXorTensorParams struct {
 var opBitwiseXorTensor = Operator{
 	Name: "BitwiseXorTensor", Symbol: "aclnnBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // BitwiseXorTensor computes the bitwise exclusive or of two tensors with broadcasting; of bools the
@@ -1006,6 +1037,7 @@ type CeilParams struct {
 var opCeil = Operator{
 	Name: "Ceil", Symbol: "aclnnCeil", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Ceil rounds each element up to an integer.
@@ -1038,6 +1070,7 @@ type ClampParams struct {
 var opClamp = Operator{
 	Name: "Clamp", Symbol: "aclnnClamp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
+	Slots:  "ihho",
 }
 
 // Clamp limits each element to at least ClipValueMin and at most ClipValueMax, scalars of which one
@@ -1072,6 +1105,7 @@ type ClampMaxParams struct {
 var opClampMax = Operator{
 	Name: "ClampMax", Symbol: "aclnnClampMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMax out",
+	Slots:  "iho",
 }
 
 // ClampMax limits each element to at most ClipValueMax.
@@ -1104,6 +1138,7 @@ type ClampMaxTensorParams struct {
 var opClampMaxTensor = Operator{
 	Name: "ClampMaxTensor", Symbol: "aclnnClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self max out",
+	Slots:  "iio",
 }
 
 // ClampMaxTensor limits each element to at most that of the tensor Max.
@@ -1136,6 +1171,7 @@ type ClampMinParams struct {
 var opClampMin = Operator{
 	Name: "ClampMin", Symbol: "aclnnClampMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin out",
+	Slots:  "iho",
 }
 
 // ClampMin limits each element to at least ClipValueMin.
@@ -1168,6 +1204,7 @@ type ClampMinTensorParams struct {
 var opClampMinTensor = Operator{
 	Name: "ClampMinTensor", Symbol: "aclnnClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin out",
+	Slots:  "iio",
 }
 
 // ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
@@ -1201,6 +1238,7 @@ type ClampTensorParams struct {
 var opClampTensor = Operator{
 	Name: "ClampTensor", Symbol: "aclnnClampTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
+	Slots:  "iiio",
 }
 
 // ClampTensor limits each element to the range that two tensors give, of which one may be absent.
@@ -1234,6 +1272,7 @@ type ComplexParams struct {
 var opComplex = Operator{
 	Name: "Complex", Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
 	Params: "real imag out",
+	Slots:  "iio",
 }
 
 // Complex makes complex numbers of real and imaginary parts.
@@ -1265,6 +1304,7 @@ type CosParams struct {
 var opCos = Operator{
 	Name: "Cos", Symbol: "aclnnCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Cos computes the cosine of each element, given in radians.
@@ -1295,6 +1335,7 @@ type CoshParams struct {
 var opCosh = Operator{
 	Name: "Cosh", Symbol: "aclnnCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Cosh computes the hyperbolic cosine of each element.
@@ -1325,6 +1366,7 @@ type DigammaParams struct {
 var opDigamma = Operator{
 	Name: "Digamma", Symbol: "aclnnDigamma", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Digamma computes the logarithmic derivative of the gamma function of each element.
@@ -1356,6 +1398,7 @@ type DivParams struct {
 var opDiv = Operator{
 	Name: "Div", Symbol: "aclnnDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Div computes Self / Other with broadcasting.
@@ -1389,6 +1432,7 @@ type DivModParams struct {
 var opDivMod = Operator{
 	Name: "DivMod", Symbol: "aclnnDivMod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other mode out",
+	Slots:  "ii-o",
 }
 
 // DivMod computes Self / Other with broadcasting and rounds as Mode says.
@@ -1423,6 +1467,7 @@ type DivModsParams struct {
 var opDivMods = Operator{
 	Name: "DivMods", Symbol: "aclnnDivMods", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other mode out",
+	Slots:  "ih-o",
 }
 
 // DivMods computes Self / Other for a scalar Other and rounds as Mode says.
@@ -1457,6 +1502,7 @@ type DivV3Params struct {
 var opDivV3 = Operator{
 	Name: "DivV3", Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
 	Params: "self other mode out",
+	Slots:  "ii-o",
 }
 
 // DivV3 computes Self / Other with broadcasting and rounds as Mode says.
@@ -1490,6 +1536,7 @@ type DivsParams struct {
 var opDivs = Operator{
 	Name: "Divs", Symbol: "aclnnDivs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // Divs computes Self / Other for a scalar Other.
@@ -1521,6 +1568,7 @@ type ErfParams struct {
 var opErf = Operator{
 	Name: "Erf", Symbol: "aclnnErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Erf computes the error function of each element.
@@ -1551,6 +1599,7 @@ type ErfcParams struct {
 var opErfc = Operator{
 	Name: "Erfc", Symbol: "aclnnErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Erfc computes one minus the error function of each element.
@@ -1581,6 +1630,7 @@ type ErfinvParams struct {
 var opErfinv = Operator{
 	Name: "Erfinv", Symbol: "aclnnErfinv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Erfinv computes the inverse of the error function for each element.
@@ -1611,6 +1661,7 @@ type ExpParams struct {
 var opExp = Operator{
 	Name: "Exp", Symbol: "aclnnExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Exp computes e to the power of each element.
@@ -1641,6 +1692,7 @@ type Exp2Params struct {
 var opExp2 = Operator{
 	Name: "Exp2", Symbol: "aclnnExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Exp2 computes 2 to the power of each element.
@@ -1671,6 +1723,7 @@ type Expm1Params struct {
 var opExpm1 = Operator{
 	Name: "Expm1", Symbol: "aclnnExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Expm1 computes e to the power of each element, minus one, precisely near zero.
@@ -1701,6 +1754,7 @@ type FloorParams struct {
 var opFloor = Operator{
 	Name: "Floor", Symbol: "aclnnFloor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Floor rounds each element down to an integer.
@@ -1732,6 +1786,7 @@ type FloorDivideParams struct {
 var opFloorDivide = Operator{
 	Name: "FloorDivide", Symbol: "aclnnFloorDivide", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // FloorDivide computes Self / Other with broadcasting, rounded down.
@@ -1764,6 +1819,7 @@ type FloorDividesParams struct {
 var opFloorDivides = Operator{
 	Name: "FloorDivides", Symbol: "aclnnFloorDivides", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // FloorDivides computes Self / Other for a scalar Other, rounded down.
@@ -1796,6 +1852,7 @@ type FmodScalarParams struct {
 var opFmodScalar = Operator{
 	Name: "FmodScalar", Symbol: "aclnnFmodScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
@@ -1828,6 +1885,7 @@ type FmodTensorParams struct {
 var opFmodTensor = Operator{
 	Name: "FmodTensor", Symbol: "aclnnFmodTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
@@ -1859,6 +1917,7 @@ type FracParams struct {
 var opFrac = Operator{
 	Name: "Frac", Symbol: "aclnnFrac", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
+	Slots:  "io",
 }
 
 // Frac computes the fractional part of each element, with its sign.
@@ -1889,6 +1948,7 @@ type FresnelCosParams struct {
 var opFresnelCos = Operator{
 	Name: "FresnelCos", Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
@@ -1920,6 +1980,7 @@ type FresnelSinParams struct {
 var opFresnelSin = Operator{
 	Name: "FresnelSin", Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
@@ -1953,6 +2014,7 @@ type FusedMulAddNParams struct {
 var opFusedMulAddN = Operator{
 	Name: "FusedMulAddN", Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x3 y",
+	Slots:  "iiio",
 }
 
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element.
@@ -1986,6 +2048,7 @@ type GcdParams struct {
 var opGcd = Operator{
 	Name: "Gcd", Symbol: "aclnnGcd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Gcd computes the greatest common divisor of two integer tensors with broadcasting.
@@ -2016,6 +2079,7 @@ type InplaceAcosParams struct {
 var opInplaceAcos = Operator{
 	Name: "InplaceAcos", Symbol: "aclnnInplaceAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceAcos is Acos with the result in place of the first argument.
@@ -2044,6 +2108,7 @@ type InplaceAcoshParams struct {
 var opInplaceAcosh = Operator{
 	Name: "InplaceAcosh", Symbol: "aclnnInplaceAcosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceAcosh is Acosh with the result in place of the first argument.
@@ -2074,6 +2139,7 @@ type InplaceAddParams struct {
 var opInplaceAdd = Operator{
 	Name: "InplaceAdd", Symbol: "aclnnInplaceAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
+	Slots:  "iih",
 }
 
 // InplaceAdd is Add with the result in place of the first argument.
@@ -2106,6 +2172,7 @@ type InplaceAddReluParams struct {
 var opInplaceAddRelu = Operator{
 	Name: "InplaceAddRelu", Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
+	Slots:  "iih",
 }
 
 // InplaceAddRelu is AddRelu with the result in place of the first argument.
@@ -2138,6 +2205,7 @@ type InplaceAddV3Params struct {
 var opInplaceAddV3 = Operator{
 	Name: "InplaceAddV3", Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef other alpha",
+	Slots:  "hih",
 }
 
 // InplaceAddV3 is AddV3 with the result in place of the first argument.
@@ -2171,6 +2239,7 @@ type InplaceAddcdivParams struct {
 var opInplaceAddcdiv = Operator{
 	Name: "InplaceAddcdiv", Symbol: "aclnnInplaceAddcdiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef tensor1 tensor2 value",
+	Slots:  "iiih",
 }
 
 // InplaceAddcdiv is Addcdiv with the result in place of the first argument.
@@ -2205,6 +2274,7 @@ type InplaceAddcmulParams struct {
 var opInplaceAddcmul = Operator{
 	Name: "InplaceAddcmul", Symbol: "aclnnInplaceAddcmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef tensor1 tensor2 value",
+	Slots:  "iiih",
 }
 
 // InplaceAddcmul is Addcmul with the result in place of the first argument.
@@ -2238,6 +2308,7 @@ type InplaceAddsParams struct {
 var opInplaceAdds = Operator{
 	Name: "InplaceAdds", Symbol: "aclnnInplaceAdds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
+	Slots:  "ihh",
 }
 
 // InplaceAdds is Adds with the result in place of the first argument.
@@ -2268,6 +2339,7 @@ type InplaceAsinParams struct {
 var opInplaceAsin = Operator{
 	Name: "InplaceAsin", Symbol: "aclnnInplaceAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceAsin is Asin with the result in place of the first argument.
@@ -2296,6 +2368,7 @@ type InplaceAsinhParams struct {
 var opInplaceAsinh = Operator{
 	Name: "InplaceAsinh", Symbol: "aclnnInplaceAsinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceAsinh is Asinh with the result in place of the first argument.
@@ -2324,6 +2397,7 @@ type InplaceAtanParams struct {
 var opInplaceAtan = Operator{
 	Name: "InplaceAtan", Symbol: "aclnnInplaceAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceAtan is Atan with the result in place of the first argument.
@@ -2353,6 +2427,7 @@ type InplaceAtan2Params struct {
 var opInplaceAtan2 = Operator{
 	Name: "InplaceAtan2", Symbol: "aclnnInplaceAtan2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
@@ -2382,6 +2457,7 @@ type InplaceAtanhParams struct {
 var opInplaceAtanh = Operator{
 	Name: "InplaceAtanh", Symbol: "aclnnInplaceAtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceAtanh is Atanh with the result in place of the first argument.
@@ -2411,6 +2487,7 @@ type InplaceBitwiseAndScalarParams struct {
 var opInplaceBitwiseAndScalar = Operator{
 	Name: "InplaceBitwiseAndScalar", Symbol: "aclnnInplaceBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument.
@@ -2442,6 +2519,7 @@ type InplaceBitwiseAndTensorParams struct {
 var opInplaceBitwiseAndTensor = Operator{
 	Name: "InplaceBitwiseAndTensor", Symbol: "aclnnInplaceBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument.
@@ -2473,6 +2551,7 @@ type InplaceBitwiseAndTensorOutParams struct {
 var opInplaceBitwiseAndTensorOut = Operator{
 	Name: "InplaceBitwiseAndTensorOut", Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
 	Params: "self other",
+	Slots:  "ii",
 }
 
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
@@ -2503,6 +2582,7 @@ type InplaceBitwiseOrScalarParams struct {
 var opInplaceBitwiseOrScalar = Operator{
 	Name: "InplaceBitwiseOrScalar", Symbol: "aclnnInplaceBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument.
@@ -2534,6 +2614,7 @@ type InplaceBitwiseOrTensorParams struct {
 var opInplaceBitwiseOrTensor = Operator{
 	Name: "InplaceBitwiseOrTensor", Symbol: "aclnnInplaceBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument.
@@ -2565,6 +2646,7 @@ type InplaceBitwiseXorScalarParams struct {
 var opInplaceBitwiseXorScalar = Operator{
 	Name: "InplaceBitwiseXorScalar", Symbol: "aclnnInplaceBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument.
@@ -2596,6 +2678,7 @@ type InplaceBitwiseXorTensorParams struct {
 var opInplaceBitwiseXorTensor = Operator{
 	Name: "InplaceBitwiseXorTensor", Symbol: "aclnnInplaceBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument.
@@ -2626,6 +2709,7 @@ type InplaceCeilParams struct {
 var opInplaceCeil = Operator{
 	Name: "InplaceCeil", Symbol: "aclnnInplaceCeil", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceCeil is Ceil with the result in place of the first argument.
@@ -2655,6 +2739,7 @@ type InplaceClampMaxParams struct {
 var opInplaceClampMax = Operator{
 	Name: "InplaceClampMax", Symbol: "aclnnInplaceClampMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMax",
+	Slots:  "ih",
 }
 
 // InplaceClampMax is ClampMax with the result in place of the first argument.
@@ -2686,6 +2771,7 @@ type InplaceClampMaxTensorParams struct {
 var opInplaceClampMaxTensor = Operator{
 	Name: "InplaceClampMaxTensor", Symbol: "aclnnInplaceClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef max",
+	Slots:  "ii",
 }
 
 // InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument.
@@ -2717,6 +2803,7 @@ type InplaceClampMinTensorParams struct {
 var opInplaceClampMinTensor = Operator{
 	Name: "InplaceClampMinTensor", Symbol: "aclnnInplaceClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMin",
+	Slots:  "ii",
 }
 
 // InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument.
@@ -2747,6 +2834,7 @@ type InplaceCosParams struct {
 var opInplaceCos = Operator{
 	Name: "InplaceCos", Symbol: "aclnnInplaceCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceCos is Cos with the result in place of the first argument.
@@ -2775,6 +2863,7 @@ type InplaceCoshParams struct {
 var opInplaceCosh = Operator{
 	Name: "InplaceCosh", Symbol: "aclnnInplaceCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceCosh is Cosh with the result in place of the first argument.
@@ -2804,6 +2893,7 @@ type InplaceDivParams struct {
 var opInplaceDiv = Operator{
 	Name: "InplaceDiv", Symbol: "aclnnInplaceDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceDiv is Div with the result in place of the first argument.
@@ -2835,6 +2925,7 @@ type InplaceDivModParams struct {
 var opInplaceDivMod = Operator{
 	Name: "InplaceDivMod", Symbol: "aclnnInplaceDivMod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other mode",
+	Slots:  "ii-",
 }
 
 // InplaceDivMod is DivMod with the result in place of the first argument.
@@ -2867,6 +2958,7 @@ type InplaceDivModsParams struct {
 var opInplaceDivMods = Operator{
 	Name: "InplaceDivMods", Symbol: "aclnnInplaceDivMods", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other mode",
+	Slots:  "ih-",
 }
 
 // InplaceDivMods is DivMods with the result in place of the first argument.
@@ -2898,6 +2990,7 @@ type InplaceDivsParams struct {
 var opInplaceDivs = Operator{
 	Name: "InplaceDivs", Symbol: "aclnnInplaceDivs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceDivs is Divs with the result in place of the first argument.
@@ -2927,6 +3020,7 @@ type InplaceErfParams struct {
 var opInplaceErf = Operator{
 	Name: "InplaceErf", Symbol: "aclnnInplaceErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceErf is Erf with the result in place of the first argument.
@@ -2955,6 +3049,7 @@ type InplaceErfcParams struct {
 var opInplaceErfc = Operator{
 	Name: "InplaceErfc", Symbol: "aclnnInplaceErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceErfc is Erfc with the result in place of the first argument.
@@ -2983,6 +3078,7 @@ type InplaceErfinvParams struct {
 var opInplaceErfinv = Operator{
 	Name: "InplaceErfinv", Symbol: "aclnnInplaceErfinv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceErfinv is Erfinv with the result in place of the first argument.
@@ -3011,6 +3107,7 @@ type InplaceExpParams struct {
 var opInplaceExp = Operator{
 	Name: "InplaceExp", Symbol: "aclnnInplaceExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceExp is Exp with the result in place of the first argument.
@@ -3039,6 +3136,7 @@ type InplaceExp2Params struct {
 var opInplaceExp2 = Operator{
 	Name: "InplaceExp2", Symbol: "aclnnInplaceExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceExp2 is Exp2 with the result in place of the first argument.
@@ -3067,6 +3165,7 @@ type InplaceExpm1Params struct {
 var opInplaceExpm1 = Operator{
 	Name: "InplaceExpm1", Symbol: "aclnnInplaceExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceExpm1 is Expm1 with the result in place of the first argument.
@@ -3095,6 +3194,7 @@ type InplaceFloorParams struct {
 var opInplaceFloor = Operator{
 	Name: "InplaceFloor", Symbol: "aclnnInplaceFloor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceFloor is Floor with the result in place of the first argument.
@@ -3124,6 +3224,7 @@ type InplaceFloorDivideParams struct {
 var opInplaceFloorDivide = Operator{
 	Name: "InplaceFloorDivide", Symbol: "aclnnInplaceFloorDivide", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceFloorDivide is FloorDivide with the result in place of the first argument.
@@ -3155,6 +3256,7 @@ type InplaceFloorDividesParams struct {
 var opInplaceFloorDivides = Operator{
 	Name: "InplaceFloorDivides", Symbol: "aclnnInplaceFloorDivides", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceFloorDivides is FloorDivides with the result in place of the first argument.
@@ -3186,6 +3288,7 @@ type InplaceFmodScalarParams struct {
 var opInplaceFmodScalar = Operator{
 	Name: "InplaceFmodScalar", Symbol: "aclnnInplaceFmodScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceFmodScalar is FmodScalar with the result in place of the first argument.
@@ -3217,6 +3320,7 @@ type InplaceFmodTensorParams struct {
 var opInplaceFmodTensor = Operator{
 	Name: "InplaceFmodTensor", Symbol: "aclnnInplaceFmodTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceFmodTensor is FmodTensor with the result in place of the first argument.
@@ -3247,6 +3351,7 @@ type InplaceFracParams struct {
 var opInplaceFrac = Operator{
 	Name: "InplaceFrac", Symbol: "aclnnInplaceFrac", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
+	Slots:  "i",
 }
 
 // InplaceFrac is Frac with the result in place of the first argument.
@@ -3277,6 +3382,7 @@ type InplaceLerpParams struct {
 var opInplaceLerp = Operator{
 	Name: "InplaceLerp", Symbol: "aclnnInplaceLerp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef end weight",
+	Slots:  "iii",
 }
 
 // InplaceLerp is Lerp with the result in place of the first argument.
@@ -3309,6 +3415,7 @@ type InplaceLerpsParams struct {
 var opInplaceLerps = Operator{
 	Name: "InplaceLerps", Symbol: "aclnnInplaceLerps", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef end weight",
+	Slots:  "iih",
 }
 
 // InplaceLerps is Lerps with the result in place of the first argument.
@@ -3339,6 +3446,7 @@ type InplaceLogParams struct {
 var opInplaceLog = Operator{
 	Name: "InplaceLog", Symbol: "aclnnInplaceLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceLog is Log with the result in place of the first argument.
@@ -3367,6 +3475,7 @@ type InplaceLog10Params struct {
 var opInplaceLog10 = Operator{
 	Name: "InplaceLog10", Symbol: "aclnnInplaceLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceLog10 is Log10 with the result in place of the first argument.
@@ -3395,6 +3504,7 @@ type InplaceLog1pParams struct {
 var opInplaceLog1p = Operator{
 	Name: "InplaceLog1p", Symbol: "aclnnInplaceLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceLog1p is Log1p with the result in place of the first argument.
@@ -3423,6 +3533,7 @@ type InplaceLog2Params struct {
 var opInplaceLog2 = Operator{
 	Name: "InplaceLog2", Symbol: "aclnnInplaceLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceLog2 is Log2 with the result in place of the first argument.
@@ -3452,6 +3563,7 @@ type InplaceMulParams struct {
 var opInplaceMul = Operator{
 	Name: "InplaceMul", Symbol: "aclnnInplaceMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceMul is Mul with the result in place of the first argument.
@@ -3482,6 +3594,7 @@ type InplaceMulsParams struct {
 var opInplaceMuls = Operator{
 	Name: "InplaceMuls", Symbol: "aclnnInplaceMuls", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceMuls is Muls with the result in place of the first argument.
@@ -3514,6 +3627,7 @@ type InplaceNanToNumParams struct {
 var opInplaceNanToNum = Operator{
 	Name: "InplaceNanToNum", Symbol: "aclnnInplaceNanToNum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef nan posinf neginf",
+	Slots:  "i---",
 }
 
 // InplaceNanToNum is NanToNum with the result in place of the first argument.
@@ -3546,6 +3660,7 @@ type InplaceNegParams struct {
 var opInplaceNeg = Operator{
 	Name: "InplaceNeg", Symbol: "aclnnInplaceNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceNeg is Neg with the result in place of the first argument.
@@ -3575,6 +3690,7 @@ type InplacePowTensorScalarParams struct {
 var opInplacePowTensorScalar = Operator{
 	Name: "InplacePowTensorScalar", Symbol: "aclnnInplacePowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent",
+	Slots:  "ih",
 }
 
 // InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument.
@@ -3606,6 +3722,7 @@ type InplacePowTensorTensorParams struct {
 var opInplacePowTensorTensor = Operator{
 	Name: "InplacePowTensorTensor", Symbol: "aclnnInplacePowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent",
+	Slots:  "ii",
 }
 
 // InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument.
@@ -3636,6 +3753,7 @@ type InplaceReciprocalParams struct {
 var opInplaceReciprocal = Operator{
 	Name: "InplaceReciprocal", Symbol: "aclnnInplaceReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceReciprocal is Reciprocal with the result in place of the first argument.
@@ -3666,6 +3784,7 @@ type InplaceRemainderTensorScalarParams struct {
 var opInplaceRemainderTensorScalar = Operator{
 	Name: "InplaceRemainderTensorScalar", Symbol: "aclnnInplaceRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
@@ -3700,6 +3819,7 @@ type InplaceRemainderTensorTensorParams struct {
 var opInplaceRemainderTensorTensor = Operator{
 	Name: "InplaceRemainderTensorTensor", Symbol: "aclnnInplaceRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceRemainderTensorTensor is RemainderTensorTensor with the result in place of the first
@@ -3733,6 +3853,7 @@ type InplaceRoundParams struct {
 var opInplaceRound = Operator{
 	Name: "InplaceRound", Symbol: "aclnnInplaceRound", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceRound is Round with the result in place of the first argument.
@@ -3762,6 +3883,7 @@ type InplaceRoundDecimalsParams struct {
 var opInplaceRoundDecimals = Operator{
 	Name: "InplaceRoundDecimals", Symbol: "aclnnInplaceRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef decimals",
+	Slots:  "i-",
 }
 
 // InplaceRoundDecimals is RoundDecimals with the result in place of the first argument.
@@ -3792,6 +3914,7 @@ type InplaceRsqrtParams struct {
 var opInplaceRsqrt = Operator{
 	Name: "InplaceRsqrt", Symbol: "aclnnInplaceRsqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
@@ -3820,6 +3943,7 @@ type InplaceSinParams struct {
 var opInplaceSin = Operator{
 	Name: "InplaceSin", Symbol: "aclnnInplaceSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceSin is Sin with the result in place of the first argument.
@@ -3848,6 +3972,7 @@ type InplaceSincParams struct {
 var opInplaceSinc = Operator{
 	Name: "InplaceSinc", Symbol: "aclnnInplaceSinc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceSinc is Sinc with the result in place of the first argument.
@@ -3876,6 +4001,7 @@ type InplaceSinhParams struct {
 var opInplaceSinh = Operator{
 	Name: "InplaceSinh", Symbol: "aclnnInplaceSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceSinh is Sinh with the result in place of the first argument.
@@ -3904,6 +4030,7 @@ type InplaceSqrtParams struct {
 var opInplaceSqrt = Operator{
 	Name: "InplaceSqrt", Symbol: "aclnnInplaceSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
+	Slots:  "i",
 }
 
 // InplaceSqrt is Sqrt with the result in place of the first argument.
@@ -3934,6 +4061,7 @@ type InplaceSubParams struct {
 var opInplaceSub = Operator{
 	Name: "InplaceSub", Symbol: "aclnnInplaceSub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
+	Slots:  "iih",
 }
 
 // InplaceSub is Sub with the result in place of the first argument.
@@ -3966,6 +4094,7 @@ type InplaceSubsParams struct {
 var opInplaceSubs = Operator{
 	Name: "InplaceSubs", Symbol: "aclnnInplaceSubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
+	Slots:  "ihh",
 }
 
 // InplaceSubs is Subs with the result in place of the first argument.
@@ -3996,6 +4125,7 @@ type InplaceTanParams struct {
 var opInplaceTan = Operator{
 	Name: "InplaceTan", Symbol: "aclnnInplaceTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceTan is Tan with the result in place of the first argument.
@@ -4024,6 +4154,7 @@ type InplaceTanhParams struct {
 var opInplaceTanh = Operator{
 	Name: "InplaceTanh", Symbol: "aclnnInplaceTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceTanh is Tanh with the result in place of the first argument.
@@ -4052,6 +4183,7 @@ type InplaceTruncParams struct {
 var opInplaceTrunc = Operator{
 	Name: "InplaceTrunc", Symbol: "aclnnInplaceTrunc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceTrunc is Trunc with the result in place of the first argument.
@@ -4081,6 +4213,7 @@ type InplaceXLogYScalarOtherParams struct {
 var opInplaceXLogYScalarOther = Operator{
 	Name: "InplaceXLogYScalarOther", Symbol: "aclnnInplaceXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ih",
 }
 
 // InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument.
@@ -4112,6 +4245,7 @@ type InplaceXLogYTensorParams struct {
 var opInplaceXLogYTensor = Operator{
 	Name: "InplaceXLogYTensor", Symbol: "aclnnInplaceXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
+	Slots:  "ii",
 }
 
 // InplaceXLogYTensor is XLogYTensor with the result in place of the first argument.
@@ -4144,6 +4278,7 @@ type LeftShiftParams struct {
 var opLeftShift = Operator{
 	Name: "LeftShift", Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
 	Params: "self shiftBits out",
+	Slots:  "iio",
 }
 
 // LeftShift shifts the bits of each element left by the element of ShiftBits.
@@ -4176,6 +4311,7 @@ type LeftShiftsParams struct {
 var opLeftShifts = Operator{
 	Name: "LeftShifts", Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
 	Params: "self shiftBits out",
+	Slots:  "iho",
 }
 
 // LeftShifts shifts the bits of each element left by a scalar.
@@ -4209,6 +4345,7 @@ type LerpParams struct {
 var opLerp = Operator{
 	Name: "Lerp", Symbol: "aclnnLerp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self end weight out",
+	Slots:  "iiio",
 }
 
 // Lerp interpolates linearly: Self + Weight · (End − Self).
@@ -4243,6 +4380,7 @@ type LerpsParams struct {
 var opLerps = Operator{
 	Name: "Lerps", Symbol: "aclnnLerps", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self end weight out",
+	Slots:  "iiho",
 }
 
 // Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
@@ -4275,6 +4413,7 @@ type LgammaParams struct {
 var opLgamma = Operator{
 	Name: "Lgamma", Symbol: "aclnnLgamma", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Lgamma computes the logarithm of the absolute value of the gamma function of each element.
@@ -4305,6 +4444,7 @@ type LogParams struct {
 var opLog = Operator{
 	Name: "Log", Symbol: "aclnnLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Log computes the natural logarithm of each element.
@@ -4335,6 +4475,7 @@ type Log10Params struct {
 var opLog10 = Operator{
 	Name: "Log10", Symbol: "aclnnLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Log10 computes the decimal logarithm of each element.
@@ -4365,6 +4506,7 @@ type Log1pParams struct {
 var opLog1p = Operator{
 	Name: "Log1p", Symbol: "aclnnLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Log1p computes the natural logarithm of one plus each element.
@@ -4395,6 +4537,7 @@ type Log2Params struct {
 var opLog2 = Operator{
 	Name: "Log2", Symbol: "aclnnLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Log2 computes the binary logarithm of each element.
@@ -4426,6 +4569,7 @@ type LogAddExpParams struct {
 var opLogAddExp = Operator{
 	Name: "LogAddExp", Symbol: "aclnnLogAddExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LogAddExp computes ln(e^Self + e^Other) with broadcasting.
@@ -4458,6 +4602,7 @@ type LogAddExp2Params struct {
 var opLogAddExp2 = Operator{
 	Name: "LogAddExp2", Symbol: "aclnnLogAddExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
@@ -4490,6 +4635,7 @@ type LogitParams struct {
 var opLogit = Operator{
 	Name: "Logit", Symbol: "aclnnLogit", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input eps out",
+	Slots:  "i-o",
 }
 
 // Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
@@ -4524,6 +4670,7 @@ type LogitGradParams struct {
 var opLogitGrad = Operator{
 	Name: "LogitGrad", Symbol: "aclnnLogitGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x dy eps out",
+	Slots:  "ii-o",
 }
 
 // LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
@@ -4558,6 +4705,7 @@ type MaskedScaleParams struct {
 var opMaskedScale = Operator{
 	Name: "MaskedScale", Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
 	Params: "self mask scale out",
+	Slots:  "ii-o",
 }
 
 // MaskedScale computes Self · Mask · Scale.
@@ -4590,6 +4738,7 @@ type MaxNParams struct {
 var opMaxN = Operator{
 	Name: "MaxN", Symbol: "aclnnMaxN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
+	Slots:  "io",
 }
 
 // MaxN computes the maximum over a list of tensors, element by element.
@@ -4621,6 +4770,7 @@ type MaximumParams struct {
 var opMaximum = Operator{
 	Name: "Maximum", Symbol: "aclnnMaximum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Maximum computes the greater of two elements with broadcasting.
@@ -4652,6 +4802,7 @@ type MinNParams struct {
 var opMinN = Operator{
 	Name: "MinN", Symbol: "aclnnMinN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
+	Slots:  "io",
 }
 
 // MinN computes the minimum over a list of tensors, element by element.
@@ -4683,6 +4834,7 @@ type MinimumParams struct {
 var opMinimum = Operator{
 	Name: "Minimum", Symbol: "aclnnMinimum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Minimum computes the lesser of two elements with broadcasting.
@@ -4715,6 +4867,7 @@ type MrgbaCustomParams struct {
 var opMrgbaCustom = Operator{
 	Name: "MrgbaCustom", Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "rgb alpha out",
+	Slots:  "iio",
 }
 
 // MrgbaCustom multiplies the three channels of an image by Alpha / 255.
@@ -4747,6 +4900,7 @@ type MulParams struct {
 var opMul = Operator{
 	Name: "Mul", Symbol: "aclnnMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // Mul computes Self · Other with broadcasting.
@@ -4779,6 +4933,7 @@ type MulNoNanParams struct {
 var opMulNoNan = Operator{
 	Name: "MulNoNan", Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
 	Params: "x y z",
+	Slots:  "iio",
 }
 
 // MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
@@ -4812,6 +4967,7 @@ type MulsParams struct {
 var opMuls = Operator{
 	Name: "Muls", Symbol: "aclnnMuls", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // Muls computes Self · Other for a scalar Other.
@@ -4846,6 +5002,7 @@ type NanToNumParams struct {
 var opNanToNum = Operator{
 	Name: "NanToNum", Symbol: "aclnnNanToNum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self nan posinf neginf out",
+	Slots:  "i---o",
 }
 
 // NanToNum replaces NaN, infinity and negative infinity by three numbers.
@@ -4879,6 +5036,7 @@ type NdtriParams struct {
 var opNdtri = Operator{
 	Name: "Ndtri", Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
@@ -4908,6 +5066,7 @@ type NegParams struct {
 var opNeg = Operator{
 	Name: "Neg", Symbol: "aclnnNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Neg computes the negative of each element.
@@ -4939,6 +5098,7 @@ type PolarParams struct {
 var opPolar = Operator{
 	Name: "Polar", Symbol: "aclnnPolar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input angle out",
+	Slots:  "iio",
 }
 
 // Polar makes complex numbers of absolute values and angles.
@@ -4971,6 +5131,7 @@ type PowScalarTensorParams struct {
 var opPowScalarTensor = Operator{
 	Name: "PowScalarTensor", Symbol: "aclnnPowScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
+	Slots:  "hio",
 }
 
 // PowScalarTensor raises a scalar to the power of each element.
@@ -5004,6 +5165,7 @@ type PowTensorScalarParams struct {
 var opPowTensorScalar = Operator{
 	Name: "PowTensorScalar", Symbol: "aclnnPowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
+	Slots:  "iho",
 }
 
 // PowTensorScalar raises each element to the power of a scalar.
@@ -5037,6 +5199,7 @@ type PowTensorTensorParams struct {
 var opPowTensorTensor = Operator{
 	Name: "PowTensorTensor", Symbol: "aclnnPowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
+	Slots:  "iio",
 }
 
 // PowTensorTensor raises each element of Self to the power of that of Exponent, with broadcasting.
@@ -5069,6 +5232,7 @@ type RealParams struct {
 var opReal = Operator{
 	Name: "Real", Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Real takes the real part of each element.
@@ -5099,6 +5263,7 @@ type ReciprocalParams struct {
 var opReciprocal = Operator{
 	Name: "Reciprocal", Symbol: "aclnnReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Reciprocal computes one divided by each element.
@@ -5130,6 +5295,7 @@ type RemainderScalarTensorParams struct {
 var opRemainderScalarTensor = Operator{
 	Name: "RemainderScalarTensor", Symbol: "aclnnRemainderScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "hio",
 }
 
 // RemainderScalarTensor computes the remainder of Self / Other for a scalar Self, with the sign of
@@ -5164,6 +5330,7 @@ type RemainderTensorScalarParams struct {
 var opRemainderTensorScalar = Operator{
 	Name: "RemainderTensorScalar", Symbol: "aclnnRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
@@ -5198,6 +5365,7 @@ type RemainderTensorTensorParams struct {
 var opRemainderTensorTensor = Operator{
 	Name: "RemainderTensorTensor", Symbol: "aclnnRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // RemainderTensorTensor computes the remainder of Self / Other with broadcasting, with the sign of
@@ -5232,6 +5400,7 @@ type RightShiftParams struct {
 var opRightShift = Operator{
 	Name: "RightShift", Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
 	Params: "input shiftBits out",
+	Slots:  "iio",
 }
 
 // RightShift shifts the bits of each element right by the element of ShiftBits.
@@ -5263,6 +5432,7 @@ type RoundParams struct {
 var opRound = Operator{
 	Name: "Round", Symbol: "aclnnRound", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Round rounds each element to the nearest integer, halves to the even one.
@@ -5294,6 +5464,7 @@ type RoundDecimalsParams struct {
 var opRoundDecimals = Operator{
 	Name: "RoundDecimals", Symbol: "aclnnRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self decimals out",
+	Slots:  "i-o",
 }
 
 // RoundDecimals rounds each element to so many decimals.
@@ -5325,6 +5496,7 @@ type RsqrtParams struct {
 var opRsqrt = Operator{
 	Name: "Rsqrt", Symbol: "aclnnRsqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Rsqrt computes one divided by the square root of each element.
@@ -5357,6 +5529,7 @@ type RsubParams struct {
 var opRsub = Operator{
 	Name: "Rsub", Symbol: "aclnnRsub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "iiho",
 }
 
 // Rsub computes Other − Alpha · Self with broadcasting.
@@ -5391,6 +5564,7 @@ type RsubsParams struct {
 var opRsubs = Operator{
 	Name: "Rsubs", Symbol: "aclnnRsubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "ihho",
 }
 
 // Rsubs computes Other − Alpha · Self for a scalar Other.
@@ -5423,6 +5597,7 @@ type SignParams struct {
 var opSign = Operator{
 	Name: "Sign", Symbol: "aclnnSign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self result",
+	Slots:  "io",
 }
 
 // Sign computes −1, 0 or 1 for negative, zero and positive elements.
@@ -5453,6 +5628,7 @@ type SinParams struct {
 var opSin = Operator{
 	Name: "Sin", Symbol: "aclnnSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Sin computes the sine of each element, given in radians.
@@ -5483,6 +5659,7 @@ type SincParams struct {
 var opSinc = Operator{
 	Name: "Sinc", Symbol: "aclnnSinc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
@@ -5513,6 +5690,7 @@ type SinhParams struct {
 var opSinh = Operator{
 	Name: "Sinh", Symbol: "aclnnSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Sinh computes the hyperbolic sine of each element.
@@ -5543,6 +5721,7 @@ type SqrtParams struct {
 var opSqrt = Operator{
 	Name: "Sqrt", Symbol: "aclnnSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Sqrt computes the square root of each element, NaN of negative ones.
@@ -5574,6 +5753,7 @@ type SqrtBackwardParams struct {
 var opSqrtBackward = Operator{
 	Name: "SqrtBackward", Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
+	Slots:  "iio",
 }
 
 // SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
@@ -5605,6 +5785,7 @@ type SquareParams struct {
 var opSquare = Operator{
 	Name: "Square", Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Square computes the square of each element.
@@ -5637,6 +5818,7 @@ type SubParams struct {
 var opSub = Operator{
 	Name: "Sub", Symbol: "aclnnSub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "iiho",
 }
 
 // Sub computes Self − Alpha · Other with broadcasting.
@@ -5671,6 +5853,7 @@ type SubsParams struct {
 var opSubs = Operator{
 	Name: "Subs", Symbol: "aclnnSubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
+	Slots:  "ihho",
 }
 
 // Subs computes Self − Alpha · Other for a scalar Other.
@@ -5703,6 +5886,7 @@ type SumParams struct {
 var opSum = Operator{
 	Name: "Sum", Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
+	Slots:  "io",
 }
 
 // Sum adds up the tensors of a list.
@@ -5733,6 +5917,7 @@ type SumV2Params struct {
 var opSumV2 = Operator{
 	Name: "SumV2", Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
 	Params: "tensors out",
+	Slots:  "io",
 }
 
 // SumV2 adds up the tensors of a list, with broadcasting.
@@ -5763,6 +5948,7 @@ type TanParams struct {
 var opTan = Operator{
 	Name: "Tan", Symbol: "aclnnTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Tan computes the tangent of each element, given in radians.
@@ -5793,6 +5979,7 @@ type TanhParams struct {
 var opTanh = Operator{
 	Name: "Tanh", Symbol: "aclnnTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Tanh computes the hyperbolic tangent of each element.
@@ -5823,6 +6010,7 @@ type TruncParams struct {
 var opTrunc = Operator{
 	Name: "Trunc", Symbol: "aclnnTrunc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Trunc cuts off the fraction of each element.
@@ -5854,6 +6042,7 @@ type XLogYScalarOtherParams struct {
 var opXLogYScalarOther = Operator{
 	Name: "XLogYScalarOther", Symbol: "aclnnXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iho",
 }
 
 // XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero.
@@ -5887,6 +6076,7 @@ type XLogYScalarSelfParams struct {
 var opXLogYScalarSelf = Operator{
 	Name: "XLogYScalarSelf", Symbol: "aclnnXLogYScalarSelf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "hio",
 }
 
 // XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero.
@@ -5920,6 +6110,7 @@ type XLogYTensorParams struct {
 var opXLogYTensor = Operator{
 	Name: "XLogYTensor", Symbol: "aclnnXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
+	Slots:  "iio",
 }
 
 // XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
@@ -5952,6 +6143,7 @@ type Xlog1pyParams struct {
 var opXlog1py = Operator{
 	Name: "Xlog1py", Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
 	Params: "x y z",
+	Slots:  "iio",
 }
 
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.

@@ -15,6 +15,7 @@ type ForeachAbsParams struct {
 var opForeachAbs = Operator{
 	Name: "ForeachAbs", Symbol: "aclnnForeachAbs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachAbs computes the absolute value of each element of each tensor of a list.
@@ -45,6 +46,7 @@ type ForeachAcosParams struct {
 var opForeachAcos = Operator{
 	Name: "ForeachAcos", Symbol: "aclnnForeachAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachAcos computes the arc cosine of each element of each tensor of a list.
@@ -77,6 +79,7 @@ type ForeachAddListParams struct {
 var opForeachAddList = Operator{
 	Name: "ForeachAddList", Symbol: "aclnnForeachAddList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
+	Slots:  "iiio",
 }
 
 // ForeachAddList computes X1 + Alpha · X2 for the tensors of two lists, Alpha being a one-element
@@ -112,6 +115,7 @@ type ForeachAddListV2Params struct {
 var opForeachAddListV2 = Operator{
 	Name: "ForeachAddListV2", Symbol: "aclnnForeachAddListV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
+	Slots:  "iiho",
 }
 
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
@@ -145,6 +149,7 @@ type ForeachAddScalarParams struct {
 var opForeachAddScalar = Operator{
 	Name: "ForeachAddScalar", Symbol: "aclnnForeachAddScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
@@ -177,6 +182,7 @@ type ForeachAddScalarListParams struct {
 var opForeachAddScalarList = Operator{
 	Name: "ForeachAddScalarList", Symbol: "aclnnForeachAddScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
@@ -209,6 +215,7 @@ type ForeachAddScalarV2Params struct {
 var opForeachAddScalarV2 = Operator{
 	Name: "ForeachAddScalarV2", Symbol: "aclnnForeachAddScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
@@ -243,6 +250,7 @@ type ForeachAddcdivListParams struct {
 var opForeachAddcdivList = Operator{
 	Name: "ForeachAddcdivList", Symbol: "aclnnForeachAddcdivList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
@@ -280,6 +288,7 @@ type ForeachAddcdivScalarParams struct {
 var opForeachAddcdivScalar = Operator{
 	Name: "ForeachAddcdivScalar", Symbol: "aclnnForeachAddcdivScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcdivScalar computes X1 + Scalar · X2 / X3 for the tensors of three lists, Scalar being
@@ -318,6 +327,7 @@ type ForeachAddcdivScalarListParams struct {
 var opForeachAddcdivScalarList = Operator{
 	Name: "ForeachAddcdivScalarList", Symbol: "aclnnForeachAddcdivScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcdivScalarList computes X1 + s · X2 / X3 for the tensors of three lists, s being one
@@ -356,6 +366,7 @@ type ForeachAddcdivScalarV2Params struct {
 var opForeachAddcdivScalarV2 = Operator{
 	Name: "ForeachAddcdivScalarV2", Symbol: "aclnnForeachAddcdivScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
+	Slots:  "iiiho",
 }
 
 // ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists.
@@ -393,6 +404,7 @@ type ForeachAddcmulListParams struct {
 var opForeachAddcmulList = Operator{
 	Name: "ForeachAddcmulList", Symbol: "aclnnForeachAddcmulList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
@@ -430,6 +442,7 @@ type ForeachAddcmulScalarParams struct {
 var opForeachAddcmulScalar = Operator{
 	Name: "ForeachAddcmulScalar", Symbol: "aclnnForeachAddcmulScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
@@ -467,6 +480,7 @@ type ForeachAddcmulScalarListParams struct {
 var opForeachAddcmulScalarList = Operator{
 	Name: "ForeachAddcmulScalarList", Symbol: "aclnnForeachAddcmulScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
+	Slots:  "iiiio",
 }
 
 // ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
@@ -504,6 +518,7 @@ type ForeachAddcmulScalarV2Params struct {
 var opForeachAddcmulScalarV2 = Operator{
 	Name: "ForeachAddcmulScalarV2", Symbol: "aclnnForeachAddcmulScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
+	Slots:  "iiiho",
 }
 
 // ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists.
@@ -538,6 +553,7 @@ type ForeachAsinParams struct {
 var opForeachAsin = Operator{
 	Name: "ForeachAsin", Symbol: "aclnnForeachAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachAsin computes the arc sine of each element of each tensor of a list.
@@ -568,6 +584,7 @@ type ForeachAtanParams struct {
 var opForeachAtan = Operator{
 	Name: "ForeachAtan", Symbol: "aclnnForeachAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachAtan computes the arc tangent of each element of each tensor of a list.
@@ -598,6 +615,7 @@ type ForeachCopyParams struct {
 var opForeachCopy = Operator{
 	Name: "ForeachCopy", Symbol: "aclnnForeachCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachCopy copies the tensors of a list to those of another.
@@ -628,6 +646,7 @@ type ForeachCosParams struct {
 var opForeachCos = Operator{
 	Name: "ForeachCos", Symbol: "aclnnForeachCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachCos computes the cosine of each element of each tensor of a list.
@@ -658,6 +677,7 @@ type ForeachCoshParams struct {
 var opForeachCosh = Operator{
 	Name: "ForeachCosh", Symbol: "aclnnForeachCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
@@ -689,6 +709,7 @@ type ForeachDivListParams struct {
 var opForeachDivList = Operator{
 	Name: "ForeachDivList", Symbol: "aclnnForeachDivList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
+	Slots:  "iio",
 }
 
 // ForeachDivList computes X1 / X2 for the tensors of two lists.
@@ -721,6 +742,7 @@ type ForeachDivScalarParams struct {
 var opForeachDivScalar = Operator{
 	Name: "ForeachDivScalar", Symbol: "aclnnForeachDivScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
@@ -753,6 +775,7 @@ type ForeachDivScalarListParams struct {
 var opForeachDivScalarList = Operator{
 	Name: "ForeachDivScalarList", Symbol: "aclnnForeachDivScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
@@ -785,6 +808,7 @@ type ForeachDivScalarV2Params struct {
 var opForeachDivScalarV2 = Operator{
 	Name: "ForeachDivScalarV2", Symbol: "aclnnForeachDivScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachDivScalarV2 divides the tensors of a list by a scalar.
@@ -816,6 +840,7 @@ type ForeachErfParams struct {
 var opForeachErf = Operator{
 	Name: "ForeachErf", Symbol: "aclnnForeachErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachErf computes the error function of each element of each tensor of a list.
@@ -846,6 +871,7 @@ type ForeachErfcParams struct {
 var opForeachErfc = Operator{
 	Name: "ForeachErfc", Symbol: "aclnnForeachErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachErfc computes one minus the error function of each element of each tensor of a list.
@@ -876,6 +902,7 @@ type ForeachExpParams struct {
 var opForeachExp = Operator{
 	Name: "ForeachExp", Symbol: "aclnnForeachExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachExp computes e to the power of each element of each tensor of a list.
@@ -906,6 +933,7 @@ type ForeachExpm1Params struct {
 var opForeachExpm1 = Operator{
 	Name: "ForeachExpm1", Symbol: "aclnnForeachExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
@@ -938,6 +966,7 @@ type ForeachLerpListParams struct {
 var opForeachLerpList = Operator{
 	Name: "ForeachLerpList", Symbol: "aclnnForeachLerpList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 weight out",
+	Slots:  "iiio",
 }
 
 // ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
@@ -972,6 +1001,7 @@ type ForeachLerpScalarParams struct {
 var opForeachLerpScalar = Operator{
 	Name: "ForeachLerpScalar", Symbol: "aclnnForeachLerpScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 weight out",
+	Slots:  "iiho",
 }
 
 // ForeachLerpScalar interpolates X1 + Weight · (X2 − X1) for the tensors of two lists and a scalar
@@ -1005,6 +1035,7 @@ type ForeachLogParams struct {
 var opForeachLog = Operator{
 	Name: "ForeachLog", Symbol: "aclnnForeachLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachLog computes the natural logarithm of each element of each tensor of a list.
@@ -1035,6 +1066,7 @@ type ForeachLog10Params struct {
 var opForeachLog10 = Operator{
 	Name: "ForeachLog10", Symbol: "aclnnForeachLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
@@ -1065,6 +1097,7 @@ type ForeachLog1pParams struct {
 var opForeachLog1p = Operator{
 	Name: "ForeachLog1p", Symbol: "aclnnForeachLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
@@ -1096,6 +1129,7 @@ type ForeachLog2Params struct {
 var opForeachLog2 = Operator{
 	Name: "ForeachLog2", Symbol: "aclnnForeachLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
@@ -1127,6 +1161,7 @@ type ForeachMaximumListParams struct {
 var opForeachMaximumList = Operator{
 	Name: "ForeachMaximumList", Symbol: "aclnnForeachMaximumList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
+	Slots:  "iio",
 }
 
 // ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
@@ -1159,6 +1194,7 @@ type ForeachMaximumScalarParams struct {
 var opForeachMaximumScalar = Operator{
 	Name: "ForeachMaximumScalar", Symbol: "aclnnForeachMaximumScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
@@ -1192,6 +1228,7 @@ type ForeachMaximumScalarListParams struct {
 var opForeachMaximumScalarList = Operator{
 	Name: "ForeachMaximumScalarList", Symbol: "aclnnForeachMaximumScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
@@ -1225,6 +1262,7 @@ type ForeachMaximumScalarV2Params struct {
 var opForeachMaximumScalarV2 = Operator{
 	Name: "ForeachMaximumScalarV2", Symbol: "aclnnForeachMaximumScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachMaximumScalarV2 computes the greater of each element of the tensors of a list and a
@@ -1259,6 +1297,7 @@ type ForeachMinimumListParams struct {
 var opForeachMinimumList = Operator{
 	Name: "ForeachMinimumList", Symbol: "aclnnForeachMinimumList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
+	Slots:  "iio",
 }
 
 // ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
@@ -1291,6 +1330,7 @@ type ForeachMinimumScalarParams struct {
 var opForeachMinimumScalar = Operator{
 	Name: "ForeachMinimumScalar", Symbol: "aclnnForeachMinimumScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
@@ -1324,6 +1364,7 @@ type ForeachMinimumScalarListParams struct {
 var opForeachMinimumScalarList = Operator{
 	Name: "ForeachMinimumScalarList", Symbol: "aclnnForeachMinimumScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
@@ -1357,6 +1398,7 @@ type ForeachMinimumScalarV2Params struct {
 var opForeachMinimumScalarV2 = Operator{
 	Name: "ForeachMinimumScalarV2", Symbol: "aclnnForeachMinimumScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachMinimumScalarV2 computes the lesser of each element of the tensors of a list and a scalar.
@@ -1390,6 +1432,7 @@ type ForeachMulListParams struct {
 var opForeachMulList = Operator{
 	Name: "ForeachMulList", Symbol: "aclnnForeachMulList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
+	Slots:  "iio",
 }
 
 // ForeachMulList computes X1 · X2 for the tensors of two lists.
@@ -1422,6 +1465,7 @@ type ForeachMulScalarParams struct {
 var opForeachMulScalar = Operator{
 	Name: "ForeachMulScalar", Symbol: "aclnnForeachMulScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
@@ -1454,6 +1498,7 @@ type ForeachMulScalarListParams struct {
 var opForeachMulScalarList = Operator{
 	Name: "ForeachMulScalarList", Symbol: "aclnnForeachMulScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
@@ -1486,6 +1531,7 @@ type ForeachMulScalarV2Params struct {
 var opForeachMulScalarV2 = Operator{
 	Name: "ForeachMulScalarV2", Symbol: "aclnnForeachMulScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
@@ -1517,6 +1563,7 @@ type ForeachNegParams struct {
 var opForeachNeg = Operator{
 	Name: "ForeachNeg", Symbol: "aclnnForeachNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachNeg computes the negative of each element of each tensor of a list.
@@ -1548,6 +1595,7 @@ type ForeachNormParams struct {
 var opForeachNorm = Operator{
 	Name: "ForeachNorm", Symbol: "aclnnForeachNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
@@ -1580,6 +1628,7 @@ type ForeachPowListParams struct {
 var opForeachPowList = Operator{
 	Name: "ForeachPowList", Symbol: "aclnnForeachPowList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
+	Slots:  "iio",
 }
 
 // ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
@@ -1612,6 +1661,7 @@ type ForeachPowScalarParams struct {
 var opForeachPowScalar = Operator{
 	Name: "ForeachPowScalar", Symbol: "aclnnForeachPowScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
@@ -1645,6 +1695,7 @@ type ForeachPowScalarAndTensorParams struct {
 var opForeachPowScalarAndTensor = Operator{
 	Name: "ForeachPowScalarAndTensor", Symbol: "aclnnForeachPowScalarAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "scalar x out",
+	Slots:  "hio",
 }
 
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
@@ -1677,6 +1728,7 @@ type ForeachPowScalarListParams struct {
 var opForeachPowScalarList = Operator{
 	Name: "ForeachPowScalarList", Symbol: "aclnnForeachPowScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
@@ -1710,6 +1762,7 @@ type ForeachPowScalarV2Params struct {
 var opForeachPowScalarV2 = Operator{
 	Name: "ForeachPowScalarV2", Symbol: "aclnnForeachPowScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
@@ -1741,6 +1794,7 @@ type ForeachReciprocalParams struct {
 var opForeachReciprocal = Operator{
 	Name: "ForeachReciprocal", Symbol: "aclnnForeachReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
@@ -1772,6 +1826,7 @@ type ForeachRoundOffNumberParams struct {
 var opForeachRoundOffNumber = Operator{
 	Name: "ForeachRoundOffNumber", Symbol: "aclnnForeachRoundOffNumber", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x roundMode out",
+	Slots:  "iio",
 }
 
 // ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor.
@@ -1804,6 +1859,7 @@ type ForeachRoundOffNumberV2Params struct {
 var opForeachRoundOffNumberV2 = Operator{
 	Name: "ForeachRoundOffNumberV2", Symbol: "aclnnForeachRoundOffNumberV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x roundMode out",
+	Slots:  "iho",
 }
 
 // ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says.
@@ -1836,6 +1892,7 @@ type ForeachSigmoidParams struct {
 var opForeachSigmoid = Operator{
 	Name: "ForeachSigmoid", Symbol: "aclnnForeachSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
@@ -1866,6 +1923,7 @@ type ForeachSignParams struct {
 var opForeachSign = Operator{
 	Name: "ForeachSign", Symbol: "aclnnForeachSign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachSign computes the sign of each element of each tensor of a list.
@@ -1896,6 +1954,7 @@ type ForeachSinParams struct {
 var opForeachSin = Operator{
 	Name: "ForeachSin", Symbol: "aclnnForeachSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachSin computes the sine of each element of each tensor of a list.
@@ -1926,6 +1985,7 @@ type ForeachSinhParams struct {
 var opForeachSinh = Operator{
 	Name: "ForeachSinh", Symbol: "aclnnForeachSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
@@ -1956,6 +2016,7 @@ type ForeachSqrtParams struct {
 var opForeachSqrt = Operator{
 	Name: "ForeachSqrt", Symbol: "aclnnForeachSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachSqrt computes the square root of each element of each tensor of a list.
@@ -1988,6 +2049,7 @@ type ForeachSubListParams struct {
 var opForeachSubList = Operator{
 	Name: "ForeachSubList", Symbol: "aclnnForeachSubList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
+	Slots:  "iiio",
 }
 
 // ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
@@ -2023,6 +2085,7 @@ type ForeachSubListV2Params struct {
 var opForeachSubListV2 = Operator{
 	Name: "ForeachSubListV2", Symbol: "aclnnForeachSubListV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
+	Slots:  "iiho",
 }
 
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
@@ -2056,6 +2119,7 @@ type ForeachSubScalarParams struct {
 var opForeachSubScalar = Operator{
 	Name: "ForeachSubScalar", Symbol: "aclnnForeachSubScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iio",
 }
 
 // ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
@@ -2088,6 +2152,7 @@ type ForeachSubScalarListParams struct {
 var opForeachSubScalarList = Operator{
 	Name: "ForeachSubScalarList", Symbol: "aclnnForeachSubScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
+	Slots:  "iho",
 }
 
 // ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
@@ -2120,6 +2185,7 @@ type ForeachSubScalarV2Params struct {
 var opForeachSubScalarV2 = Operator{
 	Name: "ForeachSubScalarV2", Symbol: "aclnnForeachSubScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
+	Slots:  "iho",
 }
 
 // ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
@@ -2151,6 +2217,7 @@ type ForeachTanParams struct {
 var opForeachTan = Operator{
 	Name: "ForeachTan", Symbol: "aclnnForeachTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachTan computes the tangent of each element of each tensor of a list.
@@ -2181,6 +2248,7 @@ type ForeachTanhParams struct {
 var opForeachTanh = Operator{
 	Name: "ForeachTanh", Symbol: "aclnnForeachTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
+	Slots:  "io",
 }
 
 // ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
@@ -2210,6 +2278,7 @@ type ForeachZeroInplaceParams struct {
 var opForeachZeroInplace = Operator{
 	Name: "ForeachZeroInplace", Symbol: "aclnnForeachZeroInplace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x",
+	Slots:  "i",
 }
 
 // ForeachZeroInplace sets the tensors of a list to zero.

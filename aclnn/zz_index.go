@@ -18,6 +18,7 @@ type BucketizeParams struct {
 var opBucketize = Operator{
 	Name: "Bucketize", Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
 	Params: "self boundaries outInt32 right out",
+	Slots:  "ii--o",
 }
 
 // Bucketize finds for each element the interval between sorted boundaries that it falls in.
@@ -55,6 +56,7 @@ type CoalesceSparseParams struct {
 var opCoalesceSparse = Operator{
 	Name: "CoalesceSparse", Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
 	Params: "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
+	Slots:  "iiiioo",
 }
 
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices.
@@ -90,6 +92,7 @@ type EmbeddingParams struct {
 var opEmbedding = Operator{
 	Name: "Embedding", Symbol: "aclnnEmbedding", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight indices out",
+	Slots:  "iio",
 }
 
 // Embedding takes the rows of Weight that Indices name.
@@ -132,6 +135,7 @@ type EmbeddingBagParams struct {
 var opEmbeddingBag = Operator{
 	Name: "EmbeddingBag", Symbol: "aclnnEmbeddingBag", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
+	Slots:  "iii---i--oooo",
 }
 
 // EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
@@ -177,6 +181,7 @@ type EmbeddingDenseBackwardParams struct {
 var opEmbeddingDenseBackward = Operator{
 	Name: "EmbeddingDenseBackward", Symbol: "aclnnEmbeddingDenseBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "grad indices numWeights paddingIdx scaleGradByFreq out",
+	Slots:  "ii---o",
 }
 
 // EmbeddingDenseBackward computes the gradient of Embedding's weight: rows of Grad summed up by
@@ -215,6 +220,7 @@ type EmbeddingRenormParams struct {
 var opEmbeddingRenorm = Operator{
 	Name: "EmbeddingRenorm", Symbol: "aclnnEmbeddingRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices maxNorm normType",
+	Slots:  "ii--",
 }
 
 // EmbeddingRenorm scales the rows that Indices name, where their norm of order NormType exceeds
@@ -251,6 +257,7 @@ type ExpandIntoJaggedPermuteParams struct {
 var opExpandIntoJaggedPermute = Operator{
 	Name: "ExpandIntoJaggedPermute", Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
 	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
+	Slots:  "iii-o",
 }
 
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
@@ -286,6 +293,7 @@ type GatherParams struct {
 var opGather = Operator{
 	Name: "Gather", Symbol: "aclnnGather", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
+	Slots:  "i-io",
 }
 
 // Gather takes the elements whose place along Dim the elements of Index give.
@@ -320,6 +328,7 @@ type GatherNdParams struct {
 var opGatherNd = Operator{
 	Name: "GatherNd", Symbol: "aclnnGatherNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices negativeIndexSupport out",
+	Slots:  "ii-o",
 }
 
 // GatherNd takes slices whose leading indices the rows of Indices give.
@@ -354,6 +363,7 @@ type GatherV2Params struct {
 var opGatherV2 = Operator{
 	Name: "GatherV2", Symbol: "aclnnGatherV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
+	Slots:  "i-io",
 }
 
 // GatherV2 takes slices along Dim in the order of Index.
@@ -390,6 +400,7 @@ type GatherV3Params struct {
 var opGatherV3 = Operator{
 	Name: "GatherV3", Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index batchDims mode out",
+	Slots:  "i-i--o",
 }
 
 // GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
@@ -426,6 +437,7 @@ type IndexParams struct {
 var opIndex = Operator{
 	Name: "Index", Symbol: "aclnnIndex", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices out",
+	Slots:  "iio",
 }
 
 // Index takes the elements that index tensors, one for each dimension or absent, name together.
@@ -461,6 +473,7 @@ type IndexAddParams struct {
 var opIndexAdd = Operator{
 	Name: "IndexAdd", Symbol: "aclnnIndexAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index source alpha out",
+	Slots:  "i-iiho",
 }
 
 // IndexAdd adds Alpha · Source to the slices along Dim that Index names.
@@ -500,6 +513,7 @@ type IndexAddV2Params struct {
 var opIndexAddV2 = Operator{
 	Name: "IndexAddV2", Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index source alpha mode out",
+	Slots:  "i-iih-o",
 }
 
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
@@ -538,6 +552,7 @@ type IndexCopyParams struct {
 var opIndexCopy = Operator{
 	Name: "IndexCopy", Symbol: "aclnnIndexCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index source outRef",
+	Slots:  "i-iii",
 }
 
 // IndexCopy replaces the slices along Dim that Index names by those of Source.
@@ -574,6 +589,7 @@ type IndexFillParams struct {
 var opIndexFill = Operator{
 	Name: "IndexFill", Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index value out",
+	Slots:  "i-iho",
 }
 
 // IndexFill sets the slices along Dim that the tensor Index names to a value.
@@ -610,6 +626,7 @@ type IndexFillTensorParams struct {
 var opIndexFillTensor = Operator{
 	Name: "IndexFillTensor", Symbol: "aclnnIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index value out",
+	Slots:  "i-hho",
 }
 
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
@@ -646,6 +663,7 @@ type IndexPutImplParams struct {
 var opIndexPutImpl = Operator{
 	Name: "IndexPutImpl", Symbol: "aclnnIndexPutImpl", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices values accumulate unsafe",
+	Slots:  "iii--",
 }
 
 // IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
@@ -681,6 +699,7 @@ type IndexSelectParams struct {
 var opIndexSelect = Operator{
 	Name: "IndexSelect", Symbol: "aclnnIndexSelect", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
+	Slots:  "i-io",
 }
 
 // IndexSelect takes slices along Dim in the order of Index.
@@ -715,6 +734,7 @@ type InplaceIndexCopyParams struct {
 var opInplaceIndexCopy = Operator{
 	Name: "InplaceIndexCopy", Symbol: "aclnnInplaceIndexCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index source",
+	Slots:  "i-ii",
 }
 
 // InplaceIndexCopy is IndexCopy with the result in place of the first argument.
@@ -749,6 +769,7 @@ type InplaceIndexFillParams struct {
 var opInplaceIndexFill = Operator{
 	Name: "InplaceIndexFill", Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef dim index value",
+	Slots:  "i-ih",
 }
 
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
@@ -783,6 +804,7 @@ type InplaceIndexFillTensorParams struct {
 var opInplaceIndexFillTensor = Operator{
 	Name: "InplaceIndexFillTensor", Symbol: "aclnnInplaceIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index value",
+	Slots:  "i-hh",
 }
 
 // InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument.
@@ -817,6 +839,7 @@ type InplaceMaskedFillScalarParams struct {
 var opInplaceMaskedFillScalar = Operator{
 	Name: "InplaceMaskedFillScalar", Symbol: "aclnnInplaceMaskedFillScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask value",
+	Slots:  "iih",
 }
 
 // InplaceMaskedFillScalar sets the elements where Mask is true to a scalar.
@@ -850,6 +873,7 @@ type InplaceMaskedFillTensorParams struct {
 var opInplaceMaskedFillTensor = Operator{
 	Name: "InplaceMaskedFillTensor", Symbol: "aclnnInplaceMaskedFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask value",
+	Slots:  "iii",
 }
 
 // InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor.
@@ -883,6 +907,7 @@ type InplaceMaskedScatterParams struct {
 var opInplaceMaskedScatter = Operator{
 	Name: "InplaceMaskedScatter", Symbol: "aclnnInplaceMaskedScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask source",
+	Slots:  "iii",
 }
 
 // InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
@@ -916,6 +941,7 @@ type InplacePutParams struct {
 var opInplacePut = Operator{
 	Name: "InplacePut", Symbol: "aclnnInplacePut", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef index source accumulate",
+	Slots:  "iii-",
 }
 
 // InplacePut replaces the elements that Index names in the flattened tensor by Source, or adds to
@@ -955,6 +981,7 @@ type InplaceQuantScatterParams struct {
 var opInplaceQuantScatter = Operator{
 	Name: "InplaceQuantScatter", Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
+	Slots:  "iiiii---",
 }
 
 // InplaceQuantScatter quantises Updates to int8 and writes them to the places along Axis that
@@ -999,6 +1026,7 @@ type InplaceQuantScatterV2Params struct {
 var opInplaceQuantScatterV2 = Operator{
 	Name: "InplaceQuantScatterV2", Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
+	Slots:  "iiiii----",
 }
 
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
@@ -1039,6 +1067,7 @@ type InplaceScatterParams struct {
 var opInplaceScatter = Operator{
 	Name: "InplaceScatter", Symbol: "aclnnInplaceScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index src reduce",
+	Slots:  "i-ii-",
 }
 
 // InplaceScatter is Scatter with the result in place of the first argument.
@@ -1076,6 +1105,7 @@ type InplaceScatterReduceParams struct {
 var opInplaceScatterReduce = Operator{
 	Name: "InplaceScatterReduce", Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef dim index src reduce includeSelf",
+	Slots:  "i-ii--",
 }
 
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
@@ -1112,6 +1142,7 @@ type InplaceScatterUpdateParams struct {
 var opInplaceScatterUpdate = Operator{
 	Name: "InplaceScatterUpdate", Symbol: "aclnnInplaceScatterUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data indices updates axis",
+	Slots:  "iii-",
 }
 
 // InplaceScatterUpdate replaces the slices of Data along Axis, from the place that Indices gives
@@ -1148,6 +1179,7 @@ type InplaceScatterValueParams struct {
 var opInplaceScatterValue = Operator{
 	Name: "InplaceScatterValue", Symbol: "aclnnInplaceScatterValue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index value reduce",
+	Slots:  "i-ih-",
 }
 
 // InplaceScatterValue is ScatterValue with the result in place of the first argument.
@@ -1182,6 +1214,7 @@ type MaskedSelectParams struct {
 var opMaskedSelect = Operator{
 	Name: "MaskedSelect", Symbol: "aclnnMaskedSelect", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mask out",
+	Slots:  "iio",
 }
 
 // MaskedSelect takes the elements where Mask is true, as a vector.
@@ -1213,6 +1246,7 @@ type NonzeroParams struct {
 var opNonzero = Operator{
 	Name: "Nonzero", Symbol: "aclnnNonzero", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Nonzero finds the places of elements other than zero, one to a row.
@@ -1243,6 +1277,7 @@ type NonzeroV2Params struct {
 var opNonzeroV2 = Operator{
 	Name: "NonzeroV2", Symbol: "aclnnNonzeroV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // NonzeroV2 finds the places of elements other than zero, one to a column.
@@ -1277,6 +1312,7 @@ type OneHotParams struct {
 var opOneHot = Operator{
 	Name: "OneHot", Symbol: "aclnnOneHot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self numClasses onValue offValue axis out",
+	Slots:  "i-ii-o",
 }
 
 // OneHot writes OnValue at the place that each element of Self names and OffValue at the others of
@@ -1314,6 +1350,7 @@ type RepeatInterleaveParams struct {
 var opRepeatInterleave = Operator{
 	Name: "RepeatInterleave", Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats outputSize out",
+	Slots:  "ii-o",
 }
 
 // RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
@@ -1348,6 +1385,7 @@ type RepeatInterleaveGradParams struct {
 var opRepeatInterleaveGrad = Operator{
 	Name: "RepeatInterleaveGrad", Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
 	Params: "yGrad repeats axis out",
+	Slots:  "ii-o",
 }
 
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
@@ -1382,6 +1420,7 @@ type RepeatInterleaveIntParams struct {
 var opRepeatInterleaveInt = Operator{
 	Name: "RepeatInterleaveInt", Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats outputSize out",
+	Slots:  "i--o",
 }
 
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
@@ -1417,6 +1456,7 @@ type RepeatInterleaveIntWithDimParams struct {
 var opRepeatInterleaveIntWithDim = Operator{
 	Name: "RepeatInterleaveIntWithDim", Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats dim outputSize out",
+	Slots:  "i---o",
 }
 
 // RepeatInterleaveIntWithDim repeats each slice along Dim equally often.
@@ -1452,6 +1492,7 @@ type RepeatInterleaveTensorParams struct {
 var opRepeatInterleaveTensor = Operator{
 	Name: "RepeatInterleaveTensor", Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "repeats outputSize out",
+	Slots:  "i-o",
 }
 
 // RepeatInterleaveTensor writes each index of Repeats as often as its element says.
@@ -1487,6 +1528,7 @@ type RepeatInterleaveWithDimParams struct {
 var opRepeatInterleaveWithDim = Operator{
 	Name: "RepeatInterleaveWithDim", Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats dim outputSize out",
+	Slots:  "ii--o",
 }
 
 // RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says.
@@ -1523,6 +1565,7 @@ type SWhereParams struct {
 var opSWhere = Operator{
 	Name: "SWhere", Symbol: "aclnnSWhere", Library: "libopapi", Since: "8.1.RC1",
 	Params: "condition self other out",
+	Slots:  "iiio",
 }
 
 // SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
@@ -1559,6 +1602,7 @@ type ScatterParams struct {
 var opScatter = Operator{
 	Name: "Scatter", Symbol: "aclnnScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index src reduce out",
+	Slots:  "i-ii-o",
 }
 
 // Scatter writes the elements of Src to the places along Dim that Index gives, replacing, adding or
@@ -1597,6 +1641,7 @@ type ScatterAddParams struct {
 var opScatterAdd = Operator{
 	Name: "ScatterAdd", Symbol: "aclnnScatterAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index src out",
+	Slots:  "i-iio",
 }
 
 // ScatterAdd adds the elements of Src to the places along Dim that Index gives.
@@ -1634,6 +1679,7 @@ type ScatterListParams struct {
 var opScatterList = Operator{
 	Name: "ScatterList", Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
 	Params: "varRef indice updates maskOptional reduceOptional axis",
+	Slots:  "iiii--",
 }
 
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
@@ -1671,6 +1717,7 @@ type ScatterNdParams struct {
 var opScatterNd = Operator{
 	Name: "ScatterNd", Symbol: "aclnnScatterNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data indices updates out",
+	Slots:  "iiio",
 }
 
 // ScatterNd copies Data and replaces the slices whose leading indices the rows of Indices give by
@@ -1705,6 +1752,7 @@ type ScatterNdUpdateParams struct {
 var opScatterNdUpdate = Operator{
 	Name: "ScatterNdUpdate", Symbol: "aclnnScatterNdUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef indices updates",
+	Slots:  "iii",
 }
 
 // ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
@@ -1741,6 +1789,7 @@ type ScatterReduceParams struct {
 var opScatterReduce = Operator{
 	Name: "ScatterReduce", Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index src reduce includeSelf out",
+	Slots:  "i-ii--o",
 }
 
 // ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
@@ -1781,6 +1830,7 @@ type ScatterValueParams struct {
 var opScatterValue = Operator{
 	Name: "ScatterValue", Symbol: "aclnnScatterValue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index value reduce out",
+	Slots:  "i-ih-o",
 }
 
 // ScatterValue writes a scalar to the places along Dim that Index gives, replacing, adding or
@@ -1820,6 +1870,7 @@ type SearchSortedParams struct {
 var opSearchSorted = Operator{
 	Name: "SearchSorted", Symbol: "aclnnSearchSorted", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedSequence self outInt32 right sorter out",
+	Slots:  "ii--io",
 }
 
 // SearchSorted finds where each element would go in sorted sequences.
@@ -1858,6 +1909,7 @@ type SearchSortedsParams struct {
 var opSearchSorteds = Operator{
 	Name: "SearchSorteds", Symbol: "aclnnSearchSorteds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedSequence self outInt32 right sorter out",
+	Slots:  "ih--io",
 }
 
 // SearchSorteds finds where a scalar would go in a sorted sequence.
@@ -1893,6 +1945,7 @@ type TakeParams struct {
 var opTake = Operator{
 	Name: "Take", Symbol: "aclnnTake", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self index out",
+	Slots:  "iio",
 }
 
 // Take takes the elements that Index names in the flattened tensor.
@@ -1925,6 +1978,7 @@ type TfScatterAddParams struct {
 var opTfScatterAdd = Operator{
 	Name: "TfScatterAdd", Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
 	Params: "varRef indices updates",
+	Slots:  "iii",
 }
 
 // TfScatterAdd adds Updates to the slices that Indices name.

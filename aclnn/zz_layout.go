@@ -17,6 +17,7 @@ type ArangeParams struct {
 var opArange = Operator{
 	Name: "Arange", Symbol: "aclnnArange", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end step out",
+	Slots:  "hhho",
 }
 
 // Arange writes the numbers from Start to End, without End, at distances of Step.
@@ -50,6 +51,7 @@ type CastParams struct {
 var opCast = Operator{
 	Name: "Cast", Symbol: "aclnnCast", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dtype out",
+	Slots:  "i-o",
 }
 
 // Cast converts each element to another dtype.
@@ -82,6 +84,7 @@ type CatParams struct {
 var opCat = Operator{
 	Name: "Cat", Symbol: "aclnnCat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors dim out",
+	Slots:  "i-o",
 }
 
 // Cat joins tensors along Dim.
@@ -114,6 +117,7 @@ type ChannelShuffleParams struct {
 var opChannelShuffle = Operator{
 	Name: "ChannelShuffle", Symbol: "aclnnChannelShuffle", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self groups out",
+	Slots:  "i-o",
 }
 
 // ChannelShuffle deals the channels of each group out in turn, so that groups mix.
@@ -147,6 +151,7 @@ type ChunkCatParams struct {
 var opChunkCat = Operator{
 	Name: "ChunkCat", Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
 	Params: "tensors dim numChunks out",
+	Slots:  "i--o",
 }
 
 // ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
@@ -181,6 +186,7 @@ type CircularPad2dParams struct {
 var opCircularPad2d = Operator{
 	Name: "CircularPad2d", Symbol: "aclnnCircularPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
@@ -214,6 +220,7 @@ type CircularPad2dBackwardParams struct {
 var opCircularPad2dBackward = Operator{
 	Name: "CircularPad2dBackward", Symbol: "aclnnCircularPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // CircularPad2dBackward computes the gradient of CircularPad2d.
@@ -248,6 +255,7 @@ type CircularPad3dParams struct {
 var opCircularPad3d = Operator{
 	Name: "CircularPad3d", Symbol: "aclnnCircularPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
@@ -281,6 +289,7 @@ type CircularPad3dBackwardParams struct {
 var opCircularPad3dBackward = Operator{
 	Name: "CircularPad3dBackward", Symbol: "aclnnCircularPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // CircularPad3dBackward computes the gradient of CircularPad3d.
@@ -317,6 +326,7 @@ type ConfusionTransposeParams struct {
 var opConfusionTranspose = Operator{
 	Name: "ConfusionTranspose", Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
 	Params: "x perm shape transpose_first out",
+	Slots:  "ihh-o",
 }
 
 // ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
@@ -353,6 +363,7 @@ type ConstantPadNdParams struct {
 var opConstantPadNd = Operator{
 	Name: "ConstantPadNd", Symbol: "aclnnConstantPadNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pad value out",
+	Slots:  "ihho",
 }
 
 // ConstantPadNd pads dimensions with a value and cuts them where pads are negative; the pads start
@@ -388,6 +399,7 @@ type DataFormatDimMapParams struct {
 var opDataFormatDimMap = Operator{
 	Name: "DataFormatDimMap", Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
 	Params: "x srcFormat dstFormat y",
+	Slots:  "i--o",
 }
 
 // DataFormatDimMap translates indices of dimensions of one image format to those of another.
@@ -420,6 +432,7 @@ type DiagParams struct {
 var opDiag = Operator{
 	Name: "Diag", Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
+	Slots:  "i-o",
 }
 
 // Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
@@ -452,6 +465,7 @@ type DiagFlatParams struct {
 var opDiagFlat = Operator{
 	Name: "DiagFlat", Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
+	Slots:  "i-o",
 }
 
 // DiagFlat makes a matrix with the elements of a tensor on a diagonal.
@@ -484,6 +498,7 @@ type ExpandParams struct {
 var opExpand = Operator{
 	Name: "Expand", Symbol: "aclnnExpand", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size out",
+	Slots:  "iho",
 }
 
 // Expand repeats dimensions of size one until the tensor has the shape Size.
@@ -516,6 +531,7 @@ type EyeParams struct {
 var opEye = Operator{
 	Name: "Eye", Symbol: "aclnnEye", Library: "libopapi", Since: "8.1.RC1",
 	Params: "n m out",
+	Slots:  "--o",
 }
 
 // Eye writes ones on the diagonal of a matrix and zeros elsewhere.
@@ -548,6 +564,7 @@ type FlattenParams struct {
 var opFlatten = Operator{
 	Name: "Flatten", Symbol: "aclnnFlatten", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self axis out",
+	Slots:  "i-o",
 }
 
 // Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
@@ -580,6 +597,7 @@ type FlipParams struct {
 var opFlip = Operator{
 	Name: "Flip", Symbol: "aclnnFlip", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims out",
+	Slots:  "iho",
 }
 
 // Flip reverses the order of elements along dimensions.
@@ -615,6 +633,7 @@ type HansDecodeParams struct {
 var opHansDecode = Operator{
 	Name: "HansDecode", Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
 	Params: "mantissa fixed var pdf reshuff out",
+	Slots:  "iiii-o",
 }
 
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
@@ -655,6 +674,7 @@ type HansEncodeParams struct {
 var opHansEncode = Operator{
 	Name: "HansEncode", Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
 	Params: "inputTensor pdfRef statistic reshuff mantissaOut fixedOut varOut",
+	Slots:  "ii--ooo",
 }
 
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
@@ -690,6 +710,7 @@ type InplaceCopyParams struct {
 var opInplaceCopy = Operator{
 	Name: "InplaceCopy", Symbol: "aclnnInplaceCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef src",
+	Slots:  "ii",
 }
 
 // InplaceCopy copies Src, which may broadcast and have another dtype.
@@ -721,6 +742,7 @@ type InplaceFillDiagonalParams struct {
 var opInplaceFillDiagonal = Operator{
 	Name: "InplaceFillDiagonal", Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef fillValue wrap",
+	Slots:  "ih-",
 }
 
 // InplaceFillDiagonal sets the diagonal of a tensor to a value; with Wrap it goes on below, in tall
@@ -753,6 +775,7 @@ type InplaceFillScalarParams struct {
 var opInplaceFillScalar = Operator{
 	Name: "InplaceFillScalar", Symbol: "aclnnInplaceFillScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef value",
+	Slots:  "ih",
 }
 
 // InplaceFillScalar sets each element to a scalar.
@@ -783,6 +806,7 @@ type InplaceFillTensorParams struct {
 var opInplaceFillTensor = Operator{
 	Name: "InplaceFillTensor", Symbol: "aclnnInplaceFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef value",
+	Slots:  "ii",
 }
 
 // InplaceFillTensor sets each element to that of a one-element tensor.
@@ -812,6 +836,7 @@ type InplaceOneParams struct {
 var opInplaceOne = Operator{
 	Name: "InplaceOne", Symbol: "aclnnInplaceOne", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceOne sets each element to one.
@@ -841,6 +866,7 @@ type InplaceTrilParams struct {
 var opInplaceTril = Operator{
 	Name: "InplaceTril", Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef diagonal",
+	Slots:  "i-",
 }
 
 // InplaceTril is Tril with the result in place of the first argument.
@@ -871,6 +897,7 @@ type InplaceTriuParams struct {
 var opInplaceTriu = Operator{
 	Name: "InplaceTriu", Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef diagonal",
+	Slots:  "i-",
 }
 
 // InplaceTriu is Triu with the result in place of the first argument.
@@ -900,6 +927,7 @@ type InplaceZeroParams struct {
 var opInplaceZero = Operator{
 	Name: "InplaceZero", Symbol: "aclnnInplaceZero", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
+	Slots:  "i",
 }
 
 // InplaceZero sets each element to zero.
@@ -931,6 +959,7 @@ type LinspaceParams struct {
 var opLinspace = Operator{
 	Name: "Linspace", Symbol: "aclnnLinspace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end steps out",
+	Slots:  "hh-o",
 }
 
 // Linspace writes Steps numbers from Start to End at equal distances.
@@ -966,6 +995,7 @@ type LogSpaceParams struct {
 var opLogSpace = Operator{
 	Name: "LogSpace", Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
 	Params: "start end steps base result",
+	Slots:  "hh--o",
 }
 
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
@@ -999,6 +1029,7 @@ type NpuFormatCastParams struct {
 var opNpuFormatCast = Operator{
 	Name: "NpuFormatCast", Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
 	Params: "srcTensor dstTensor",
+	Slots:  "io",
 }
 
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
@@ -1030,6 +1061,7 @@ type PermuteParams struct {
 var opPermute = Operator{
 	Name: "Permute", Symbol: "aclnnPermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims out",
+	Slots:  "iho",
 }
 
 // Permute reorders the dimensions.
@@ -1063,6 +1095,7 @@ type RangeParams struct {
 var opRange = Operator{
 	Name: "Range", Symbol: "aclnnRange", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end step out",
+	Slots:  "hhho",
 }
 
 // Range writes the numbers from Start to End, which is included when a step meets it.
@@ -1096,6 +1129,7 @@ type ReflectionPad1dParams struct {
 var opReflectionPad1d = Operator{
 	Name: "ReflectionPad1d", Symbol: "aclnnReflectionPad1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReflectionPad1d pads the last dimension with its mirror image, without the border element.
@@ -1129,6 +1163,7 @@ type ReflectionPad1dBackwardParams struct {
 var opReflectionPad1dBackward = Operator{
 	Name: "ReflectionPad1dBackward", Symbol: "aclnnReflectionPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReflectionPad1dBackward computes the gradient of ReflectionPad1d.
@@ -1163,6 +1198,7 @@ type ReflectionPad2dParams struct {
 var opReflectionPad2d = Operator{
 	Name: "ReflectionPad2d", Symbol: "aclnnReflectionPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReflectionPad2d pads the last two dimensions with their mirror images, without the border
@@ -1197,6 +1233,7 @@ type ReflectionPad2dBackwardParams struct {
 var opReflectionPad2dBackward = Operator{
 	Name: "ReflectionPad2dBackward", Symbol: "aclnnReflectionPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReflectionPad2dBackward computes the gradient of ReflectionPad2d.
@@ -1231,6 +1268,7 @@ type ReflectionPad3dParams struct {
 var opReflectionPad3d = Operator{
 	Name: "ReflectionPad3d", Symbol: "aclnnReflectionPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReflectionPad3d pads the last three dimensions with their mirror images, without the border
@@ -1265,6 +1303,7 @@ type ReflectionPad3dBackwardParams struct {
 var opReflectionPad3dBackward = Operator{
 	Name: "ReflectionPad3dBackward", Symbol: "aclnnReflectionPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReflectionPad3dBackward computes the gradient of ReflectionPad3d.
@@ -1299,6 +1338,7 @@ type RepeatParams struct {
 var opRepeat = Operator{
 	Name: "Repeat", Symbol: "aclnnRepeat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats out",
+	Slots:  "iho",
 }
 
 // Repeat tiles a tensor so many times along each dimension.
@@ -1331,6 +1371,7 @@ type ReplicationPad1dParams struct {
 var opReplicationPad1d = Operator{
 	Name: "ReplicationPad1d", Symbol: "aclnnReplicationPad1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReplicationPad1d pads the last dimension with its border elements.
@@ -1364,6 +1405,7 @@ type ReplicationPad1dBackwardParams struct {
 var opReplicationPad1dBackward = Operator{
 	Name: "ReplicationPad1dBackward", Symbol: "aclnnReplicationPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReplicationPad1dBackward computes the gradient of ReplicationPad1d.
@@ -1398,6 +1440,7 @@ type ReplicationPad2dParams struct {
 var opReplicationPad2d = Operator{
 	Name: "ReplicationPad2d", Symbol: "aclnnReplicationPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReplicationPad2d pads the last two dimensions with their border elements.
@@ -1431,6 +1474,7 @@ type ReplicationPad2dBackwardParams struct {
 var opReplicationPad2dBackward = Operator{
 	Name: "ReplicationPad2dBackward", Symbol: "aclnnReplicationPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReplicationPad2dBackward computes the gradient of ReplicationPad2d.
@@ -1465,6 +1509,7 @@ type ReplicationPad3dParams struct {
 var opReplicationPad3d = Operator{
 	Name: "ReplicationPad3d", Symbol: "aclnnReplicationPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
+	Slots:  "iho",
 }
 
 // ReplicationPad3d pads the last three dimensions with their border elements.
@@ -1498,6 +1543,7 @@ type ReplicationPad3dBackwardParams struct {
 var opReplicationPad3dBackward = Operator{
 	Name: "ReplicationPad3dBackward", Symbol: "aclnnReplicationPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
+	Slots:  "iiho",
 }
 
 // ReplicationPad3dBackward computes the gradient of ReplicationPad3d.
@@ -1533,6 +1579,7 @@ type RollParams struct {
 var opRoll = Operator{
 	Name: "Roll", Symbol: "aclnnRoll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x shifts dims out",
+	Slots:  "ihho",
 }
 
 // Roll moves elements along dimensions; those that leave at one end come in at the other.
@@ -1566,6 +1613,7 @@ type SignBitsPackParams struct {
 var opSignBitsPack = Operator{
 	Name: "SignBitsPack", Symbol: "aclnnSignBitsPack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size out",
+	Slots:  "i-o",
 }
 
 // SignBitsPack packs the signs of floats into bits, eight to a byte.
@@ -1599,6 +1647,7 @@ type SignBitsUnpackParams struct {
 var opSignBitsUnpack = Operator{
 	Name: "SignBitsUnpack", Symbol: "aclnnSignBitsUnpack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size dtype out",
+	Slots:  "i--o",
 }
 
 // SignBitsUnpack turns the bits of bytes into floats 1 and −1.
@@ -1635,6 +1684,7 @@ type SliceParams struct {
 var opSlice = Operator{
 	Name: "Slice", Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim start end step out",
+	Slots:  "i----o",
 }
 
 // Slice takes every Step-th slice from Start to End along Dim.
@@ -1672,6 +1722,7 @@ type SliceNzParams struct {
 var opSliceNz = Operator{
 	Name: "SliceNz", Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
 	Params: "self dim start end out",
+	Slots:  "i---o",
 }
 
 // SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
@@ -1708,6 +1759,7 @@ type SliceV2Params struct {
 var opSliceV2 = Operator{
 	Name: "SliceV2", Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self starts ends axes steps out",
+	Slots:  "ihhhho",
 }
 
 // SliceV2 takes slices along several axes, each with start, end and step.
@@ -1744,6 +1796,7 @@ type SplitTensorParams struct {
 var opSplitTensor = Operator{
 	Name: "SplitTensor", Symbol: "aclnnSplitTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self splitSections dim out",
+	Slots:  "i--o",
 }
 
 // SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
@@ -1778,6 +1831,7 @@ type SplitWithSizeParams struct {
 var opSplitWithSize = Operator{
 	Name: "SplitWithSize", Symbol: "aclnnSplitWithSize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self splitSize dim out",
+	Slots:  "ih-o",
 }
 
 // SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
@@ -1811,6 +1865,7 @@ type StackParams struct {
 var opStack = Operator{
 	Name: "Stack", Symbol: "aclnnStack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors dim out",
+	Slots:  "i-o",
 }
 
 // Stack joins tensors of one shape along a new dimension.
@@ -1850,6 +1905,7 @@ type StridedSliceParams struct {
 var opStridedSlice = Operator{
 	Name: "StridedSlice", Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
 	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
+	Slots:  "ihhh-----o",
 }
 
 // StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
@@ -1893,6 +1949,7 @@ type StridedSliceAssignV2Params struct {
 var opStridedSliceAssignV2 = Operator{
 	Name: "StridedSliceAssignV2", Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef inputValue begin end strides axesOptional",
+	Slots:  "iihhhh",
 }
 
 // StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
@@ -1926,6 +1983,7 @@ type TransMatmulWeightParams struct {
 var opTransMatmulWeight = Operator{
 	Name: "TransMatmulWeight", Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mmWeightRef",
+	Slots:  "i",
 }
 
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
@@ -1956,6 +2014,7 @@ type TrilParams struct {
 var opTril = Operator{
 	Name: "Tril", Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
+	Slots:  "i-o",
 }
 
 // Tril sets the elements above a diagonal of matrices to zero.
@@ -1988,6 +2047,7 @@ type TriuParams struct {
 var opTriu = Operator{
 	Name: "Triu", Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
+	Slots:  "i-o",
 }
 
 // Triu sets the elements below a diagonal of matrices to zero.
@@ -2023,6 +2083,7 @@ type UnfoldGradParams struct {
 var opUnfoldGrad = Operator{
 	Name: "UnfoldGrad", Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut inputSizes dim size step gradIn",
+	Slots:  "ih---o",
 }
 
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
@@ -2064,6 +2125,7 @@ type ViewCopyParams struct {
 var opViewCopy = Operator{
 	Name: "ViewCopy", Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
 	Params: "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
+	Slots:  "iiiiiiiio",
 }
 
 // ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an

@@ -18,6 +18,7 @@ type CdistParams struct {
 var opCdist = Operator{
 	Name: "Cdist", Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 p compute_mode out",
+	Slots:  "ii--o",
 }
 
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
@@ -55,6 +56,7 @@ type CdistBackwardParams struct {
 var opCdistBackward = Operator{
 	Name: "CdistBackward", Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
 	Params: "grad x1 x2 cdist p out",
+	Slots:  "iiii-o",
 }
 
 // CdistBackward computes the gradient of Cdist for X1.
@@ -95,6 +97,7 @@ type ChamferDistanceBackwardParams struct {
 var opChamferDistanceBackward = Operator{
 	Name: "ChamferDistanceBackward", Symbol: "aclnnChamferDistanceBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
+	Slots:  "iiiiiioo",
 }
 
 // ChamferDistanceBackward computes the gradients of the squared distances between points and their
@@ -133,6 +136,7 @@ type InverseParams struct {
 var opInverse = Operator{
 	Name: "Inverse", Symbol: "aclnnInverse", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Inverse computes the inverse of square matrices.
@@ -164,6 +168,7 @@ type LinalgCholeskyParams struct {
 var opLinalgCholesky = Operator{
 	Name: "LinalgCholesky", Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
 	Params: "self upper out",
+	Slots:  "i-o",
 }
 
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
@@ -197,6 +202,7 @@ type LinalgCrossParams struct {
 var opLinalgCross = Operator{
 	Name: "LinalgCross", Symbol: "aclnnLinalgCross", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other dim out",
+	Slots:  "ii-o",
 }
 
 // LinalgCross computes the cross products of vectors of three elements along Dim.
@@ -231,6 +237,7 @@ type LinalgQrParams struct {
 var opLinalgQr = Operator{
 	Name: "LinalgQr", Symbol: "aclnnLinalgQr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mode Q R",
+	Slots:  "i-oo",
 }
 
 // LinalgQr computes the QR decomposition of matrices.
@@ -263,6 +270,7 @@ type LogdetParams struct {
 var opLogdet = Operator{
 	Name: "Logdet", Symbol: "aclnnLogdet", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Logdet computes the natural logarithm of the determinant of square matrices.
@@ -294,6 +302,7 @@ type PdistParams struct {
 var opPdist = Operator{
 	Name: "Pdist", Symbol: "aclnnPdist", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self p out",
+	Slots:  "i-o",
 }
 
 // Pdist computes the distances, in the norm of order P, between each two rows.
@@ -326,6 +335,7 @@ type PdistForwardParams struct {
 var opPdistForward = Operator{
 	Name: "PdistForward", Symbol: "aclnnPdistForward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pScalar out",
+	Slots:  "iho",
 }
 
 // PdistForward computes the distances, in the norm of order PScalar, between each two rows.
@@ -359,6 +369,7 @@ type QrParams struct {
 var opQr = Operator{
 	Name: "Qr", Symbol: "aclnnQr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self some Q R",
+	Slots:  "i-oo",
 }
 
 // Qr computes the QR decomposition of matrices, reduced when Some is true.
@@ -394,6 +405,7 @@ type Rfft1DParams struct {
 var opRfft1D = Operator{
 	Name: "Rfft1D", Symbol: "aclRfft1D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self n dim norm out",
+	Slots:  "i---o",
 }
 
 // Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
@@ -429,6 +441,7 @@ type SlogdetParams struct {
 var opSlogdet = Operator{
 	Name: "Slogdet", Symbol: "aclnnSlogdet", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self signOut logOut",
+	Slots:  "ioo",
 }
 
 // Slogdet computes the sign of the determinant of square matrices, and the logarithm of its
@@ -468,6 +481,7 @@ type StftParams struct {
 var opStft = Operator{
 	Name: "Stft", Symbol: "aclStft", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
+	Slots:  "iio------",
 }
 
 // Stft computes the Fourier transforms of a signal within a sliding window.
@@ -509,6 +523,7 @@ type SvdParams struct {
 var opSvd = Operator{
 	Name: "Svd", Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
 	Params: "input fullMatrices computeUV sigma u v",
+	Slots:  "i--ooo",
 }
 
 // Svd computes the singular value decomposition of matrices.
@@ -543,6 +558,7 @@ type TraceParams struct {
 var opTrace = Operator{
 	Name: "Trace", Symbol: "aclnnTrace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Trace sums up the diagonal of a matrix.
@@ -578,6 +594,7 @@ type TriangularSolveParams struct {
 var opTriangularSolve = Operator{
 	Name: "TriangularSolve", Symbol: "aclnnTriangularSolve", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self A upper transpose unitriangular xOut mOut",
+	Slots:  "ii---oo",
 }
 
 // TriangularSolve solves A · x = Self for a triangular A.

@@ -18,6 +18,7 @@ type BinaryCrossEntropyParams struct {
 var opBinaryCrossEntropy = Operator{
 	Name: "BinaryCrossEntropy", Symbol: "aclnnBinaryCrossEntropy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction out",
+	Slots:  "iii-o",
 }
 
 // BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
@@ -55,6 +56,7 @@ type BinaryCrossEntropyBackwardParams struct {
 var opBinaryCrossEntropyBackward = Operator{
 	Name: "BinaryCrossEntropyBackward", Symbol: "aclnnBinaryCrossEntropyBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional reduction out",
+	Slots:  "iiii-o",
 }
 
 // BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy.
@@ -94,6 +96,7 @@ type BinaryCrossEntropyWithLogitsParams struct {
 var opBinaryCrossEntropyWithLogits = Operator{
 	Name: "BinaryCrossEntropyWithLogits", Symbol: "aclnnBinaryCrossEntropyWithLogits", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weightOptional posWeightOptional reduction out",
+	Slots:  "iiii-o",
 }
 
 // BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes.
@@ -136,6 +139,7 @@ type BinaryCrossEntropyWithLogitsBackwardParams struct {
 var opBinaryCrossEntropyWithLogitsBackward = Operator{
 	Name: "BinaryCrossEntropyWithLogitsBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional posWeightOptional reduction out",
+	Slots:  "iiiii-o",
 }
 
 // BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits.
@@ -179,6 +183,7 @@ type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
 var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 	Name: "BinaryCrossEntropyWithLogitsTargetBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsTargetBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
+	Slots:  "iiiii-o",
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackward computes the gradient of BinaryCrossEntropyWithLogits
@@ -228,6 +233,7 @@ type CrossEntropyLossParams struct {
 var opCrossEntropyLoss = Operator{
 	Name: "CrossEntropyLoss", Symbol: "aclnnCrossEntropyLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
+	Slots:  "iii-----oooo",
 }
 
 // CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
@@ -278,6 +284,7 @@ type CrossEntropyLossGradParams struct {
 var opCrossEntropyLossGrad = Operator{
 	Name: "CrossEntropyLossGrad", Symbol: "aclnnCrossEntropyLossGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
+	Slots:  "iiiiii----o",
 }
 
 // CrossEntropyLossGrad computes the gradient of CrossEntropyLoss.
@@ -323,6 +330,7 @@ type CtcLossParams struct {
 var opCtcLoss = Operator{
 	Name: "CtcLoss", Symbol: "aclnnCtcLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
+	Slots:  "iihh--oo",
 }
 
 // CtcLoss computes the loss of connectionist temporal classification: the negative log likelihood
@@ -368,6 +376,7 @@ type CtcLossBackwardParams struct {
 var opCtcLossBackward = Operator{
 	Name: "CtcLossBackward", Symbol: "aclnnCtcLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
+	Slots:  "iiihhii--o",
 }
 
 // CtcLossBackward computes the gradient of CtcLoss.
@@ -413,6 +422,7 @@ type FusedCrossEntropyLossWithMaxSumParams struct {
 var opFusedCrossEntropyLossWithMaxSum = Operator{
 	Name: "FusedCrossEntropyLossWithMaxSum", Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
 	Params: "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
+	Slots:  "iii-iiioo",
 }
 
 // FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
@@ -462,6 +472,7 @@ type FusedLinearCrossEntropyLossGradParams struct {
 var opFusedLinearCrossEntropyLossGrad = Operator{
 	Name: "FusedLinearCrossEntropyLossGrad", Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
 	Params: "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
+	Slots:  "iiiii-iiioo",
 }
 
 // FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
@@ -513,6 +524,7 @@ type FusedLinearOnlineMaxSumParams struct {
 var opFusedLinearOnlineMaxSum = Operator{
 	Name: "FusedLinearOnlineMaxSum", Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
 	Params: "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
+	Slots:  "iii--oooooo",
 }
 
 // FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
@@ -556,6 +568,7 @@ type KlDivParams struct {
 var opKlDiv = Operator{
 	Name: "KlDiv", Symbol: "aclnnKlDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction logTarget out",
+	Slots:  "ii--o",
 }
 
 // KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
@@ -593,6 +606,7 @@ type KlDivBackwardParams struct {
 var opKlDivBackward = Operator{
 	Name: "KlDivBackward", Symbol: "aclnnKlDivBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction logTarget out",
+	Slots:  "iii--o",
 }
 
 // KlDivBackward computes the gradient of KlDiv.
@@ -631,6 +645,7 @@ type KlDivTargetBackwardParams struct {
 var opKlDivTargetBackward = Operator{
 	Name: "KlDivTargetBackward", Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self target reduction logTarget gradTarget",
+	Slots:  "iii--o",
 }
 
 // KlDivTargetBackward computes the gradient of KlDiv for its target.
@@ -667,6 +682,7 @@ type L1LossParams struct {
 var opL1Loss = Operator{
 	Name: "L1Loss", Symbol: "aclnnL1Loss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
+	Slots:  "ii-o",
 }
 
 // L1Loss computes the absolute difference of input and target.
@@ -702,6 +718,7 @@ type L1LossBackwardParams struct {
 var opL1LossBackward = Operator{
 	Name: "L1LossBackward", Symbol: "aclnnL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction gradInput",
+	Slots:  "iii-o",
 }
 
 // L1LossBackward computes the gradient of L1Loss.
@@ -737,6 +754,7 @@ type MseLossParams struct {
 var opMseLoss = Operator{
 	Name: "MseLoss", Symbol: "aclnnMseLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
+	Slots:  "ii-o",
 }
 
 // MseLoss computes the squared difference of input and target.
@@ -772,6 +790,7 @@ type MseLossBackwardParams struct {
 var opMseLossBackward = Operator{
 	Name: "MseLossBackward", Symbol: "aclnnMseLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction out",
+	Slots:  "iii-o",
 }
 
 // MseLossBackward computes the gradient of MseLoss.
@@ -807,6 +826,7 @@ type MseLossOutParams struct {
 var opMseLossOut = Operator{
 	Name: "MseLossOut", Symbol: "aclnnMseLossOut", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
+	Slots:  "ii-o",
 }
 
 // MseLossOut computes the squared difference of input and target.
@@ -842,6 +862,7 @@ type MultilabelMarginLossParams struct {
 var opMultilabelMarginLoss = Operator{
 	Name: "MultilabelMarginLoss", Symbol: "aclnnMultilabelMarginLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out isTarget",
+	Slots:  "ii-oo",
 }
 
 // MultilabelMarginLoss computes the hinge loss between the labels of each sample, which end with
@@ -881,6 +902,7 @@ type NLLLossParams struct {
 var opNLLLoss = Operator{
 	Name: "NLLLoss", Symbol: "aclnnNLLLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
+	Slots:  "iii--oo",
 }
 
 // NLLLoss computes the negative log likelihood: minus the weighted log-probability of each target.
@@ -921,6 +943,7 @@ type NLLLoss2dParams struct {
 var opNLLLoss2d = Operator{
 	Name: "NLLLoss2d", Symbol: "aclnnNLLLoss2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
+	Slots:  "iii--oo",
 }
 
 // NLLLoss2d computes the negative log likelihood of each pixel's target.
@@ -962,6 +985,7 @@ type NLLLoss2dBackwardParams struct {
 var opNLLLoss2dBackward = Operator{
 	Name: "NLLLoss2dBackward", Symbol: "aclnnNLLLoss2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
+	Slots:  "iiii--io",
 }
 
 // NLLLoss2dBackward computes the gradient of NLLLoss2d.
@@ -1004,6 +1028,7 @@ type NLLLossBackwardParams struct {
 var opNLLLossBackward = Operator{
 	Name: "NLLLossBackward", Symbol: "aclnnNLLLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
+	Slots:  "iiii--io",
 }
 
 // NLLLossBackward computes the gradient of NLLLoss.
@@ -1043,6 +1068,7 @@ type SmoothL1LossParams struct {
 var opSmoothL1Loss = Operator{
 	Name: "SmoothL1Loss", Symbol: "aclnnSmoothL1Loss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction beta result",
+	Slots:  "ii--o",
 }
 
 // SmoothL1Loss computes half the squared difference over Beta where the difference is below Beta,
@@ -1081,6 +1107,7 @@ type SmoothL1LossBackwardParams struct {
 var opSmoothL1LossBackward = Operator{
 	Name: "SmoothL1LossBackward", Symbol: "aclnnSmoothL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut self target reduction beta gradInput",
+	Slots:  "iii--o",
 }
 
 // SmoothL1LossBackward computes the gradient of SmoothL1Loss.
@@ -1117,6 +1144,7 @@ type SoftMarginLossParams struct {
 var opSoftMarginLoss = Operator{
 	Name: "SoftMarginLoss", Symbol: "aclnnSoftMarginLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
+	Slots:  "ii-o",
 }
 
 // SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
@@ -1152,6 +1180,7 @@ type SoftMarginLossBackwardParams struct {
 var opSoftMarginLossBackward = Operator{
 	Name: "SoftMarginLossBackward", Symbol: "aclnnSoftMarginLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction out",
+	Slots:  "iii-o",
 }
 
 // SoftMarginLossBackward computes the gradient of SoftMarginLoss.
@@ -1188,6 +1217,7 @@ type SoftmaxCrossEntropyWithLogitsParams struct {
 var opSoftmaxCrossEntropyWithLogits = Operator{
 	Name: "SoftmaxCrossEntropyWithLogits", Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
 	Params: "features labels loss backprop",
+	Slots:  "iioo",
 }
 
 // SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,

@@ -23,6 +23,7 @@ type AddLoraParams struct {
 var opAddLora = Operator{
 	Name: "AddLora", Symbol: "aclnnAddLora", Library: "libopapi", Since: "8.1.RC1",
 	Params: "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
+	Slots:  "iiiii----o",
 }
 
 // AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
@@ -66,6 +67,7 @@ type AddMatMatElementsParams struct {
 var opAddMatMatElements = Operator{
 	Name: "AddMatMatElements", Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
 	Params: "a b c alpha beta cOut",
+	Slots:  "iiihho",
 }
 
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
@@ -104,6 +106,7 @@ type AddMatMatElementsPlusParams struct {
 var opAddMatMatElementsPlus = Operator{
 	Name: "AddMatMatElementsPlus", Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
 	Params: "c a b beta alpha cOut",
+	Slots:  "iiiiio",
 }
 
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
@@ -142,6 +145,7 @@ type AddbmmParams struct {
 var opAddbmm = Operator{
 	Name: "Addbmm", Symbol: "aclnnAddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
+	Slots:  "iiihho-",
 }
 
 // Addbmm computes Beta · Self + Alpha · the sum of the products of Batch1 and Batch2 over the
@@ -183,6 +187,7 @@ type AddmmParams struct {
 var opAddmm = Operator{
 	Name: "Addmm", Symbol: "aclnnAddmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
+	Slots:  "iiihho-",
 }
 
 // Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
@@ -223,6 +228,7 @@ type AddmmWeightNzParams struct {
 var opAddmmWeightNz = Operator{
 	Name: "AddmmWeightNz", Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
+	Slots:  "iiihho-",
 }
 
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
@@ -263,6 +269,7 @@ type AddmvParams struct {
 var opAddmv = Operator{
 	Name: "Addmv", Symbol: "aclnnAddmv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat vec alpha beta out cubeMathType",
+	Slots:  "iiihho-",
 }
 
 // Addmv computes Beta · Self + Alpha · Mat · Vec.
@@ -302,6 +309,7 @@ type AddrParams struct {
 var opAddr = Operator{
 	Name: "Addr", Symbol: "aclnnAddr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
+	Slots:  "iiihho",
 }
 
 // Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
@@ -340,6 +348,7 @@ type AddrV2Params struct {
 var opAddrV2 = Operator{
 	Name: "AddrV2", Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
+	Slots:  "iiihho",
 }
 
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
@@ -379,6 +388,7 @@ type BaddbmmParams struct {
 var opBaddbmm = Operator{
 	Name: "Baddbmm", Symbol: "aclnnBaddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
+	Slots:  "iiihho-",
 }
 
 // Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
@@ -416,6 +426,7 @@ type BatchMatMulParams struct {
 var opBatchMatMul = Operator{
 	Name: "BatchMatMul", Symbol: "aclnnBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
+	Slots:  "iio-",
 }
 
 // BatchMatMul multiplies the matrices of two batches.
@@ -450,6 +461,7 @@ type BatchMatMulWeightNzParams struct {
 var opBatchMatMulWeightNz = Operator{
 	Name: "BatchMatMulWeightNz", Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat2 out cubeMathType",
+	Slots:  "iio-",
 }
 
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
@@ -487,6 +499,7 @@ type BatchMatmulQuantParams struct {
 var opBatchMatmulQuant = Operator{
 	Name: "BatchMatmulQuant", Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
+	Slots:  "iiii--o",
 }
 
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
@@ -523,6 +536,7 @@ type DotParams struct {
 var opDot = Operator{
 	Name: "Dot", Symbol: "aclnnDot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor out",
+	Slots:  "iio",
 }
 
 // Dot computes the scalar product of two vectors.
@@ -564,6 +578,7 @@ type DualLevelQuantMatmulWeightNzParams struct {
 var opDualLevelQuantMatmulWeightNz = Operator{
 	Name: "DualLevelQuantMatmulWeightNz", Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
+	Slots:  "iiiiiii----o",
 }
 
 // DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
@@ -608,6 +623,7 @@ type EinsumParams struct {
 var opEinsum = Operator{
 	Name: "Einsum", Symbol: "aclnnEinsum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors equation output",
+	Slots:  "i-o",
 }
 
 // Einsum computes the sum of products that an equation in Einstein's notation names.
@@ -654,6 +670,7 @@ type FFNParams struct {
 var opFFN = Operator{
 	Name: "FFN", Symbol: "aclnnFFN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
+	Slots:  "iiihiiiiiiiiii--o",
 }
 
 // FFN computes a feed-forward network of two products with an activation between, for tokens
@@ -716,6 +733,7 @@ type FFNV2Params struct {
 var opFFNV2 = Operator{
 	Name: "FFNV2", Symbol: "aclnnFFNV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
+	Slots:  "iiihiiiiiiiiii---o",
 }
 
 // FFNV2 is FFN that can take the groups as indices as well as counts.
@@ -778,6 +796,7 @@ type FFNV3Params struct {
 var opFFNV3 = Operator{
 	Name: "FFNV3", Symbol: "aclnnFFNV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
+	Slots:  "iiiiiiiiiiiiii---o",
 }
 
 // FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
@@ -829,6 +848,7 @@ type FusedMatmulParams struct {
 var opFusedMatmul = Operator{
 	Name: "FusedMatmul", Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x3 fusedOpType cubeMathType y",
+	Slots:  "iiii--o",
 }
 
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
@@ -867,6 +887,7 @@ type FusedMatmulGeluParams struct {
 var opFusedMatmulGelu = Operator{
 	Name: "FusedMatmulGelu", Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias approximate y",
+	Slots:  "iii-o",
 }
 
 // FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
@@ -911,6 +932,7 @@ type FusedQuantMatmulParams struct {
 var opFusedQuantMatmul = Operator{
 	Name: "FusedQuantMatmul", Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+	Slots:  "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
@@ -963,6 +985,7 @@ type FusedQuantMatmulWeightNzParams struct {
 var opFusedQuantMatmulWeightNz = Operator{
 	Name: "FusedQuantMatmulWeightNz", Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
+	Slots:  "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
@@ -1011,6 +1034,7 @@ type GemmParams struct {
 var opGemm = Operator{
 	Name: "Gemm", Symbol: "aclnnGemm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "A B C alpha beta transA transB out cubeMathType",
+	Slots:  "iii----o-",
 }
 
 // Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
@@ -1049,6 +1073,7 @@ type GerParams struct {
 var opGer = Operator{
 	Name: "Ger", Symbol: "aclnnGer", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec2 out",
+	Slots:  "iio",
 }
 
 // Ger computes the outer product of two vectors.
@@ -1081,6 +1106,7 @@ type GroupedBiasAddGradParams struct {
 var opGroupedBiasAddGrad = Operator{
 	Name: "GroupedBiasAddGrad", Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY groupIdxOptional out",
+	Slots:  "iio",
 }
 
 // GroupedBiasAddGrad sums the rows of GradY by group: the gradient of a bias that each group of
@@ -1115,6 +1141,7 @@ type GroupedBiasAddGradV2Params struct {
 var opGroupedBiasAddGradV2 = Operator{
 	Name: "GroupedBiasAddGradV2", Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY groupIdxOptional groupIdxType out",
+	Slots:  "ii-o",
 }
 
 // GroupedBiasAddGradV2 sums the rows of GradY by group: the gradient of a bias that each group of
@@ -1157,6 +1184,7 @@ type GroupedMatmulParams struct {
 var opGroupedMatmul = Operator{
 	Name: "GroupedMatmul", Symbol: "aclnnGroupedMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
+	Slots:  "iiiiiiih-o",
 }
 
 // GroupedMatmul multiplies the matrices of each group by its weight.
@@ -1200,6 +1228,7 @@ type GroupedMatmulAddParams struct {
 var opGroupedMatmulAdd = Operator{
 	Name: "GroupedMatmulAdd", Symbol: "aclnnGroupedMatmulAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight groupList yRef transposeX transposeWeight groupType",
+	Slots:  "iiii---",
 }
 
 // GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
@@ -1242,6 +1271,7 @@ type GroupedMatmulAddV2Params struct {
 var opGroupedMatmulAddV2 = Operator{
 	Name: "GroupedMatmulAddV2", Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
 	Params: "x weight groupList yRef transposeX transposeWeight groupType groupListType",
+	Slots:  "iiii----",
 }
 
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
@@ -1292,6 +1322,7 @@ type GroupedMatmulFinalizeRoutingParams struct {
 var opGroupedMatmulFinalizeRouting = Operator{
 	Name: "GroupedMatmulFinalizeRouting", Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
 	Params: "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
+	Slots:  "iiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
@@ -1356,6 +1387,7 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
 	Name: "GroupedMatmulFinalizeRoutingV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
+	Slots:  "iiiiiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
@@ -1424,6 +1456,7 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
 	Name: "GroupedMatmulFinalizeRoutingV3", Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
+	Slots:  "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
@@ -1488,6 +1521,7 @@ type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 	Name: "GroupedMatmulFinalizeRoutingWeightNz", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNz", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
+	Slots:  "iiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
@@ -1554,6 +1588,7 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 	Name: "GroupedMatmulFinalizeRoutingWeightNzV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
+	Slots:  "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
@@ -1614,6 +1649,7 @@ type GroupedMatmulSwigluQuantParams struct {
 var opGroupedMatmulSwigluQuant = Operator{
 	Name: "GroupedMatmulSwigluQuant", Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+	Slots:  "iiiiiiiooo",
 }
 
 // GroupedMatmulSwigluQuant multiplies int8 rows of each group by its weight, dequantises, computes
@@ -1662,6 +1698,7 @@ type GroupedMatmulSwigluQuantWeightNZParams struct {
 var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 	Name: "GroupedMatmulSwigluQuantWeightNZ", Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
+	Slots:  "iiiiiiiooo",
 }
 
 // GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
@@ -1712,6 +1749,7 @@ type GroupedMatmulV2Params struct {
 var opGroupedMatmulV2 = Operator{
 	Name: "GroupedMatmulV2", Symbol: "aclnnGroupedMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
+	Slots:  "iiiiiiih--o",
 }
 
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
@@ -1760,6 +1798,7 @@ type GroupedMatmulV3Params struct {
 var opGroupedMatmulV3 = Operator{
 	Name: "GroupedMatmulV3", Symbol: "aclnnGroupedMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
+	Slots:  "iiiiiiii--o",
 }
 
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
@@ -1816,6 +1855,7 @@ type GroupedMatmulV4Params struct {
 var opGroupedMatmulV4 = Operator{
 	Name: "GroupedMatmulV4", Symbol: "aclnnGroupedMatmulV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
+	Slots:  "iiiiiiiiiiii----ooo",
 }
 
 // GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
@@ -1882,6 +1922,7 @@ type GroupedMatmulV5Params struct {
 var opGroupedMatmulV5 = Operator{
 	Name: "GroupedMatmulV5", Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
+	Slots:  "iiiiiiiiiiii----hooo",
 }
 
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
@@ -1949,6 +1990,7 @@ type GroupedMatmulWeightNzParams struct {
 var opGroupedMatmulWeightNz = Operator{
 	Name: "GroupedMatmulWeightNz", Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
+	Slots:  "iiiiiiiiiiii----h-ooo",
 }
 
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
@@ -2002,6 +2044,7 @@ type InplaceAddbmmParams struct {
 var opInplaceAddbmm = Operator{
 	Name: "InplaceAddbmm", Symbol: "aclnnInplaceAddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
+	Slots:  "iiihh-",
 }
 
 // InplaceAddbmm is Addbmm with the result in place of the first argument.
@@ -2040,6 +2083,7 @@ type InplaceAddmmParams struct {
 var opInplaceAddmm = Operator{
 	Name: "InplaceAddmm", Symbol: "aclnnInplaceAddmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mat1 mat2 beta alpha cubeMathType",
+	Slots:  "iiihh-",
 }
 
 // InplaceAddmm is Addmm with the result in place of the first argument.
@@ -2077,6 +2121,7 @@ type InplaceAddrParams struct {
 var opInplaceAddr = Operator{
 	Name: "InplaceAddr", Symbol: "aclnnInplaceAddr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
+	Slots:  "iiihh",
 }
 
 // InplaceAddr is Addr with the result in place of the first argument.
@@ -2113,6 +2158,7 @@ type InplaceAddrV2Params struct {
 var opInplaceAddrV2 = Operator{
 	Name: "InplaceAddrV2", Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
+	Slots:  "iiihh",
 }
 
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
@@ -2150,6 +2196,7 @@ type InplaceBaddbmmParams struct {
 var opInplaceBaddbmm = Operator{
 	Name: "InplaceBaddbmm", Symbol: "aclnnInplaceBaddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
+	Slots:  "iiihh-",
 }
 
 // InplaceBaddbmm is Baddbmm with the result in place of the first argument.
@@ -2186,6 +2233,7 @@ type MatmulParams struct {
 var opMatmul = Operator{
 	Name: "Matmul", Symbol: "aclnnMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
+	Slots:  "iio-",
 }
 
 // Matmul multiplies matrices, with broadcasting of batches; vectors count as matrices of one row or
@@ -2222,6 +2270,7 @@ type MatmulCompressParams struct {
 var opMatmulCompress = Operator{
 	Name: "MatmulCompress", Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias compressIndex out",
+	Slots:  "iiiio",
 }
 
 // MatmulCompress multiplies by a weight that was compressed without loss.
@@ -2262,6 +2311,7 @@ type MatmulCompressDequantParams struct {
 var opMatmulCompressDequant = Operator{
 	Name: "MatmulCompressDequant", Symbol: "aclnnMatmulCompressDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
+	Slots:  "iiiiii-ho",
 }
 
 // MatmulCompressDequant multiplies int8 matrices, the weight compressed without loss, and
@@ -2305,6 +2355,7 @@ type MatmulEmuSplitWeightParams struct {
 var opMatmulEmuSplitWeight = Operator{
 	Name: "MatmulEmuSplitWeight", Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
 	Params: "x wHigh wLow y wLowScale yDtype",
+	Slots:  "iiio--",
 }
 
 // MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
@@ -2342,6 +2393,7 @@ type MatmulWeightNzParams struct {
 var opMatmulWeightNz = Operator{
 	Name: "MatmulWeightNz", Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat2 out cubeMathType",
+	Slots:  "iio-",
 }
 
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
@@ -2376,6 +2428,7 @@ type MmParams struct {
 var opMm = Operator{
 	Name: "Mm", Symbol: "aclnnMm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
+	Slots:  "iio-",
 }
 
 // Mm multiplies two matrices.
@@ -2410,6 +2463,7 @@ type MvParams struct {
 var opMv = Operator{
 	Name: "Mv", Symbol: "aclnnMv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec out cubeMathType",
+	Slots:  "iio-",
 }
 
 // Mv multiplies a matrix by a vector.
@@ -2448,6 +2502,7 @@ type QuantBatchMatmulInplaceAddParams struct {
 var opQuantBatchMatmulInplaceAdd = Operator{
 	Name: "QuantBatchMatmulInplaceAdd", Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
+	Slots:  "iiiii---",
 }
 
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
@@ -2493,6 +2548,7 @@ type QuantGroupedMatmulDequantParams struct {
 var opQuantGroupedMatmulDequant = Operator{
 	Name: "QuantGroupedMatmulDequant", Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+	Slots:  "iiiiiiii--o",
 }
 
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
@@ -2536,6 +2592,7 @@ type QuantMatmulParams struct {
 var opQuantMatmul = Operator{
 	Name: "QuantMatmul", Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias deqScale out",
+	Slots:  "iii-o",
 }
 
 // QuantMatmul multiplies int8 matrices and dequantises by one scale.
@@ -2582,6 +2639,7 @@ type QuantMatmulActivationQuantWeightNzParams struct {
 var opQuantMatmulActivationQuantWeightNz = Operator{
 	Name: "QuantMatmulActivationQuantWeightNz", Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
+	Slots:  "iiiii--------oo",
 }
 
 // QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
@@ -2637,6 +2695,7 @@ type QuantMatmulDequantParams struct {
 var opQuantMatmulDequant = Operator{
 	Name: "QuantMatmulDequant", Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
+	Slots:  "iiiiiii--o",
 }
 
 // QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
@@ -2688,6 +2747,7 @@ type QuantMatmulReduceSumWeightNzParams struct {
 var opQuantMatmulReduceSumWeightNz = Operator{
 	Name: "QuantMatmulReduceSumWeightNz", Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
+	Slots:  "iiiiiiiii---h-o",
 }
 
 // QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
@@ -2739,6 +2799,7 @@ type QuantMatmulV2Params struct {
 var opQuantMatmulV2 = Operator{
 	Name: "QuantMatmulV2", Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
+	Slots:  "iiii--o",
 }
 
 // QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
@@ -2781,6 +2842,7 @@ type QuantMatmulV3Params struct {
 var opQuantMatmulV3 = Operator{
 	Name: "QuantMatmulV3", Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
+	Slots:  "iiiii--o",
 }
 
 // QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
@@ -2825,6 +2887,7 @@ type QuantMatmulV4Params struct {
 var opQuantMatmulV4 = Operator{
 	Name: "QuantMatmulV4", Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
+	Slots:  "iiiiii--o",
 }
 
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
@@ -2873,6 +2936,7 @@ type QuantMatmulV5Params struct {
 var opQuantMatmulV5 = Operator{
 	Name: "QuantMatmulV5", Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+	Slots:  "iiiiiiiii---o",
 }
 
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
@@ -2925,6 +2989,7 @@ type QuantMatmulWeightNzParams struct {
 var opQuantMatmulWeightNz = Operator{
 	Name: "QuantMatmulWeightNz", Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
+	Slots:  "iiiiiiiii---o",
 }
 
 // QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
@@ -2971,6 +3036,7 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 var opSparse4to2QuantMatmulWeightNz = Operator{
 	Name: "Sparse4to2QuantMatmulWeightNz", Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
+	Slots:  "iiiiiio",
 }
 
 // Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
@@ -3017,6 +3083,7 @@ type TransposeBatchMatMulParams struct {
 var opTransposeBatchMatMul = Operator{
 	Name: "TransposeBatchMatMul", Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
+	Slots:  "iiiihhh--o",
 }
 
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
@@ -3064,6 +3131,7 @@ type TransposeBatchMatMulWeightNzParams struct {
 var opTransposeBatchMatMulWeightNz = Operator{
 	Name: "TransposeBatchMatMulWeightNz", Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
+	Slots:  "iiiihhh--o",
 }
 
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
@@ -3114,6 +3182,7 @@ type TransposeQuantBatchMatMulParams struct {
 var opTransposeQuantBatchMatMul = Operator{
 	Name: "TransposeQuantBatchMatMul", Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+	Slots:  "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
@@ -3165,6 +3234,7 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 var opTransposeQuantBatchMatMulWeightNz = Operator{
 	Name: "TransposeQuantBatchMatMulWeightNz", Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
+	Slots:  "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ.
@@ -3219,6 +3289,7 @@ type WeightQuantBatchMatmulParams struct {
 var opWeightQuantBatchMatmul = Operator{
 	Name: "WeightQuantBatchMatmul", Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
+	Slots:  "iiiiiiii----o",
 }
 
 // WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all.
@@ -3268,6 +3339,7 @@ type WeightQuantBatchMatmulNzParams struct {
 var opWeightQuantBatchMatmulNz = Operator{
 	Name: "WeightQuantBatchMatmulNz", Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+	Slots:  "iiiiiii-o",
 }
 
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
@@ -3312,6 +3384,7 @@ type WeightQuantBatchMatmulV2Params struct {
 var opWeightQuantBatchMatmulV2 = Operator{
 	Name: "WeightQuantBatchMatmulV2", Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
+	Slots:  "iiiiiii-o",
 }
 
 // WeightQuantBatchMatmulV2 multiplies by a quantised weight, with scales for the tensor, columns or
@@ -3359,6 +3432,7 @@ type WeightQuantBatchMatmulV3Params struct {
 var opWeightQuantBatchMatmulV3 = Operator{
 	Name: "WeightQuantBatchMatmulV3", Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
+	Slots:  "iiiiiii--o",
 }
 
 // WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision.

@@ -16,6 +16,7 @@ type DistributeBarrierParams struct {
 var opDistributeBarrier = Operator{
 	Name: "DistributeBarrier", Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
 	Params: "xRef group worldSize",
+	Slots:  "i--",
 }
 
 // DistributeBarrier waits for all ranks of a communicator.
@@ -50,6 +51,7 @@ type DistributeBarrierV2Params struct {
 var opDistributeBarrierV2 = Operator{
 	Name: "DistributeBarrierV2", Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
 	Params: "xRef timeOut elasticInfo group worldSize",
+	Slots:  "iii--",
 }
 
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
@@ -85,6 +87,7 @@ type ElasticReceivableInfoCollectParams struct {
 var opElasticReceivableInfoCollect = Operator{
 	Name: "ElasticReceivableInfoCollect", Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
 	Params: "group worldSize y",
+	Slots:  "--o",
 }
 
 // ElasticReceivableInfoCollect collects which ranks received the test messages of
@@ -121,6 +124,7 @@ type ElasticReceivableTestParams struct {
 var opElasticReceivableTest = Operator{
 	Name: "ElasticReceivableTest", Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
 	Params: "dstRank group worldSize rank_num",
+	Slots:  "i---",
 }
 
 // ElasticReceivableTest sends test messages to all ranks of a communicator.
@@ -154,6 +158,7 @@ type MoeComputeExpertTokensParams struct {
 var opMoeComputeExpertTokens = Operator{
 	Name: "MoeComputeExpertTokens", Symbol: "aclnnMoeComputeExpertTokens", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedExperts numExperts out",
+	Slots:  "i-o",
 }
 
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
@@ -187,6 +192,7 @@ type MoeDistributeBufferResetParams struct {
 var opMoeDistributeBufferReset = Operator{
 	Name: "MoeDistributeBufferReset", Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
 	Params: "elasticInfo groupEp epWorldSize needSync",
+	Slots:  "i---",
 }
 
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
@@ -243,6 +249,7 @@ type MoeDistributeCombineParams struct {
 var opMoeDistributeCombine = Operator{
 	Name: "MoeDistributeCombine", Symbol: "aclnnMoeDistributeCombine", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
+	Slots:  "iiiiiiiiiii--------------o",
 }
 
 // MoeDistributeCombine returns the experts' results to the ranks of their tokens and adds them up,
@@ -329,6 +336,7 @@ type MoeDistributeCombineAddRmsNormParams struct {
 var opMoeDistributeCombineAddRmsNorm = Operator{
 	Name: "MoeDistributeCombineAddRmsNorm", Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
+	Slots:  "iiiiiiiiiiiiii----------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
@@ -432,6 +440,7 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
 	Name: "MoeDistributeCombineAddRmsNormV2", Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
+	Slots:  "iiiiiiiiiiiiiiiiiii-------------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
@@ -530,6 +539,7 @@ type MoeDistributeCombineV2Params struct {
 var opMoeDistributeCombineV2 = Operator{
 	Name: "MoeDistributeCombineV2", Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
+	Slots:  "iiiiiiiiiiii---------------o",
 }
 
 // MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
@@ -621,6 +631,7 @@ type MoeDistributeCombineV3Params struct {
 var opMoeDistributeCombineV3 = Operator{
 	Name: "MoeDistributeCombineV3", Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
+	Slots:  "iiiiiiiiiiiiiiiii------------------o",
 }
 
 // MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
@@ -709,6 +720,7 @@ type MoeDistributeDispatchParams struct {
 var opMoeDistributeDispatch = Operator{
 	Name: "MoeDistributeDispatch", Symbol: "aclnnMoeDistributeDispatch", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
+	Slots:  "iiiii-------------ooooooo",
 }
 
 // MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
@@ -786,6 +798,7 @@ type MoeDistributeDispatchV2Params struct {
 var opMoeDistributeDispatchV2 = Operator{
 	Name: "MoeDistributeDispatchV2", Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
+	Slots:  "iiiii--------------ooooooo",
 }
 
 // MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
@@ -869,6 +882,7 @@ type MoeDistributeDispatchV3Params struct {
 var opMoeDistributeDispatchV3 = Operator{
 	Name: "MoeDistributeDispatchV3", Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
+	Slots:  "iiiiii-----------------ooooooo",
 }
 
 // MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
@@ -934,6 +948,7 @@ type MoeFinalizeRoutingParams struct {
 var opMoeFinalizeRouting = Operator{
 	Name: "MoeFinalizeRouting", Symbol: "aclnnMoeFinalizeRouting", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
+	Slots:  "iiiiiiio",
 }
 
 // MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
@@ -978,6 +993,7 @@ type MoeFinalizeRoutingV2Params struct {
 var opMoeFinalizeRoutingV2 = Operator{
 	Name: "MoeFinalizeRoutingV2", Symbol: "aclnnMoeFinalizeRoutingV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
+	Slots:  "iiiiiii-o",
 }
 
 // MoeFinalizeRoutingV2 adds up the experts' results of each token, weighted, with optional biases
@@ -1026,6 +1042,7 @@ type MoeFinalizeRoutingV2GradParams struct {
 var opMoeFinalizeRoutingV2Grad = Operator{
 	Name: "MoeFinalizeRoutingV2Grad", Symbol: "aclnnMoeFinalizeRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
+	Slots:  "iiiiii----oo",
 }
 
 // MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2.
@@ -1079,6 +1096,7 @@ type MoeGatingTopKParams struct {
 var opMoeGatingTopK = Operator{
 	Name: "MoeGatingTopK", Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
 	Params: "x biasOptional k kGroup groupCount groupSelectMode renorm normType outFlag routedScalingFactor eps yOut expertIdxOut outOut",
+	Slots:  "ii---------ooo",
 }
 
 // MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
@@ -1126,6 +1144,7 @@ type MoeGatingTopKSoftmaxParams struct {
 var opMoeGatingTopKSoftmax = Operator{
 	Name: "MoeGatingTopKSoftmax", Symbol: "aclnnMoeGatingTopKSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x finishedOptional k yOut expertIdxOut rowIdxOut",
+	Slots:  "ii-ooo",
 }
 
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
@@ -1166,6 +1185,7 @@ type MoeGatingTopKSoftmaxV2Params struct {
 var opMoeGatingTopKSoftmaxV2 = Operator{
 	Name: "MoeGatingTopKSoftmaxV2", Symbol: "aclnnMoeGatingTopKSoftmaxV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
+	Slots:  "ii---ooo",
 }
 
 // MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
@@ -1207,6 +1227,7 @@ type MoeInitRoutingParams struct {
 var opMoeInitRouting = Operator{
 	Name: "MoeInitRouting", Symbol: "aclnnMoeInitRouting", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
+	Slots:  "iii-ooo",
 }
 
 // MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
@@ -1249,6 +1270,7 @@ type MoeInitRoutingQuantParams struct {
 var opMoeInitRoutingQuant = Operator{
 	Name: "MoeInitRoutingQuant", Symbol: "aclnnMoeInitRoutingQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
+	Slots:  "iii---ooo",
 }
 
 // MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
@@ -1301,6 +1323,7 @@ type MoeInitRoutingQuantV2Params struct {
 var opMoeInitRoutingQuantV2 = Operator{
 	Name: "MoeInitRoutingQuantV2", Symbol: "aclnnMoeInitRoutingQuantV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
+	Slots:  "iiii-------ooooo",
 }
 
 // MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
@@ -1355,6 +1378,7 @@ type MoeInitRoutingV2Params struct {
 var opMoeInitRoutingV2 = Operator{
 	Name: "MoeInitRoutingV2", Symbol: "aclnnMoeInitRoutingV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
+	Slots:  "ii------oooo",
 }
 
 // MoeInitRoutingV2 sorts the tokens' choices by expert and copies the tokens in that order,
@@ -1400,6 +1424,7 @@ type MoeInitRoutingV2GradParams struct {
 var opMoeInitRoutingV2Grad = Operator{
 	Name: "MoeInitRoutingV2Grad", Symbol: "aclnnMoeInitRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
+	Slots:  "ii---o",
 }
 
 // MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
@@ -1449,6 +1474,7 @@ type MoeInitRoutingV3Params struct {
 var opMoeInitRoutingV3 = Operator{
 	Name: "MoeInitRoutingV3", Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
+	Slots:  "iiii-------h-oooo",
 }
 
 // MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
@@ -1499,6 +1525,7 @@ type MoeTokenPermuteParams struct {
 var opMoeTokenPermute = Operator{
 	Name: "MoeTokenPermute", Symbol: "aclnnMoeTokenPermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
+	Slots:  "ii--oo",
 }
 
 // MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
@@ -1536,6 +1563,7 @@ type MoeTokenPermuteGradParams struct {
 var opMoeTokenPermuteGrad = Operator{
 	Name: "MoeTokenPermuteGrad", Symbol: "aclnnMoeTokenPermuteGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permutedOutputGrad sortedIndices numTopk paddedMode out",
+	Slots:  "ii--o",
 }
 
 // MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
@@ -1576,6 +1604,7 @@ type MoeTokenPermuteWithEpParams struct {
 var opMoeTokenPermuteWithEp = Operator{
 	Name: "MoeTokenPermuteWithEp", Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
 	Params: "tokens indices probsOptional rangeOptional numOutTokens paddedMode permuteTokensOut sortedIndicesOut permuteProbsOut",
+	Slots:  "iiih--ooo",
 }
 
 // MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
@@ -1620,6 +1649,7 @@ type MoeTokenPermuteWithEpGradParams struct {
 var opMoeTokenPermuteWithEpGrad = Operator{
 	Name: "MoeTokenPermuteWithEpGrad", Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional numTopk rangeOptional paddedMode tokenGradOut probsGradOut",
+	Slots:  "iii-h-oo",
 }
 
 // MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
@@ -1662,6 +1692,7 @@ type MoeTokenPermuteWithRoutingMapParams struct {
 var opMoeTokenPermuteWithRoutingMap = Operator{
 	Name: "MoeTokenPermuteWithRoutingMap", Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
 	Params: "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
+	Slots:  "iii--ooo",
 }
 
 // MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
@@ -1708,6 +1739,7 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 	Name: "MoeTokenPermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
+	Slots:  "iiii---oo",
 }
 
 // MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
@@ -1751,6 +1783,7 @@ type MoeTokenUnpermuteParams struct {
 var opMoeTokenUnpermute = Operator{
 	Name: "MoeTokenUnpermute", Symbol: "aclnnMoeTokenUnpermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
+	Slots:  "iii-ho",
 }
 
 // MoeTokenUnpermute puts sorted rows back to their tokens and adds them up, weighted by
@@ -1792,6 +1825,7 @@ type MoeTokenUnpermuteGradParams struct {
 var opMoeTokenUnpermuteGrad = Operator{
 	Name: "MoeTokenUnpermuteGrad", Symbol: "aclnnMoeTokenUnpermuteGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
+	Slots:  "iiii-hoo",
 }
 
 // MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
@@ -1834,6 +1868,7 @@ type MoeTokenUnpermuteWithEpParams struct {
 var opMoeTokenUnpermuteWithEp = Operator{
 	Name: "MoeTokenUnpermuteWithEp", Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokens sortedIndices probsOptional numTopk rangeOptional paddedMode restoreShapeOptional out",
+	Slots:  "iii-h-ho",
 }
 
 // MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
@@ -1879,6 +1914,7 @@ type MoeTokenUnpermuteWithEpGradParams struct {
 var opMoeTokenUnpermuteWithEpGrad = Operator{
 	Name: "MoeTokenUnpermuteWithEpGrad", Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
 	Params: "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional paddedMode restoreShapeOptional rangeOptional topkNum permutedTokensGradOut probsGradOut",
+	Slots:  "iiii-hh-oo",
 }
 
 // MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
@@ -1927,6 +1963,7 @@ type MoeTokenUnpermuteWithRoutingMapParams struct {
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
 	Name: "MoeTokenUnpermuteWithRoutingMap", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
+	Slots:  "iiii-hoooo",
 }
 
 // MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
@@ -1976,6 +2013,7 @@ type MoeTokenUnpermuteWithRoutingMapGradParams struct {
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 	Name: "MoeTokenUnpermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
 	Params: "unpermutedTokensGrad outIndex permuteTokenId routingMapOptional permutedTokensOptional probsOptional dropAndPad restoreShapeOptional permutedTokensGradOut probsGradOutOptional",
+	Slots:  "iiiiii-hoo",
 }
 
 // MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap.
@@ -2025,6 +2063,7 @@ type MoeUpdateExpertParams struct {
 var opMoeUpdateExpert = Operator{
 	Name: "MoeUpdateExpert", Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
 	Params: "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
+	Slots:  "iiiii---oo",
 }
 
 // MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops

@@ -20,6 +20,7 @@ type AdaLayerNormParams struct {
 var opAdaLayerNorm = Operator{
 	Name: "AdaLayerNorm", Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional epsilon out",
+	Slots:  "iiiii-o",
 }
 
 // AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
@@ -67,6 +68,7 @@ type AdaLayerNormBackwardParams struct {
 var opAdaLayerNormBackward = Operator{
 	Name: "AdaLayerNormBackward", Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
+	Slots:  "iihiiiiiiooooo",
 }
 
 // AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
@@ -118,6 +120,7 @@ type AdaLayerNormQuantParams struct {
 var opAdaLayerNormQuant = Operator{
 	Name: "AdaLayerNormQuant", Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
+	Slots:  "iiiiii--ooo",
 }
 
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
@@ -164,6 +167,7 @@ type AdaLayerNormV2Params struct {
 var opAdaLayerNormV2 = Operator{
 	Name: "AdaLayerNormV2", Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
+	Slots:  "iiiii-ooo",
 }
 
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
@@ -210,6 +214,7 @@ type AddLayerNormParams struct {
 var opAddLayerNorm = Operator{
 	Name: "AddLayerNorm", Symbol: "aclnnAddLayerNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
+	Slots:  "iiiii--oooo",
 }
 
 // AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
@@ -258,6 +263,7 @@ type AddLayerNormGradParams struct {
 var opAddLayerNormGrad = Operator{
 	Name: "AddLayerNormGrad", Symbol: "aclnnAddLayerNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
+	Slots:  "iiiiiiiooo",
 }
 
 // AddLayerNormGrad computes the gradients of AddLayerNorm.
@@ -312,6 +318,7 @@ type AddLayerNormQuantParams struct {
 var opAddLayerNormQuant = Operator{
 	Name: "AddLayerNormQuant", Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
+	Slots:  "iiiiiiiii----ooooo",
 }
 
 // AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
@@ -376,6 +383,7 @@ type AddLayerNormQuantV2Params struct {
 var opAddLayerNormQuantV2 = Operator{
 	Name: "AddLayerNormQuantV2", Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
+	Slots:  "iiiiiiiii----oooooo",
 }
 
 // AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
@@ -428,6 +436,7 @@ type AddRmsNormParams struct {
 var opAddRmsNorm = Operator{
 	Name: "AddRmsNorm", Symbol: "aclnnAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma epsilon yOut rstdOut xOut",
+	Slots:  "iii-ooo",
 }
 
 // AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
@@ -469,6 +478,7 @@ type AddRmsNormCastParams struct {
 var opAddRmsNormCast = Operator{
 	Name: "AddRmsNormCast", Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma epsilon y1Out y2Out rstdOut xOut",
+	Slots:  "iii-oooo",
 }
 
 // AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
@@ -516,6 +526,7 @@ type AddRmsNormDynamicMxQuantParams struct {
 var opAddRmsNormDynamicMxQuant = Operator{
 	Name: "AddRmsNormDynamicMxQuant", Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
+	Slots:  "iiii-----oooo",
 }
 
 // AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
@@ -567,6 +578,7 @@ type AddRmsNormDynamicQuantParams struct {
 var opAddRmsNormDynamicQuant = Operator{
 	Name: "AddRmsNormDynamicQuant", Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
+	Slots:  "iiiii-ooooo",
 }
 
 // AddRmsNormDynamicQuant computes AddRmsNorm and quantises each row of its result once or twice,
@@ -619,6 +631,7 @@ type AddRmsNormDynamicQuantV2Params struct {
 var opAddRmsNormDynamicQuantV2 = Operator{
 	Name: "AddRmsNormDynamicQuantV2", Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
+	Slots:  "iiiiii-hooooo",
 }
 
 // AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
@@ -672,6 +685,7 @@ type AddRmsNormQuantParams struct {
 var opAddRmsNormQuant = Operator{
 	Name: "AddRmsNormQuant", Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
+	Slots:  "iiiiiii---ooo",
 }
 
 // AddRmsNormQuant computes AddRmsNorm and quantises its result once or twice with the scales given.
@@ -727,6 +741,7 @@ type AddRmsNormQuantV2Params struct {
 var opAddRmsNormQuantV2 = Operator{
 	Name: "AddRmsNormQuantV2", Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
+	Slots:  "iiiiiiii---oooo",
 }
 
 // AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
@@ -779,6 +794,7 @@ type BatchNormParams struct {
 var opBatchNorm = Operator{
 	Name: "BatchNorm", Symbol: "aclnnBatchNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
+	Slots:  "iiiii---ooo",
 }
 
 // BatchNorm normalises each channel by mean and variance, of the batch in training and running ones
@@ -830,6 +846,7 @@ type BatchNormBackwardParams struct {
 var opBatchNormBackward = Operator{
 	Name: "BatchNormBackward", Symbol: "aclnnBatchNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
+	Slots:  "iiiiiii--hooo",
 }
 
 // BatchNormBackward computes the gradients of BatchNorm.
@@ -877,6 +894,7 @@ type BatchNormElemtParams struct {
 var opBatchNormElemt = Operator{
 	Name: "BatchNormElemt", Symbol: "aclnnBatchNormElemt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input weight bias mean invstd eps output",
+	Slots:  "iiiii-o",
 }
 
 // BatchNormElemt normalises each channel by a mean and reciprocal standard deviation that are
@@ -921,6 +939,7 @@ type BatchNormElemtBackwardParams struct {
 var opBatchNormElemtBackward = Operator{
 	Name: "BatchNormElemtBackward", Symbol: "aclnnBatchNormElemtBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
+	Slots:  "iiiiiiiio",
 }
 
 // BatchNormElemtBackward computes the gradient of BatchNormElemt from sums that all devices share.
@@ -967,6 +986,7 @@ type BatchNormGatherStatsWithCountsParams struct {
 var opBatchNormGatherStatsWithCounts = Operator{
 	Name: "BatchNormGatherStatsWithCounts", Symbol: "aclnnBatchNormGatherStatsWithCounts", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
+	Slots:  "iiiii--ioo",
 }
 
 // BatchNormGatherStatsWithCounts combines the means and reciprocal standard deviations of devices
@@ -1010,6 +1030,7 @@ type BatchNormReduceParams struct {
 var opBatchNormReduce = Operator{
 	Name: "BatchNormReduce", Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
 	Params: "x sum squareSum",
+	Slots:  "ioo",
 }
 
 // BatchNormReduce computes for each channel the sum and the sum of squares.
@@ -1051,6 +1072,7 @@ type BatchNormReduceBackwardParams struct {
 var opBatchNormReduceBackward = Operator{
 	Name: "BatchNormReduceBackward", Symbol: "aclnnBatchNormReduceBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
+	Slots:  "iiiii---oooo",
 }
 
 // BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
@@ -1095,6 +1117,7 @@ type BatchNormStatsParams struct {
 var opBatchNormStats = Operator{
 	Name: "BatchNormStats", Symbol: "aclnnBatchNormStats", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input eps mean invstd",
+	Slots:  "i-oo",
 }
 
 // BatchNormStats computes the mean and the reciprocal standard deviation of each channel.
@@ -1135,6 +1158,7 @@ type DeepNormParams struct {
 var opDeepNorm = Operator{
 	Name: "DeepNorm", Symbol: "aclnnDeepNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
+	Slots:  "iiii--ooo",
 }
 
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
@@ -1181,6 +1205,7 @@ type DeepNormGradParams struct {
 var opDeepNormGrad = Operator{
 	Name: "DeepNormGrad", Symbol: "aclnnDeepNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
+	Slots:  "iiiiii-oooo",
 }
 
 // DeepNormGrad computes the gradients of DeepNorm.
@@ -1232,6 +1257,7 @@ type FastBatchNormBackwardParams struct {
 var opFastBatchNormBackward = Operator{
 	Name: "FastBatchNormBackward", Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
+	Slots:  "iiiiiii--h-ooo",
 }
 
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
@@ -1280,6 +1306,7 @@ type FastLayerNormParams struct {
 var opFastLayerNorm = Operator{
 	Name: "FastLayerNorm", Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
+	Slots:  "ihii-ooo",
 }
 
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
@@ -1319,6 +1346,7 @@ type GemmaRmsNormParams struct {
 var opGemmaRmsNorm = Operator{
 	Name: "GemmaRmsNorm", Symbol: "aclnnGemmaRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma epsilon yOut rstdOut",
+	Slots:  "ii-oo",
 }
 
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
@@ -1361,6 +1389,7 @@ type GroupNormParams struct {
 var opGroupNorm = Operator{
 	Name: "GroupNorm", Symbol: "aclnnGroupNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta N C HxW group eps out meanOut rstdOut",
+	Slots:  "iii-----ooo",
 }
 
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
@@ -1411,6 +1440,7 @@ type GroupNormBackwardParams struct {
 var opGroupNormBackward = Operator{
 	Name: "GroupNormBackward", Symbol: "aclnnGroupNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
+	Slots:  "iiiii----hooo",
 }
 
 // GroupNormBackward computes the gradients of GroupNorm.
@@ -1459,6 +1489,7 @@ type GroupNormSiluParams struct {
 var opGroupNormSilu = Operator{
 	Name: "GroupNormSilu", Symbol: "aclnnGroupNormSilu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta group eps out meanOut rstdOut",
+	Slots:  "iii--ooo",
 }
 
 // GroupNormSilu normalises groups of channels and applies Silu to the result.
@@ -1504,6 +1535,7 @@ type GroupNormSiluQuantParams struct {
 var opGroupNormSiluQuant = Operator{
 	Name: "GroupNormSiluQuant", Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
 	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
+	Slots:  "iiii---ooo",
 }
 
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
@@ -1549,6 +1581,7 @@ type GroupNormSiluV2Params struct {
 var opGroupNormSiluV2 = Operator{
 	Name: "GroupNormSiluV2", Symbol: "aclnnGroupNormSiluV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta group eps activateSilu out meanOut rstdOut",
+	Slots:  "iii---ooo",
 }
 
 // GroupNormSiluV2 normalises groups of channels and applies Silu to the result when ActivateSilu is
@@ -1597,6 +1630,7 @@ type GroupNormSwishParams struct {
 var opGroupNormSwish = Operator{
 	Name: "GroupNormSwish", Symbol: "aclnnGroupNormSwish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
+	Slots:  "iii-----ooo",
 }
 
 // GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
@@ -1649,6 +1683,7 @@ type GroupNormSwishGradParams struct {
 var opGroupNormSwishGrad = Operator{
 	Name: "GroupNormSwishGrad", Symbol: "aclnnGroupNormSwishGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
+	Slots:  "iiiiii-----ooo",
 }
 
 // GroupNormSwishGrad computes the gradients of GroupNormSwish.
@@ -1694,6 +1729,7 @@ type InplaceAddRmsNormParams struct {
 var opInplaceAddRmsNorm = Operator{
 	Name: "InplaceAddRmsNorm", Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
 	Params: "x1Ref x2Ref gamma epsilon rstdOut",
+	Slots:  "iii-o",
 }
 
 // InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
@@ -1730,6 +1766,7 @@ type InplaceRenormParams struct {
 var opInplaceRenorm = Operator{
 	Name: "InplaceRenorm", Symbol: "aclnnInplaceRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef p dim maxNorm",
+	Slots:  "ih-h",
 }
 
 // InplaceRenorm is Renorm with the result in place of the first argument.
@@ -1769,6 +1806,7 @@ type InstanceNormParams struct {
 var opInstanceNorm = Operator{
 	Name: "InstanceNorm", Symbol: "aclnnInstanceNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta dataFormat eps y mean variance",
+	Slots:  "iii--ooo",
 }
 
 // InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
@@ -1812,6 +1850,7 @@ type LayerNormParams struct {
 var opLayerNorm = Operator{
 	Name: "LayerNorm", Symbol: "aclnnLayerNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
+	Slots:  "ihii-ooo",
 }
 
 // LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
@@ -1857,6 +1896,7 @@ type LayerNormBackwardParams struct {
 var opLayerNormBackward = Operator{
 	Name: "LayerNormBackward", Symbol: "aclnnLayerNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
+	Slots:  "iihiiiihooo",
 }
 
 // LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for.
@@ -1904,6 +1944,7 @@ type LayerNormQuantParams struct {
 var opLayerNormQuant = Operator{
 	Name: "LayerNormQuant", Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
+	Slots:  "iiiii--oo",
 }
 
 // LayerNormQuant computes LayerNorm and quantises its result.
@@ -1948,6 +1989,7 @@ type LayerNormWithImplModeParams struct {
 var opLayerNormWithImplMode = Operator{
 	Name: "LayerNormWithImplMode", Symbol: "aclnnLayerNormWithImplMode", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
+	Slots:  "ihii-ooo-",
 }
 
 // LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses.
@@ -1995,6 +2037,7 @@ type QuantizedBatchNormParams struct {
 var opQuantizedBatchNorm = Operator{
 	Name: "QuantizedBatchNorm", Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
 	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
+	Slots:  "iiihhhhii-o",
 }
 
 // QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
@@ -2038,6 +2081,7 @@ type RenormParams struct {
 var opRenorm = Operator{
 	Name: "Renorm", Symbol: "aclnnRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self p dim maxNorm out",
+	Slots:  "ih-ho",
 }
 
 // Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
@@ -2074,6 +2118,7 @@ type RmsNormParams struct {
 var opRmsNorm = Operator{
 	Name: "RmsNorm", Symbol: "aclnnRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma epsilon yOut rstdOut",
+	Slots:  "ii-oo",
 }
 
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
@@ -2116,6 +2161,7 @@ type RmsNormDynamicMxQuantParams struct {
 var opRmsNormDynamicMxQuant = Operator{
 	Name: "RmsNormDynamicMxQuant", Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
+	Slots:  "iii-----ooo",
 }
 
 // RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
@@ -2162,6 +2208,7 @@ type RmsNormDynamicQuantParams struct {
 var opRmsNormDynamicQuant = Operator{
 	Name: "RmsNormDynamicQuant", Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
+	Slots:  "iiii--oo",
 }
 
 // RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
@@ -2202,6 +2249,7 @@ type RmsNormGradParams struct {
 var opRmsNormGrad = Operator{
 	Name: "RmsNormGrad", Symbol: "aclnnRmsNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x rstd gamma dxOut dgammaOut",
+	Slots:  "iiiioo",
 }
 
 // RmsNormGrad computes the gradients of RmsNorm.
@@ -2244,6 +2292,7 @@ type RmsNormGradQuantParams struct {
 var opRmsNormGradQuant = Operator{
 	Name: "RmsNormGradQuant", Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
 	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
+	Slots:  "iiiiii--oo",
 }
 
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
@@ -2287,6 +2336,7 @@ type RmsNormQuantParams struct {
 var opRmsNormQuant = Operator{
 	Name: "RmsNormQuant", Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma beta scale offset epsilon y",
+	Slots:  "iiiii-o",
 }
 
 // RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
@@ -2330,6 +2380,7 @@ type RmsNormQuantV3Params struct {
 var opRmsNormQuantV3 = Operator{
 	Name: "RmsNormQuantV3", Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
+	Slots:  "iiiii---oo",
 }
 
 // RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
@@ -2376,6 +2427,7 @@ type SyncBatchNormGatherStatsParams struct {
 var opSyncBatchNormGatherStats = Operator{
 	Name: "SyncBatchNormGatherStats", Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
 	Params: "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
+	Slots:  "iiiii--oo",
 }
 
 // SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard

@@ -21,6 +21,7 @@ type AmpUpdateScaleParams struct {
 var opAmpUpdateScale = Operator{
 	Name: "AmpUpdateScale", Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
 	Params: "currentScale growthTracker foundInf growthFactor backoffFactor growthInterval updatedScale updatedGrowthTracker",
+	Slots:  "iii---oo",
 }
 
 // AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
@@ -66,6 +67,7 @@ type ApplyAdadeltaParams struct {
 var opApplyAdadelta = Operator{
 	Name: "ApplyAdadelta", Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
 	Params: "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
+	Slots:  "iiihhhiooo",
 }
 
 // ApplyAdadelta updates parameters by one step of Adadelta.
@@ -114,6 +116,7 @@ type ApplyAdamParams struct {
 var opApplyAdam = Operator{
 	Name: "ApplyAdam", Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
 	Params: "varRef m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov",
+	Slots:  "iiiiiiiiii--",
 }
 
 // ApplyAdam updates parameters by one step of Adam.
@@ -167,6 +170,7 @@ type ApplyAdamDParams struct {
 var opApplyAdamD = Operator{
 	Name: "ApplyAdamD", Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
 	Params: "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
+	Slots:  "iiiiiiiiii--ooo",
 }
 
 // ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
@@ -222,6 +226,7 @@ type ApplyAdamWParams struct {
 var opApplyAdamW = Operator{
 	Name: "ApplyAdamW", Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
 	Params: "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
+	Slots:  "iiiiiiiiiiii--",
 }
 
 // ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
@@ -279,6 +284,7 @@ type ApplyAdamWQuantParams struct {
 var opApplyAdamWQuant = Operator{
 	Name: "ApplyAdamWQuant", Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
 	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
+	Slots:  "iiiiiiiii--------",
 }
 
 // ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
@@ -336,6 +342,7 @@ type ApplyAdamWV2Params struct {
 var opApplyAdamWV2 = Operator{
 	Name: "ApplyAdamWV2", Symbol: "aclnnApplyAdamWV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
+	Slots:  "iiiiii-------",
 }
 
 // ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
@@ -387,6 +394,7 @@ type ApplyAdamaxParams struct {
 var opApplyAdamax = Operator{
 	Name: "ApplyAdamax", Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
 	Params: "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
+	Slots:  "iiihhhhhiooo",
 }
 
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
@@ -433,6 +441,7 @@ type ApplyFtrlParams struct {
 var opApplyFtrl = Operator{
 	Name: "ApplyFtrl", Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
 	Params: "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
+	Slots:  "iiiiiiii-",
 }
 
 // ApplyFtrl updates parameters by one step of follow the regularised leader.
@@ -482,6 +491,7 @@ type ApplyFusedEmaAdamParams struct {
 var opApplyFusedEmaAdam = Operator{
 	Name: "ApplyFusedEmaAdam", Symbol: "aclnnApplyFusedEmaAdam", Library: "libopapi", Since: "8.1.RC1",
 	Params: "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
+	Slots:  "iiiiii--------",
 }
 
 // ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
@@ -526,6 +536,7 @@ type ApplyGradientDescentParams struct {
 var opApplyGradientDescent = Operator{
 	Name: "ApplyGradientDescent", Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
 	Params: "var alpha delta",
+	Slots:  "iii",
 }
 
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
@@ -558,6 +569,7 @@ type ForeachNonFiniteCheckAndUnscaleParams struct {
 var opForeachNonFiniteCheckAndUnscale = Operator{
 	Name: "ForeachNonFiniteCheckAndUnscale", Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
 	Params: "scaledGrads foundInf invScale",
+	Slots:  "iii",
 }
 
 // ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
@@ -606,6 +618,7 @@ type FusedAdamwParams struct {
 var opFusedAdamw = Operator{
 	Name: "FusedAdamw", Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
 	Params: "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
+	Slots:  "iiiiiiii-------",
 }
 
 // FusedAdamw updates lists of parameters by one step of AdamW.
@@ -658,6 +671,7 @@ type FusedSgdParams struct {
 var opFusedSgd = Operator{
 	Name: "FusedSgd", Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
 	Params: "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
+	Slots:  "iiii-------",
 }
 
 // FusedSgd updates lists of parameters by one step of gradient descent with momentum.
@@ -706,6 +720,7 @@ type SilentCheckParams struct {
 var opSilentCheck = Operator{
 	Name: "SilentCheck", Symbol: "aclnnSilentCheck", Library: "libopapi", Since: "8.1.RC1",
 	Params: "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
+	Slots:  "iiii------o",
 }
 
 // SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
@@ -757,6 +772,7 @@ type SilentCheckV2Params struct {
 var opSilentCheckV2 = Operator{
 	Name: "SilentCheckV2", Symbol: "aclnnSilentCheckV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
+	Slots:  "iiiiihhh----o",
 }
 
 // SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have

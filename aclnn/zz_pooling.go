@@ -16,6 +16,7 @@ type AdaptiveAvgPool2dParams struct {
 var opAdaptiveAvgPool2d = Operator{
 	Name: "AdaptiveAvgPool2d", Symbol: "aclnnAdaptiveAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
+	Slots:  "iho",
 }
 
 // AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
@@ -48,6 +49,7 @@ type AdaptiveAvgPool2dBackwardParams struct {
 var opAdaptiveAvgPool2dBackward = Operator{
 	Name: "AdaptiveAvgPool2dBackward", Symbol: "aclnnAdaptiveAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
+	Slots:  "iio",
 }
 
 // AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d.
@@ -81,6 +83,7 @@ type AdaptiveAvgPool3dParams struct {
 var opAdaptiveAvgPool3d = Operator{
 	Name: "AdaptiveAvgPool3d", Symbol: "aclnnAdaptiveAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
+	Slots:  "iho",
 }
 
 // AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
@@ -113,6 +116,7 @@ type AdaptiveAvgPool3dBackwardParams struct {
 var opAdaptiveAvgPool3dBackward = Operator{
 	Name: "AdaptiveAvgPool3dBackward", Symbol: "aclnnAdaptiveAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
+	Slots:  "iio",
 }
 
 // AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d.
@@ -147,6 +151,7 @@ type AdaptiveMaxPool2dParams struct {
 var opAdaptiveMaxPool2d = Operator{
 	Name: "AdaptiveMaxPool2d", Symbol: "aclnnAdaptiveMaxPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize outputOut indicesOut",
+	Slots:  "ihoo",
 }
 
 // AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
@@ -181,6 +186,7 @@ type AdaptiveMaxPool2dBackwardParams struct {
 var opAdaptiveMaxPool2dBackward = Operator{
 	Name: "AdaptiveMaxPool2dBackward", Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self indices gradInput",
+	Slots:  "iiio",
 }
 
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
@@ -215,6 +221,7 @@ type AdaptiveMaxPool3dParams struct {
 var opAdaptiveMaxPool3d = Operator{
 	Name: "AdaptiveMaxPool3d", Symbol: "aclnnAdaptiveMaxPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize outputOut indicesOut",
+	Slots:  "ihoo",
 }
 
 // AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
@@ -249,6 +256,7 @@ type AdaptiveMaxPool3dBackwardParams struct {
 var opAdaptiveMaxPool3dBackward = Operator{
 	Name: "AdaptiveMaxPool3dBackward", Symbol: "aclnnAdaptiveMaxPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices gradInput",
+	Slots:  "iiio",
 }
 
 // AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d.
@@ -289,6 +297,7 @@ type AvgPool2dParams struct {
 var opAvgPool2d = Operator{
 	Name: "AvgPool2d", Symbol: "aclnnAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
+	Slots:  "ihhh----o",
 }
 
 // AvgPool2d averages images over windows.
@@ -334,6 +343,7 @@ type AvgPool2dBackwardParams struct {
 var opAvgPool2dBackward = Operator{
 	Name: "AvgPool2dBackward", Symbol: "aclnnAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
+	Slots:  "iihhh----o",
 }
 
 // AvgPool2dBackward computes the gradient of AvgPool2d.
@@ -378,6 +388,7 @@ type AvgPool3dParams struct {
 var opAvgPool3d = Operator{
 	Name: "AvgPool3d", Symbol: "aclnnAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
+	Slots:  "ihhh---o",
 }
 
 // AvgPool3d averages volumes over windows.
@@ -421,6 +432,7 @@ type AvgPool3dBackwardParams struct {
 var opAvgPool3dBackward = Operator{
 	Name: "AvgPool3dBackward", Symbol: "aclnnAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
+	Slots:  "iihhh---o",
 }
 
 // AvgPool3dBackward computes the gradient of AvgPool3d.
@@ -458,6 +470,7 @@ type GlobalAveragePoolParams struct {
 var opGlobalAveragePool = Operator{
 	Name: "GlobalAveragePool", Symbol: "aclnnGlobalAveragePool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // GlobalAveragePool averages each channel over all places.
@@ -488,6 +501,7 @@ type GlobalMaxPoolParams struct {
 var opGlobalMaxPool = Operator{
 	Name: "GlobalMaxPool", Symbol: "aclnnGlobalMaxPool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // GlobalMaxPool takes the maximum of each channel over all places.
@@ -524,6 +538,7 @@ type MaxPoolParams struct {
 var opMaxPool = Operator{
 	Name: "MaxPool", Symbol: "aclnnMaxPool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelShape strides autoPad pads dilations ceilMode out",
+	Slots:  "ihh-hh-o",
 }
 
 // MaxPool takes the maxima of windows of images.
@@ -566,6 +581,7 @@ type MaxPool2dWithIndicesParams struct {
 var opMaxPool2dWithIndices = Operator{
 	Name: "MaxPool2dWithIndices", Symbol: "aclnnMaxPool2dWithIndices", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
+	Slots:  "ihhhh-oo",
 }
 
 // MaxPool2dWithIndices takes the maxima of windows of images and their indices.
@@ -610,6 +626,7 @@ type MaxPool2dWithIndicesBackwardParams struct {
 var opMaxPool2dWithIndicesBackward = Operator{
 	Name: "MaxPool2dWithIndicesBackward", Symbol: "aclnnMaxPool2dWithIndicesBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+	Slots:  "iiihhhh-o",
 }
 
 // MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices.
@@ -656,6 +673,7 @@ type MaxPool2dWithMaskParams struct {
 var opMaxPool2dWithMask = Operator{
 	Name: "MaxPool2dWithMask", Symbol: "aclnnMaxPool2dWithMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
+	Slots:  "ihhhh-oo",
 }
 
 // MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
@@ -699,6 +717,7 @@ type MaxPool2dWithMaskBackwardParams struct {
 var opMaxPool2dWithMaskBackward = Operator{
 	Name: "MaxPool2dWithMaskBackward", Symbol: "aclnnMaxPool2dWithMaskBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+	Slots:  "iiihhhh-o",
 }
 
 // MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask.
@@ -744,6 +763,7 @@ type MaxPool3DParams struct {
 var opMaxPool3D = Operator{
 	Name: "MaxPool3D", Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
 	Params: "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
+	Slots:  "ihh-hh--o",
 }
 
 // MaxPool3D takes the maxima of windows of volumes.
@@ -787,6 +807,7 @@ type MaxPool3dWithArgmaxParams struct {
 var opMaxPool3dWithArgmax = Operator{
 	Name: "MaxPool3dWithArgmax", Symbol: "aclnnMaxPool3dWithArgmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
+	Slots:  "ihhhh-oo",
 }
 
 // MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices.
@@ -831,6 +852,7 @@ type MaxPool3dWithArgmaxBackwardParams struct {
 var opMaxPool3dWithArgmaxBackward = Operator{
 	Name: "MaxPool3dWithArgmaxBackward", Symbol: "aclnnMaxPool3dWithArgmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
+	Slots:  "iiihhhh-o",
 }
 
 // MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax.
@@ -875,6 +897,7 @@ type MaxPoolV3Params struct {
 var opMaxPoolV3 = Operator{
 	Name: "MaxPoolV3", Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
 	Params: "x ksize strides pads ceilMode out",
+	Slots:  "ihhhho",
 }
 
 // MaxPoolV3 takes the maxima of windows of images.
@@ -911,6 +934,7 @@ type MaxUnpool2dParams struct {
 var opMaxUnpool2d = Operator{
 	Name: "MaxUnpool2d", Symbol: "aclnnMaxUnpool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices outputSize out",
+	Slots:  "iiho",
 }
 
 // MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere.
@@ -946,6 +970,7 @@ type MaxUnpool2dBackwardParams struct {
 var opMaxUnpool2dBackward = Operator{
 	Name: "MaxUnpool2dBackward", Symbol: "aclnnMaxUnpool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices outputSize out",
+	Slots:  "iiiho",
 }
 
 // MaxUnpool2dBackward takes the gradients at the places that the indices give.
@@ -984,6 +1009,7 @@ type MaxUnpool3dParams struct {
 var opMaxUnpool3d = Operator{
 	Name: "MaxUnpool3d", Symbol: "aclnnMaxUnpool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices outputSize stride padding outRef",
+	Slots:  "iihhhi",
 }
 
 // MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere.
@@ -1023,6 +1049,7 @@ type MaxUnpool3dBackwardParams struct {
 var opMaxUnpool3dBackward = Operator{
 	Name: "MaxUnpool3dBackward", Symbol: "aclnnMaxUnpool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices outputSize stride padding out",
+	Slots:  "iiihhho",
 }
 
 // MaxUnpool3dBackward takes the gradients at the places that the indices give.

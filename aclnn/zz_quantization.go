@@ -18,6 +18,7 @@ type AntiMxQuantParams struct {
 var opAntiMxQuant = Operator{
 	Name: "AntiMxQuant", Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x mxscale axis dstType y",
+	Slots:  "ii--o",
 }
 
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
@@ -55,6 +56,7 @@ type AscendAntiQuantParams struct {
 var opAscendAntiQuant = Operator{
 	Name: "AscendAntiQuant", Symbol: "aclnnAscendAntiQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset dstType sqrtMode y",
+	Slots:  "iii--o",
 }
 
 // AscendAntiQuant turns integers into floats: (X + Offset) · Scale, Scale being squared when
@@ -96,6 +98,7 @@ type AscendQuantParams struct {
 var opAscendQuant = Operator{
 	Name: "AscendQuant", Symbol: "aclnnAscendQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset sqrtMode roundMode dstType y",
+	Slots:  "iii---o",
 }
 
 // AscendQuant quantises: X · Scale + Offset, rounded as RoundMode says, Scale being squared when
@@ -138,6 +141,7 @@ type AscendQuantV3Params struct {
 var opAscendQuantV3 = Operator{
 	Name: "AscendQuantV3", Symbol: "aclnnAscendQuantV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset sqrtMode roundMode dstType axis y",
+	Slots:  "iii----o",
 }
 
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
@@ -174,6 +178,7 @@ type ConvertWeightToINT4PackParams struct {
 var opConvertWeightToINT4Pack = Operator{
 	Name: "ConvertWeightToINT4Pack", Symbol: "aclnnConvertWeightToINT4Pack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight weightInt4Pack",
+	Slots:  "io",
 }
 
 // ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element.
@@ -209,6 +214,7 @@ type DequantBiasParams struct {
 var opDequantBias = Operator{
 	Name: "DequantBias", Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
+	Slots:  "iiii-o",
 }
 
 // DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
@@ -255,6 +261,7 @@ type DequantSituQuantParams struct {
 var opDequantSituQuant = Operator{
 	Name: "DequantSituQuant", Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional beta linearBeta activateLeft quantTypeOptional yOut yScaleOut",
+	Slots:  "iiiiiii----oo",
 }
 
 // DequantSituQuant dequantises, computes SituGlu, and quantises its result.
@@ -305,6 +312,7 @@ type DequantSwigluQuantParams struct {
 var opDequantSwigluQuant = Operator{
 	Name: "DequantSwigluQuant", Symbol: "aclnnDequantSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
+	Slots:  "iiiiiii--oo",
 }
 
 // DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
@@ -360,6 +368,7 @@ type DequantSwigluQuantV2Params struct {
 var opDequantSwigluQuantV2 = Operator{
 	Name: "DequantSwigluQuantV2", Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional dstType roundModeOptional activateDim swigluMode clampLimit gluAlpha gluBias yOut scaleOut",
+	Slots:  "iiiiiii---------oo",
 }
 
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
@@ -413,6 +422,7 @@ type DynamicBlockQuantParams struct {
 var opDynamicBlockQuant = Operator{
 	Name: "DynamicBlockQuant", Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize yOut scaleOut",
+	Slots:  "i-----oo",
 }
 
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
@@ -456,6 +466,7 @@ type DynamicBlockQuantV2Params struct {
 var opDynamicBlockQuantV2 = Operator{
 	Name: "DynamicBlockQuantV2", Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize dstTypeMax yOut scaleOut",
+	Slots:  "i------oo",
 }
 
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
@@ -495,6 +506,7 @@ type DynamicQuantParams struct {
 var opDynamicQuant = Operator{
 	Name: "DynamicQuant", Symbol: "aclnnDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional yOut scaleOut",
+	Slots:  "iioo",
 }
 
 // DynamicQuant quantises each row with a scale of its own, which it gives.
@@ -532,6 +544,7 @@ type DynamicQuantV2Params struct {
 var opDynamicQuantV2 = Operator{
 	Name: "DynamicQuantV2", Symbol: "aclnnDynamicQuantV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
+	Slots:  "iii-ooo",
 }
 
 // DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
@@ -576,6 +589,7 @@ type DynamicQuantV3Params struct {
 var opDynamicQuantV3 = Operator{
 	Name: "DynamicQuantV3", Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
+	Slots:  "iii---ooo",
 }
 
 // DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
@@ -622,6 +636,7 @@ type DynamicQuantV4Params struct {
 var opDynamicQuantV4 = Operator{
 	Name: "DynamicQuantV4", Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
+	Slots:  "iii----ooo",
 }
 
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
@@ -666,6 +681,7 @@ type FakeQuantPerChannelAffineCachemaskParams struct {
 var opFakeQuantPerChannelAffineCachemask = Operator{
 	Name: "FakeQuantPerChannelAffineCachemask", Symbol: "aclnnFakeQuantPerChannelAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scale zeroPoint axis quantMin quantMax out mask",
+	Slots:  "iii---oo",
 }
 
 // FakeQuantPerChannelAffineCachemask quantises and dequantises with a scale for each channel, and
@@ -712,6 +728,7 @@ type FakeQuantPerTensorAffineCachemaskParams struct {
 var opFakeQuantPerTensorAffineCachemask = Operator{
 	Name: "FakeQuantPerTensorAffineCachemask", Symbol: "aclnnFakeQuantPerTensorAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
+	Slots:  "iii---oo",
 }
 
 // FakeQuantPerTensorAffineCachemask quantises and dequantises with one scale, and marks the
@@ -756,6 +773,7 @@ type FlatQuantParams struct {
 var opFlatQuant = Operator{
 	Name: "FlatQuant", Symbol: "aclnnFlatQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
+	Slots:  "iii-oo",
 }
 
 // FlatQuant multiplies matrices from left and right and quantises the result.
@@ -795,6 +813,7 @@ type FlatQuantV2Params struct {
 var opFlatQuantV2 = Operator{
 	Name: "FlatQuantV2", Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
+	Slots:  "iii--oo",
 }
 
 // FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
@@ -837,6 +856,7 @@ type FlatQuantV3Params struct {
 var opFlatQuantV3 = Operator{
 	Name: "FlatQuantV3", Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
+	Slots:  "iiii---oo",
 }
 
 // FlatQuantV3 is FlatQuantV2 for groups of matrices.
@@ -881,6 +901,7 @@ type GeluQuantParams struct {
 var opGeluQuant = Operator{
 	Name: "GeluQuant", Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
 	Params: "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
+	Slots:  "iii----oo",
 }
 
 // GeluQuant computes Gelu and quantises its result, with scales given or found.
@@ -922,6 +943,7 @@ type GroupQuantParams struct {
 var opGroupQuant = Operator{
 	Name: "GroupQuant", Symbol: "aclnnGroupQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale groupIndex offsetOptional dstType y",
+	Slots:  "iiii-o",
 }
 
 // GroupQuant quantises the rows of each group with its scales.
@@ -961,6 +983,7 @@ type GroupedDynamicMxQuantParams struct {
 var opGroupedDynamicMxQuant = Operator{
 	Name: "GroupedDynamicMxQuant", Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndex roundMode dstType blocksize y mxscale",
+	Slots:  "ii---oo",
 }
 
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
@@ -1003,6 +1026,7 @@ type GroupedDynamicMxQuantV2Params struct {
 var opGroupedDynamicMxQuantV2 = Operator{
 	Name: "GroupedDynamicMxQuantV2", Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
+	Slots:  "ii-----oo",
 }
 
 // GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
@@ -1046,6 +1070,7 @@ type GroupedQuantMaxParams struct {
 var opGroupedQuantMax = Operator{
 	Name: "GroupedQuantMax", Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
 	Params: "x scale groupList roundMode dstType y amax",
+	Slots:  "iii--oo",
 }
 
 // GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
@@ -1086,6 +1111,7 @@ type QuantMaxParams struct {
 var opQuantMax = Operator{
 	Name: "QuantMax", Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
 	Params: "x scale roundMode dstType y amax",
+	Slots:  "ii--oo",
 }
 
 // QuantMax quantises with one scale and gives the greatest absolute value.
@@ -1124,6 +1150,7 @@ type QuantizeParams struct {
 var opQuantize = Operator{
 	Name: "Quantize", Symbol: "aclnnQuantize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scales zeroPoints dtype axis out",
+	Slots:  "iii--o",
 }
 
 // Quantize quantises: X / scale + zero point, rounded, with one scale or one for each slice along
@@ -1167,6 +1194,7 @@ type RotateQuantParams struct {
 var opRotateQuant = Operator{
 	Name: "RotateQuant", Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
+	Slots:  "iii-----oo",
 }
 
 // RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
@@ -1212,6 +1240,7 @@ type SwiGluQuantParams struct {
 var opSwiGluQuant = Operator{
 	Name: "SwiGluQuant", Symbol: "aclnnSwiGluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
+	Slots:  "iiii--oo",
 }
 
 // SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
@@ -1256,6 +1285,7 @@ type SwiGluQuantV2Params struct {
 var opSwiGluQuantV2 = Operator{
 	Name: "SwiGluQuantV2", Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional groupListType dstType yOut scaleOut",
+	Slots:  "iiii----oo",
 }
 
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
@@ -1306,6 +1336,7 @@ type SwigluGroupQuantParams struct {
 var opSwigluGroupQuant = Operator{
 	Name: "SwigluGroupQuant", Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x weightOptional groupIndexOptional scaleOptional dstType quantMode blockSize roundScale clampLimit dstTypeMax outputOrigin yOut yScaleOut yOriginOut",
+	Slots:  "iiii-------ooo",
 }
 
 // SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
@@ -1366,6 +1397,7 @@ type SwinTransformerLnQkvQuantParams struct {
 var opSwinTransformerLnQkvQuant = Operator{
 	Name: "SwinTransformerLnQkvQuant", Symbol: "aclnnSwinTransformerLnQkvQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
+	Slots:  "iiiiiiii--------ooo",
 }
 
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
@@ -1415,6 +1447,7 @@ type TransQuantParamV2Params struct {
 var opTransQuantParamV2 = Operator{
 	Name: "TransQuantParamV2", Symbol: "aclnnTransQuantParamV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "scale offset out",
+	Slots:  "iio",
 }
 
 // TransQuantParamV2 packs float32 scales and offsets into the 64-bit words that quantised products
@@ -1450,6 +1483,7 @@ type TransQuantParamV3Params struct {
 var opTransQuantParamV3 = Operator{
 	Name: "TransQuantParamV3", Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
 	Params: "scale offset roundMode out",
+	Slots:  "ii-o",
 }
 
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
@@ -1491,6 +1525,7 @@ type WeightQuantPreprocessParams struct {
 var opWeightQuantPreprocess = Operator{
 	Name: "WeightQuantPreprocess", Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
 	Params: "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
+	Slots:  "iiii---oooo",
 }
 
 // WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products

@@ -17,6 +17,7 @@ type ApplyTopKTopPParams struct {
 var opApplyTopKTopP = Operator{
 	Name: "ApplyTopKTopP", Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
 	Params: "logits p k out",
+	Slots:  "iiio",
 }
 
 // ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
@@ -53,6 +54,7 @@ type BernoulliParams struct {
 var opBernoulli = Operator{
 	Name: "Bernoulli", Symbol: "aclnnBernoulli", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self prob seed offset out",
+	Slots:  "ih--o",
 }
 
 // Bernoulli draws ones with probability Prob and zeros otherwise.
@@ -89,6 +91,7 @@ type BernoulliTensorParams struct {
 var opBernoulliTensor = Operator{
 	Name: "BernoulliTensor", Symbol: "aclnnBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self prob seed offset out",
+	Slots:  "ii--o",
 }
 
 // BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
@@ -127,6 +130,7 @@ type DropoutParams struct {
 var opDropout = Operator{
 	Name: "Dropout", Symbol: "aclnnDropout", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input p train seed offset out maskOut",
+	Slots:  "i----oo",
 }
 
 // Dropout sets elements to zero with probability P, divides the others by 1 − P, and gives the mask
@@ -165,6 +169,7 @@ type DropoutBackwardParams struct {
 var opDropoutBackward = Operator{
 	Name: "DropoutBackward", Symbol: "aclnnDropoutBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput mask scale out",
+	Slots:  "ii-o",
 }
 
 // DropoutBackward computes the gradient of Dropout from its mask of bits.
@@ -199,6 +204,7 @@ type DropoutDoMaskParams struct {
 var opDropoutDoMask = Operator{
 	Name: "DropoutDoMask", Symbol: "aclnnDropoutDoMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mask prob out",
+	Slots:  "ii-o",
 }
 
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
@@ -234,6 +240,7 @@ type DropoutGenMaskParams struct {
 var opDropoutGenMask = Operator{
 	Name: "DropoutGenMask", Symbol: "aclnnDropoutGenMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "shape prob seed offset out",
+	Slots:  "h---o",
 }
 
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
@@ -271,6 +278,7 @@ type DropoutGenMaskV2Params struct {
 var opDropoutGenMaskV2 = Operator{
 	Name: "DropoutGenMaskV2", Symbol: "aclnnDropoutGenMaskV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "shape prob seed offset probDataType out",
+	Slots:  "h----o",
 }
 
 // DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
@@ -310,6 +318,7 @@ type DropoutGenMaskV2TensorParams struct {
 var opDropoutGenMaskV2Tensor = Operator{
 	Name: "DropoutGenMaskV2Tensor", Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
 	Params: "shape prob seedTensor offsetTensor offset probDataType out",
+	Slots:  "h-ii--o",
 }
 
 // DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
@@ -351,6 +360,7 @@ type DropoutV3Params struct {
 var opDropoutV3 = Operator{
 	Name: "DropoutV3", Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
 	Params: "input optionalNoiseShape p seed offset out maskOut",
+	Slots:  "ii---oo",
 }
 
 // DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
@@ -389,6 +399,7 @@ type DropoutV3GradParams struct {
 var opDropoutV3Grad = Operator{
 	Name: "DropoutV3Grad", Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY mask scale gradX",
+	Slots:  "ii-o",
 }
 
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
@@ -423,6 +434,7 @@ type InplaceBernoulliParams struct {
 var opInplaceBernoulli = Operator{
 	Name: "InplaceBernoulli", Symbol: "aclnnInplaceBernoulli", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef prob seed offset",
+	Slots:  "ih--",
 }
 
 // InplaceBernoulli is Bernoulli with the result in place of the first argument.
@@ -457,6 +469,7 @@ type InplaceBernoulliTensorParams struct {
 var opInplaceBernoulliTensor = Operator{
 	Name: "InplaceBernoulliTensor", Symbol: "aclnnInplaceBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef prob seed offset",
+	Slots:  "ii--",
 }
 
 // InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument.
@@ -493,6 +506,7 @@ type InplaceNormalParams struct {
 var opInplaceNormal = Operator{
 	Name: "InplaceNormal", Symbol: "aclnnInplaceNormal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mean std seed offset",
+	Slots:  "i----",
 }
 
 // InplaceNormal draws from the normal distribution with a mean and a standard deviation.
@@ -530,6 +544,7 @@ type InplaceNormalTensorParams struct {
 var opInplaceNormalTensor = Operator{
 	Name: "InplaceNormalTensor", Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef mean std seedTensor offsetTensor offset",
+	Slots:  "i--ii-",
 }
 
 // InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
@@ -568,6 +583,7 @@ type InplaceRandomParams struct {
 var opInplaceRandom = Operator{
 	Name: "InplaceRandom", Symbol: "aclnnInplaceRandom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef from to seed offset",
+	Slots:  "i----",
 }
 
 // InplaceRandom draws integers from From to To, without To, all equally likely.
@@ -605,6 +621,7 @@ type InplaceRandomTensorParams struct {
 var opInplaceRandomTensor = Operator{
 	Name: "InplaceRandomTensor", Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef from to seedTensor offsetTensor offset",
+	Slots:  "i--ii-",
 }
 
 // InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
@@ -641,6 +658,7 @@ type InplaceRandomWithoutFromToParams struct {
 var opInplaceRandomWithoutFromTo = Operator{
 	Name: "InplaceRandomWithoutFromTo", Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef seed offset",
+	Slots:  "i--",
 }
 
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
@@ -674,6 +692,7 @@ type InplaceRandomWithoutFromToTensorParams struct {
 var opInplaceRandomWithoutFromToTensor = Operator{
 	Name: "InplaceRandomWithoutFromToTensor", Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef seedTensor offsetTensor offset",
+	Slots:  "iii-",
 }
 
 // InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
@@ -713,6 +732,7 @@ type InplaceUniformParams struct {
 var opInplaceUniform = Operator{
 	Name: "InplaceUniform", Symbol: "aclnnInplaceUniform", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef from to seed offset",
+	Slots:  "i----",
 }
 
 // InplaceUniform draws numbers from From to To, without To, uniformly.
@@ -750,6 +770,7 @@ type InplaceUniformTensorParams struct {
 var opInplaceUniformTensor = Operator{
 	Name: "InplaceUniformTensor", Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef from to seedTensor offsetTensor offset",
+	Slots:  "i--ii-",
 }
 
 // InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
@@ -789,6 +810,7 @@ type MultinomialParams struct {
 var opMultinomial = Operator{
 	Name: "Multinomial", Symbol: "aclnnMultinomial", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self numsamples replacement seed offset out",
+	Slots:  "i----o",
 }
 
 // Multinomial draws indices with the probabilities that each row gives.
@@ -828,6 +850,7 @@ type MultinomialTensorParams struct {
 var opMultinomialTensor = Operator{
 	Name: "MultinomialTensor", Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
 	Params: "self numsamples replacement seedTensor offsetTensor offset out",
+	Slots:  "i--ii-o",
 }
 
 // MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
@@ -867,6 +890,7 @@ type NormalFloatFloatParams struct {
 var opNormalFloatFloat = Operator{
 	Name: "NormalFloatFloat", Symbol: "aclnnNormalFloatFloat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
+	Slots:  "----o",
 }
 
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
@@ -903,6 +927,7 @@ type NormalFloatTensorParams struct {
 var opNormalFloatTensor = Operator{
 	Name: "NormalFloatTensor", Symbol: "aclnnNormalFloatTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
+	Slots:  "-i--o",
 }
 
 // NormalFloatTensor draws from normal distributions with one mean and a standard deviation for each
@@ -940,6 +965,7 @@ type NormalTensorFloatParams struct {
 var opNormalTensorFloat = Operator{
 	Name: "NormalTensorFloat", Symbol: "aclnnNormalTensorFloat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
+	Slots:  "i---o",
 }
 
 // NormalTensorFloat draws from normal distributions with a mean for each element and one standard
@@ -977,6 +1003,7 @@ type NormalTensorTensorParams struct {
 var opNormalTensorTensor = Operator{
 	Name: "NormalTensorTensor", Symbol: "aclnnNormalTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
+	Slots:  "ii--o",
 }
 
 // NormalTensorTensor draws from normal distributions with a mean and a standard deviation for each
@@ -1013,6 +1040,7 @@ type RandpermParams struct {
 var opRandperm = Operator{
 	Name: "Randperm", Symbol: "aclnnRandperm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "n seed offset out",
+	Slots:  "---o",
 }
 
 // Randperm draws a permutation of the integers from 0 to N − 1.
@@ -1048,6 +1076,7 @@ type SimThreadExponentialParams struct {
 var opSimThreadExponential = Operator{
 	Name: "SimThreadExponential", Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef count lambda seed offset",
+	Slots:  "i----",
 }
 
 // SimThreadExponential draws Count numbers from the exponential distribution.
@@ -1088,6 +1117,7 @@ type TopKTopPSampleParams struct {
 var opTopKTopPSample = Operator{
 	Name: "TopKTopPSample", Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
 	Params: "logits topK topP q eps isNeedLogits topKGuess logitsSelectIdx logitsTopKPSelect",
+	Slots:  "iiii---oo",
 }
 
 // TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
@@ -1139,6 +1169,7 @@ type TopKTopPSampleV2Params struct {
 var opTopKTopPSampleV2 = Operator{
 	Name: "TopKTopPSampleV2", Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
 	Params: "logits topK topP q minPs eps isNeedLogits topKGuess ksMax inputIsLogits isNeedSampleResult logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
+	Slots:  "iiiii------oooo",
 }
 
 // TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks

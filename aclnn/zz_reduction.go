@@ -17,6 +17,7 @@ type AllParams struct {
 var opAll = Operator{
 	Name: "All", Symbol: "aclnnAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
+	Slots:  "ih-o",
 }
 
 // All tells whether all elements over the given dimensions are true.
@@ -51,6 +52,7 @@ type AmaxParams struct {
 var opAmax = Operator{
 	Name: "Amax", Symbol: "aclnnAmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
+	Slots:  "ih-o",
 }
 
 // Amax computes the maximum over the given dimensions.
@@ -85,6 +87,7 @@ type AminParams struct {
 var opAmin = Operator{
 	Name: "Amin", Symbol: "aclnnAmin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
+	Slots:  "ih-o",
 }
 
 // Amin computes the minimum over the given dimensions.
@@ -120,6 +123,7 @@ type AminmaxParams struct {
 var opAminmax = Operator{
 	Name: "Aminmax", Symbol: "aclnnAminmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim minOut maxOut",
+	Slots:  "ih-oo",
 }
 
 // Aminmax computes the minimum and the maximum over the given dimensions.
@@ -154,6 +158,7 @@ type AminmaxAllParams struct {
 var opAminmaxAll = Operator{
 	Name: "AminmaxAll", Symbol: "aclnnAminmaxAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self minOut maxOut",
+	Slots:  "ioo",
 }
 
 // AminmaxAll computes the minimum and the maximum of all elements.
@@ -188,6 +193,7 @@ type AminmaxDimParams struct {
 var opAminmaxDim = Operator{
 	Name: "AminmaxDim", Symbol: "aclnnAminmaxDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim minOut maxOut",
+	Slots:  "i--oo",
 }
 
 // AminmaxDim computes the minimum and the maximum over one dimension.
@@ -223,6 +229,7 @@ type AnyParams struct {
 var opAny = Operator{
 	Name: "Any", Symbol: "aclnnAny", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
+	Slots:  "ih-o",
 }
 
 // Any tells whether any element over the given dimensions is true.
@@ -257,6 +264,7 @@ type ArgMaxParams struct {
 var opArgMax = Operator{
 	Name: "ArgMax", Symbol: "aclnnArgMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
+	Slots:  "i--o",
 }
 
 // ArgMax computes the index of the maximum over Dim.
@@ -291,6 +299,7 @@ type ArgMinParams struct {
 var opArgMin = Operator{
 	Name: "ArgMin", Symbol: "aclnnArgMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
+	Slots:  "i--o",
 }
 
 // ArgMin computes the index of the minimum over Dim.
@@ -325,6 +334,7 @@ type ArgsortParams struct {
 var opArgsort = Operator{
 	Name: "Argsort", Symbol: "aclnnArgsort", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim descending out",
+	Slots:  "i--o",
 }
 
 // Argsort computes the indices that sort Self along Dim.
@@ -359,6 +369,7 @@ type BincountParams struct {
 var opBincount = Operator{
 	Name: "Bincount", Symbol: "aclnnBincount", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weights minlength out",
+	Slots:  "ii-o",
 }
 
 // Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
@@ -393,6 +404,7 @@ type CummaxParams struct {
 var opCummax = Operator{
 	Name: "Cummax", Symbol: "aclnnCummax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim valuesOut indicesOut",
+	Slots:  "i-oo",
 }
 
 // Cummax computes at each place the maximum up to it along Dim, and its index.
@@ -427,6 +439,7 @@ type CumminParams struct {
 var opCummin = Operator{
 	Name: "Cummin", Symbol: "aclnnCummin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim valuesOut indicesOut",
+	Slots:  "i-oo",
 }
 
 // Cummin computes at each place the minimum up to it along Dim, and its index.
@@ -461,6 +474,7 @@ type CumprodParams struct {
 var opCumprod = Operator{
 	Name: "Cumprod", Symbol: "aclnnCumprod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input dim dtype out",
+	Slots:  "ih-o",
 }
 
 // Cumprod computes at each place the product of the elements up to it along Dim.
@@ -495,6 +509,7 @@ type CumsumParams struct {
 var opCumsum = Operator{
 	Name: "Cumsum", Symbol: "aclnnCumsum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim dtype out",
+	Slots:  "i--o",
 }
 
 // Cumsum computes at each place the sum of the elements up to it along Dim.
@@ -530,6 +545,7 @@ type CumsumV2Params struct {
 var opCumsumV2 = Operator{
 	Name: "CumsumV2", Symbol: "aclnnCumsumV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim exclusive reverse out",
+	Slots:  "i---o",
 }
 
 // CumsumV2 computes at each place the sum of the elements up to it along Dim, from either end, with
@@ -567,6 +583,7 @@ type HistcParams struct {
 var opHistc = Operator{
 	Name: "Histc", Symbol: "aclnnHistc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self bins min max out",
+	Slots:  "i-hho",
 }
 
 // Histc counts the elements in Bins intervals of equal width between Min and Max.
@@ -600,6 +617,7 @@ type InplaceCumprodParams struct {
 var opInplaceCumprod = Operator{
 	Name: "InplaceCumprod", Symbol: "aclnnInplaceCumprod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input dim",
+	Slots:  "ih",
 }
 
 // InplaceCumprod is Cumprod with the result in place of the first argument.
@@ -634,6 +652,7 @@ type KthvalueParams struct {
 var opKthvalue = Operator{
 	Name: "Kthvalue", Symbol: "aclnnKthvalue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self k dim keepdim valuesOut indicesOut",
+	Slots:  "i---oo",
 }
 
 // Kthvalue computes the K-th smallest element along Dim and its index.
@@ -672,6 +691,7 @@ type LinalgVectorNormParams struct {
 var opLinalgVectorNorm = Operator{
 	Name: "LinalgVectorNorm", Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self ord dims keepDims dtype out",
+	Slots:  "ihh--o",
 }
 
 // LinalgVectorNorm computes the norm of order Ord over the given dimensions.
@@ -708,6 +728,7 @@ type LogSumExpParams struct {
 var opLogSumExp = Operator{
 	Name: "LogSumExp", Symbol: "aclnnLogSumExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
+	Slots:  "ih-o",
 }
 
 // LogSumExp computes the logarithm of the sum of e to the power of the elements over the given
@@ -741,6 +762,7 @@ type MaxParams struct {
 var opMax = Operator{
 	Name: "Max", Symbol: "aclnnMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Max computes the maximum of all elements.
@@ -774,6 +796,7 @@ type MaxDimParams struct {
 var opMaxDim = Operator{
 	Name: "MaxDim", Symbol: "aclnnMaxDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out indices",
+	Slots:  "i--oo",
 }
 
 // MaxDim computes the maximum over Dim and its index.
@@ -810,6 +833,7 @@ type MaxV2Params struct {
 var opMaxV2 = Operator{
 	Name: "MaxV2", Symbol: "aclnnMaxV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims keepDims noopWithEmptyDims out",
+	Slots:  "ih--o",
 }
 
 // MaxV2 computes the maximum over the given dimensions.
@@ -846,6 +870,7 @@ type MeanParams struct {
 var opMean = Operator{
 	Name: "Mean", Symbol: "aclnnMean", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
+	Slots:  "ih--o",
 }
 
 // Mean computes the mean over the given dimensions.
@@ -882,6 +907,7 @@ type MeanV2Params struct {
 var opMeanV2 = Operator{
 	Name: "MeanV2", Symbol: "aclnnMeanV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim noopWithEmptyAxes out",
+	Slots:  "ih--o",
 }
 
 // MeanV2 computes the mean over the given dimensions; without any it reduces all, or copies with
@@ -916,6 +942,7 @@ type MedianParams struct {
 var opMedian = Operator{
 	Name: "Median", Symbol: "aclnnMedian", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self valuesOut",
+	Slots:  "io",
 }
 
 // Median computes the median of all elements, the lower one of two.
@@ -949,6 +976,7 @@ type MedianDimParams struct {
 var opMedianDim = Operator{
 	Name: "MedianDim", Symbol: "aclnnMedianDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim valuesOut indicesOut",
+	Slots:  "i--oo",
 }
 
 // MedianDim computes the median over Dim, the lower one of two, and its index.
@@ -982,6 +1010,7 @@ type MinParams struct {
 var opMin = Operator{
 	Name: "Min", Symbol: "aclnnMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // Min computes the minimum of all elements.
@@ -1015,6 +1044,7 @@ type MinDimParams struct {
 var opMinDim = Operator{
 	Name: "MinDim", Symbol: "aclnnMinDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out indices",
+	Slots:  "i--oo",
 }
 
 // MinDim computes the minimum over Dim and its index.
@@ -1048,6 +1078,7 @@ type NanMedianParams struct {
 var opNanMedian = Operator{
 	Name: "NanMedian", Symbol: "aclnnNanMedian", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
+	Slots:  "io",
 }
 
 // NanMedian computes the median of all elements that are not NaN.
@@ -1081,6 +1112,7 @@ type NanMedianDimParams struct {
 var opNanMedianDim = Operator{
 	Name: "NanMedianDim", Symbol: "aclnnNanMedianDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim valuesOut indicesOut",
+	Slots:  "i--oo",
 }
 
 // NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
@@ -1117,6 +1149,7 @@ type NormParams struct {
 var opNorm = Operator{
 	Name: "Norm", Symbol: "aclnnNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pScalar dim keepdim out",
+	Slots:  "ihh-o",
 }
 
 // Norm computes the norm of order PScalar over the given dimensions.
@@ -1151,6 +1184,7 @@ type ProdParams struct {
 var opProd = Operator{
 	Name: "Prod", Symbol: "aclnnProd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dtype out",
+	Slots:  "i-o",
 }
 
 // Prod computes the product of all elements.
@@ -1185,6 +1219,7 @@ type ProdDimParams struct {
 var opProdDim = Operator{
 	Name: "ProdDim", Symbol: "aclnnProdDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
+	Slots:  "i---o",
 }
 
 // ProdDim computes the product over Dim.
@@ -1221,6 +1256,7 @@ type ReduceLogSumParams struct {
 var opReduceLogSum = Operator{
 	Name: "ReduceLogSum", Symbol: "aclnnReduceLogSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data axes keepDims noopWithEmptyAxes reduce",
+	Slots:  "ih--o",
 }
 
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
@@ -1257,6 +1293,7 @@ type ReduceNansumParams struct {
 var opReduceNansum = Operator{
 	Name: "ReduceNansum", Symbol: "aclnnReduceNansum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
+	Slots:  "ih--o",
 }
 
 // ReduceNansum computes the sum over the given dimensions, with zero for NaN.
@@ -1293,6 +1330,7 @@ type ReduceSumParams struct {
 var opReduceSum = Operator{
 	Name: "ReduceSum", Symbol: "aclnnReduceSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims keepDims dtype out",
+	Slots:  "ih--o",
 }
 
 // ReduceSum computes the sum over the given dimensions.
@@ -1330,6 +1368,7 @@ type SortParams struct {
 var opSort = Operator{
 	Name: "Sort", Symbol: "aclnnSort", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self stable dim descending valuesOut indicesOut",
+	Slots:  "i---oo",
 }
 
 // Sort sorts along Dim and gives the indices as well.
@@ -1369,6 +1408,7 @@ type SortWithIndexParams struct {
 var opSortWithIndex = Operator{
 	Name: "SortWithIndex", Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
 	Params: "x index axis descending stable valuesOut indicesOut",
+	Slots:  "ii---oo",
 }
 
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike.
@@ -1407,6 +1447,7 @@ type StdParams struct {
 var opStd = Operator{
 	Name: "Std", Symbol: "aclnnStd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim out",
+	Slots:  "ih--o",
 }
 
 // Std computes the standard deviation over the given dimensions, dividing by their size less
@@ -1445,6 +1486,7 @@ type StdMeanCorrectionParams struct {
 var opStdMeanCorrection = Operator{
 	Name: "StdMeanCorrection", Symbol: "aclnnStdMeanCorrection", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim stdOut meanOut",
+	Slots:  "ih--oo",
 }
 
 // StdMeanCorrection computes the standard deviation and the mean over the given dimensions,
@@ -1486,6 +1528,7 @@ type TopkParams struct {
 var opTopk = Operator{
 	Name: "Topk", Symbol: "aclnnTopk", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self k dim largest sorted valuesOut indicesOut",
+	Slots:  "i----oo",
 }
 
 // Topk finds the K largest or smallest elements along Dim, with their indices.
@@ -1524,6 +1567,7 @@ type UniqueParams struct {
 var opUnique = Operator{
 	Name: "Unique", Symbol: "aclnnUnique", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse valueOut inverseOut",
+	Slots:  "i--oo",
 }
 
 // Unique finds the different elements, and the place of each element among them.
@@ -1562,6 +1606,7 @@ type Unique2Params struct {
 var opUnique2 = Operator{
 	Name: "Unique2", Symbol: "aclnnUnique2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
+	Slots:  "i---ooo",
 }
 
 // Unique2 finds the different elements, the place of each element among them, and how often each
@@ -1603,6 +1648,7 @@ type UniqueConsecutiveParams struct {
 var opUniqueConsecutive = Operator{
 	Name: "UniqueConsecutive", Symbol: "aclnnUniqueConsecutive", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self returnInverse returnCounts dim valueOut inverseOut countsOut",
+	Slots:  "i---ooo",
 }
 
 // UniqueConsecutive drops elements that equal the one before, and counts how long each run was.
@@ -1644,6 +1690,7 @@ type UniqueDimParams struct {
 var opUniqueDim = Operator{
 	Name: "UniqueDim", Symbol: "aclnnUniqueDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse dim valueOut inverseOut countsOut",
+	Slots:  "i---ooo",
 }
 
 // UniqueDim finds the different slices along Dim, the place of each slice among them, and how often
@@ -1683,6 +1730,7 @@ type VarParams struct {
 var opVar = Operator{
 	Name: "Var", Symbol: "aclnnVar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim unbiased keepdim out",
+	Slots:  "ih--o",
 }
 
 // Var computes the variance over the given dimensions, dividing by their size, less one when
@@ -1720,6 +1768,7 @@ type VarCorrectionParams struct {
 var opVarCorrection = Operator{
 	Name: "VarCorrection", Symbol: "aclnnVarCorrection", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim out",
+	Slots:  "ih--o",
 }
 
 // VarCorrection computes the variance over the given dimensions, dividing by their size less
@@ -1758,6 +1807,7 @@ type VarMeanParams struct {
 var opVarMean = Operator{
 	Name: "VarMean", Symbol: "aclnnVarMean", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim varOut meanOut",
+	Slots:  "ih--oo",
 }
 
 // VarMean computes the variance and the mean over the given dimensions, dividing by their size less

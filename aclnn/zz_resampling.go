@@ -17,6 +17,7 @@ type AffineGridParams struct {
 var opAffineGrid = Operator{
 	Name: "AffineGrid", Symbol: "aclnnAffineGrid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "theta size alignCorners out",
+	Slots:  "ih-o",
 }
 
 // AffineGrid computes the coordinates at which affine maps read images or volumes, as GridSampler2D
@@ -52,6 +53,7 @@ type BackgroundReplaceParams struct {
 var opBackgroundReplace = Operator{
 	Name: "BackgroundReplace", Symbol: "aclnnBackgroundReplace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "bkg src mask out",
+	Slots:  "iiio",
 }
 
 // BackgroundReplace blends Src over Bkg as Mask says.
@@ -86,6 +88,7 @@ type BlendImagesCustomParams struct {
 var opBlendImagesCustom = Operator{
 	Name: "BlendImagesCustom", Symbol: "aclnnBlendImagesCustom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "rgb alpha frame out",
+	Slots:  "iiio",
 }
 
 // BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255.
@@ -122,6 +125,7 @@ type GridSampler2DParams struct {
 var opGridSampler2D = Operator{
 	Name: "GridSampler2D", Symbol: "aclnnGridSampler2D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input grid interpolationMode paddingMode alignCorners out",
+	Slots:  "ii---o",
 }
 
 // GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
@@ -163,6 +167,7 @@ type GridSampler2DBackwardParams struct {
 var opGridSampler2DBackward = Operator{
 	Name: "GridSampler2DBackward", Symbol: "aclnnGridSampler2DBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
+	Slots:  "iii---hoo",
 }
 
 // GridSampler2DBackward computes the gradients of GridSampler2D.
@@ -204,6 +209,7 @@ type GridSampler3DParams struct {
 var opGridSampler3D = Operator{
 	Name: "GridSampler3D", Symbol: "aclnnGridSampler3D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input grid interpolationMode paddingMode alignCorners out",
+	Slots:  "ii---o",
 }
 
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
@@ -245,6 +251,7 @@ type GridSampler3DBackwardParams struct {
 var opGridSampler3DBackward = Operator{
 	Name: "GridSampler3DBackward", Symbol: "aclnnGridSampler3DBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
+	Slots:  "iii---hoo",
 }
 
 // GridSampler3DBackward computes the gradients of GridSampler3D.
@@ -287,6 +294,7 @@ type NonMaxSuppressionParams struct {
 var opNonMaxSuppression = Operator{
 	Name: "NonMaxSuppression", Symbol: "aclnnNonMaxSuppression", Library: "libopapi", Since: "8.1.RC1",
 	Params: "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
+	Slots:  "iihhh-o",
 }
 
 // NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
@@ -325,6 +333,7 @@ type ResizeParams struct {
 var opResize = Operator{
 	Name: "Resize", Symbol: "aclnnResize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scales mode out",
+	Slots:  "ih-o",
 }
 
 // Resize resizes images by the factors Scales.
@@ -364,6 +373,7 @@ type RoiAlignParams struct {
 var opRoiAlign = Operator{
 	Name: "RoiAlign", Symbol: "aclnnRoiAlign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
+	Slots:  "iii-----o",
 }
 
 // RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
@@ -408,6 +418,7 @@ type RoiAlignV2Params struct {
 var opRoiAlignV2 = Operator{
 	Name: "RoiAlignV2", Symbol: "aclnnRoiAlignV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
+	Slots:  "ii-----o",
 }
 
 // RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
@@ -452,6 +463,7 @@ type RoiAlignV2BackwardParams struct {
 var opRoiAlignV2Backward = Operator{
 	Name: "RoiAlignV2Backward", Symbol: "aclnnRoiAlignV2Backward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
+	Slots:  "iih-----o",
 }
 
 // RoiAlignV2Backward computes the gradient of RoiAlignV2.
@@ -493,6 +505,7 @@ type UpsampleBicubic2dParams struct {
 var opUpsampleBicubic2d = Operator{
 	Name: "UpsampleBicubic2d", Symbol: "aclnnUpsampleBicubic2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleBicubic2d resizes images by bicubic interpolation.
@@ -531,6 +544,7 @@ type UpsampleBicubic2dAAParams struct {
 var opUpsampleBicubic2dAA = Operator{
 	Name: "UpsampleBicubic2dAA", Symbol: "aclnnUpsampleBicubic2dAA", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x outputSize alignCorners scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
@@ -570,6 +584,7 @@ type UpsampleBicubic2dAAGradParams struct {
 var opUpsampleBicubic2dAAGrad = Operator{
 	Name: "UpsampleBicubic2dAAGrad", Symbol: "aclnnUpsampleBicubic2dAAGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
+	Slots:  "ihh---o",
 }
 
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
@@ -610,6 +625,7 @@ type UpsampleBicubic2dBackwardParams struct {
 var opUpsampleBicubic2dBackward = Operator{
 	Name: "UpsampleBicubic2dBackward", Symbol: "aclnnUpsampleBicubic2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
+	Slots:  "ihh---o",
 }
 
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
@@ -649,6 +665,7 @@ type UpsampleBilinear2dParams struct {
 var opUpsampleBilinear2d = Operator{
 	Name: "UpsampleBilinear2d", Symbol: "aclnnUpsampleBilinear2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleBilinear2d resizes images by bilinear interpolation.
@@ -687,6 +704,7 @@ type UpsampleBilinear2dAAParams struct {
 var opUpsampleBilinear2dAA = Operator{
 	Name: "UpsampleBilinear2dAA", Symbol: "aclnnUpsampleBilinear2dAA", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input outputSize alignCorners scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
@@ -726,6 +744,7 @@ type UpsampleBilinear2dAABackwardParams struct {
 var opUpsampleBilinear2dAABackward = Operator{
 	Name: "UpsampleBilinear2dAABackward", Symbol: "aclnnUpsampleBilinear2dAABackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
+	Slots:  "ihh---o",
 }
 
 // UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA.
@@ -769,6 +788,7 @@ type UpsampleBilinear2dBackwardParams struct {
 var opUpsampleBilinear2dBackward = Operator{
 	Name: "UpsampleBilinear2dBackward", Symbol: "aclnnUpsampleBilinear2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
+	Slots:  "ihh---o",
 }
 
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
@@ -809,6 +829,7 @@ type UpsampleBilinear2dBackwardV2Params struct {
 var opUpsampleBilinear2dBackwardV2 = Operator{
 	Name: "UpsampleBilinear2dBackwardV2", Symbol: "aclnnUpsampleBilinear2dBackwardV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
+	Slots:  "ihh---o",
 }
 
 // UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d.
@@ -850,6 +871,7 @@ type UpsampleLinear1dParams struct {
 var opUpsampleLinear1d = Operator{
 	Name: "UpsampleLinear1d", Symbol: "aclnnUpsampleLinear1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scales out",
+	Slots:  "ih--o",
 }
 
 // UpsampleLinear1d resizes sequences by linear interpolation.
@@ -887,6 +909,7 @@ type UpsampleLinear1dBackwardParams struct {
 var opUpsampleLinear1dBackward = Operator{
 	Name: "UpsampleLinear1dBackward", Symbol: "aclnnUpsampleLinear1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scales out",
+	Slots:  "ihh--o",
 }
 
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
@@ -922,6 +945,7 @@ type UpsampleNearest1dParams struct {
 var opUpsampleNearest1d = Operator{
 	Name: "UpsampleNearest1d", Symbol: "aclnnUpsampleNearest1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
+	Slots:  "iho",
 }
 
 // UpsampleNearest1d resizes sequences by repeating or dropping elements.
@@ -956,6 +980,7 @@ type UpsampleNearest1dBackwardParams struct {
 var opUpsampleNearest1dBackward = Operator{
 	Name: "UpsampleNearest1dBackward", Symbol: "aclnnUpsampleNearest1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scales out",
+	Slots:  "ihh-o",
 }
 
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
@@ -991,6 +1016,7 @@ type UpsampleNearest1dV2Params struct {
 var opUpsampleNearest1dV2 = Operator{
 	Name: "UpsampleNearest1dV2", Symbol: "aclnnUpsampleNearest1dV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scaleL out",
+	Slots:  "ih-o",
 }
 
 // UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
@@ -1024,6 +1050,7 @@ type UpsampleNearest2dParams struct {
 var opUpsampleNearest2d = Operator{
 	Name: "UpsampleNearest2d", Symbol: "aclnnUpsampleNearest2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
+	Slots:  "iho",
 }
 
 // UpsampleNearest2d resizes images by repeating or dropping elements.
@@ -1059,6 +1086,7 @@ type UpsampleNearest2dBackwardParams struct {
 var opUpsampleNearest2dBackward = Operator{
 	Name: "UpsampleNearest2dBackward", Symbol: "aclnnUpsampleNearest2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesH scalesW gradInput",
+	Slots:  "ihh--o",
 }
 
 // UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
@@ -1096,6 +1124,7 @@ type UpsampleNearest2dV2Params struct {
 var opUpsampleNearest2dV2 = Operator{
 	Name: "UpsampleNearest2dV2", Symbol: "aclnnUpsampleNearest2dV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesH scalesW out",
+	Slots:  "ih--o",
 }
 
 // UpsampleNearest2dV2 resizes images by repeating or dropping elements.
@@ -1133,6 +1162,7 @@ type UpsampleNearest3dParams struct {
 var opUpsampleNearest3d = Operator{
 	Name: "UpsampleNearest3d", Symbol: "aclnnUpsampleNearest3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesD scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleNearest3d resizes volumes by repeating or dropping elements.
@@ -1172,6 +1202,7 @@ type UpsampleNearest3dBackwardParams struct {
 var opUpsampleNearest3dBackward = Operator{
 	Name: "UpsampleNearest3dBackward", Symbol: "aclnnUpsampleNearest3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
+	Slots:  "ihh---o",
 }
 
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
@@ -1209,6 +1240,7 @@ type UpsampleNearestExact1dParams struct {
 var opUpsampleNearestExact1d = Operator{
 	Name: "UpsampleNearestExact1d", Symbol: "aclnnUpsampleNearestExact1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scales out",
+	Slots:  "ih-o",
 }
 
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
@@ -1244,6 +1276,7 @@ type UpsampleNearestExact1dBackwardParams struct {
 var opUpsampleNearestExact1dBackward = Operator{
 	Name: "UpsampleNearestExact1dBackward", Symbol: "aclnnUpsampleNearestExact1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize scales out",
+	Slots:  "ihh-o",
 }
 
 // UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d.
@@ -1283,6 +1316,7 @@ type UpsampleNearestExact2dParams struct {
 var opUpsampleNearestExact2d = Operator{
 	Name: "UpsampleNearestExact2d", Symbol: "aclnnUpsampleNearestExact2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesH scalesW out",
+	Slots:  "ih--o",
 }
 
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
@@ -1320,6 +1354,7 @@ type UpsampleNearestExact2dBackwardParams struct {
 var opUpsampleNearestExact2dBackward = Operator{
 	Name: "UpsampleNearestExact2dBackward", Symbol: "aclnnUpsampleNearestExact2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize scalesH scalesW out",
+	Slots:  "ihh--o",
 }
 
 // UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d.
@@ -1361,6 +1396,7 @@ type UpsampleNearestExact3dParams struct {
 var opUpsampleNearestExact3d = Operator{
 	Name: "UpsampleNearestExact3d", Symbol: "aclnnUpsampleNearestExact3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesD scalesH scalesW out",
+	Slots:  "ih---o",
 }
 
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
@@ -1400,6 +1436,7 @@ type UpsampleNearestExact3dBackwardParams struct {
 var opUpsampleNearestExact3dBackward = Operator{
 	Name: "UpsampleNearestExact3dBackward", Symbol: "aclnnUpsampleNearestExact3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
+	Slots:  "ihh---o",
 }
 
 // UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d.
@@ -1443,6 +1480,7 @@ type UpsampleTrilinear3dParams struct {
 var opUpsampleTrilinear3d = Operator{
 	Name: "UpsampleTrilinear3d", Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
+	Slots:  "ih----o",
 }
 
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
@@ -1484,6 +1522,7 @@ type UpsampleTrilinear3dBackwardParams struct {
 var opUpsampleTrilinear3dBackward = Operator{
 	Name: "UpsampleTrilinear3dBackward", Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
+	Slots:  "ihh----o",
 }
 
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.

@@ -30,8 +30,15 @@ var baseFuncs = [C.CANN_BASE_COUNT]struct {
 	C.CANN_DESTROY_BOOLS:    {NNOp, "aclDestroyBoolArray"},
 	C.CANN_DESTROY_EXECUTOR: {NNOp, "aclDestroyAclOpExecutor"},
 	C.CANN_SET_REPEATABLE:   {NNOp, "aclSetAclOpExecutorRepeatable"},
-	C.CANN_SET_ADDRESS:      {NNOp, "aclSetTensorAddr"},
+	C.CANN_SET_INPUT:        {NNOp, "aclSetInputTensorAddr"},
+	C.CANN_SET_OUTPUT:       {NNOp, "aclSetOutputTensorAddr"},
+	C.CANN_BYPASS_CACHE:     {NNOp, "InitPTACacheThreadLocal"},
+	C.CANN_USE_CACHE:        {NNOp, "UnInitPTACacheThreadLocal"},
 }
+
+// optional reports whether launches work without the function. No header of CANN has those that
+// take the cache of executors out of the way of Prepare.
+func optional(i int) bool { return i == C.CANN_BYPASS_CACHE || i == C.CANN_USE_CACHE }
 
 // bindRuntime finds the two runtime functions every call relies on. Without them calls
 // still work, for a library that has no contexts: the error surfaces at the call itself.
@@ -48,6 +55,9 @@ var bindBase = sync.OnceValue(func() error {
 	bindRuntime()
 	for i, f := range baseFuncs {
 		p, err := resolve(f.library, f.name)
+		if err != nil && optional(i) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -45,10 +45,10 @@ func (h *head) c() *C.struct_cann_launch { return (*C.struct_cann_launch)(unsafe
 
 func words(p *uint64) *C.uint64_t { return (*C.uint64_t)(unsafe.Pointer(p)) }
 
-// launch runs both phases, or stops at stageWorkspace.
+// launch runs both phases, or ends after phase one with stageWorkspace.
 func (h *head) launch(records *uint64) { C.cann_launch(h.c(), words(records)) }
 
-// release destroys what a launch that stopped at stageWorkspace, or a prepared one, holds.
+// release destroys what a prepared launch holds.
 func (h *head) release() { C.cann_release(h.c()) }
 
 // prepareOnly runs phase one and notes the descriptors of the tensors.
@@ -57,8 +57,8 @@ func (h *head) prepareOnly(records, tensors *uint64) {
 }
 
 // run gives n tensors their addresses (0 keeps one) and runs phase two.
-func (h *head) run(tensors, addresses *uint64, n uint32) {
-	C.cann_run(h.c(), words(tensors), words(addresses), C.uint32_t(n))
+func (h *head) run(tensors, places, addresses *uint64, n uint32) {
+	C.cann_run(h.c(), words(tensors), words(places), words(addresses), C.uint32_t(n))
 }
 
 // Forget makes every OS thread forget which context it has current. Call it after a context

@@ -36,7 +36,7 @@ func (*head) release() {}
 
 func (*head) prepareOnly(_, _ *uint64) {}
 
-func (*head) run(_, _ *uint64, _ uint32) {}
+func (*head) run(_, _, _ *uint64, _ uint32) {}
 
 // Forget makes every OS thread forget which context it has current: none has one.
 func Forget() {}

@@ -74,16 +74,9 @@ static uint64_t build_array(struct reader *r, uint64_t count, uint64_t size, int
 	return base2(create, (uint64_t)take(r, count * size), count);
 }
 
-/* Makes the object of the next record; destroy says how it ends. */
+/* Makes the object of the next record, which is not a tensor; destroy says how it ends. */
 static uint64_t build(struct reader *r, const struct cann_record *head, int *destroy)
 {
-	if (head->class == CANN_TENSOR) {
-		uint64_t object = build_tensor(r);
-		if (r->tensors && object)
-			*(*r->tensors)++ = object;
-		*destroy = CANN_DESTROY_TENSOR;
-		return object;
-	}
 	if (head->class == CANN_SCALAR) {
 		*destroy = CANN_DESTROY_SCALAR;
 		return build_scalar(r);
@@ -113,6 +106,7 @@ static uint64_t build(struct reader *r, const struct cann_record *head, int *des
 static int build_all(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
 {
 	struct reader r = {records, tensors ? &tensors : NULL};
+	uint32_t n = 0;
 	for (uint32_t i = 0; i < l->records; i++) {
 		const struct cann_record *head = (const struct cann_record *)r.at;
 		if (head->class == CANN_STRING) {
@@ -120,22 +114,29 @@ static int build_all(struct cann_launch *l, const uint64_t *records, uint64_t *t
 			l->word[head->slot] = (uint64_t)take(&r, head->count);
 			continue;
 		}
-		int destroy = 0;
-		uint64_t object = build(&r, head, &destroy);
+		int destroy = CANN_DESTROY_TENSOR;
+		uint64_t object;
+		if (head->class == CANN_TENSOR) {
+			object = build_tensor(&r);
+			if (tensors && object)
+				*tensors++ = object;
+		} else {
+			object = build(&r, head, &destroy);
+		}
 		if (!object)
 			return 0;
-		l->word[head->slot] = l->object[l->objects] = object;
-		l->kind[l->objects++] = (uint8_t)destroy;
+		l->word[head->slot] = l->object[n] = object;
+		l->kind[n] = (uint8_t)destroy;
+		l->objects = ++n;
 	}
 	return 1;
 }
 
 static void destroy_objects(struct cann_launch *l)
 {
-	while (l->objects > 0) {
-		l->objects--;
-		base1(l->kind[l->objects], l->object[l->objects]);
-	}
+	for (uint32_t n = l->objects; n > 0; n--)
+		base1(l->kind[n - 1], l->object[n - 1]);
+	l->objects = 0;
 }
 
 static int fail(struct cann_launch *l, int stage, int32_t code)
@@ -176,20 +177,12 @@ static void phase_two(struct cann_launch *l)
 
 void cann_launch(struct cann_launch *l, const uint64_t *records)
 {
-	if (l->stage != CANN_WORKSPACE) {
-		if (!phase_one(l, records, NULL))
-			return;
-		if (l->need > l->size) {
-			l->stage = CANN_WORKSPACE;
-			return;
-		}
-	} else {
-		int32_t code = cann_bind(l->context);
-		if (code != 0) {
-			base1(CANN_DESTROY_EXECUTOR, l->executor);
-			fail(l, CANN_BIND, code);
-			return;
-		}
+	if (!phase_one(l, records, NULL))
+		return;
+	if (l->need > l->size) {
+		cann_release(l);
+		l->stage = CANN_WORKSPACE;
+		return;
 	}
 	phase_two(l); /* consumes the executor whether it succeeds or not */
 	destroy_objects(l);
@@ -204,11 +197,29 @@ void cann_release(struct cann_launch *l)
 	destroy_objects(l);
 }
 
+/* Phase one with the thread's cache of executors out of the way. */
+static int phase_one_uncached(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
+{
+	((void (*)(void))cann_base(CANN_BYPASS_CACHE))();
+	int ok = phase_one(l, records, tensors);
+	((void (*)(void))cann_base(CANN_USE_CACHE))();
+	return ok;
+}
+
+/* An executor that phase one found in the cache of its thread cannot be repeated: one is made
+ * that the cache does not know. */
 void cann_prepare(struct cann_launch *l, const uint64_t *records, uint64_t *tensors)
 {
 	if (!phase_one(l, records, tensors))
 		return;
 	int32_t code = (int32_t)base1(CANN_SET_REPEATABLE, l->executor);
+	if (code != 0 && cann_base(CANN_BYPASS_CACHE) && cann_base(CANN_USE_CACHE)) {
+		free((void *)cann_error_text());
+		cann_release(l);
+		if (!phase_one_uncached(l, records, tensors))
+			return;
+		code = (int32_t)base1(CANN_SET_REPEATABLE, l->executor);
+	}
 	if (code != 0) {
 		base1(CANN_DESTROY_EXECUTOR, l->executor);
 		l->executor = 0;
@@ -218,14 +229,16 @@ void cann_prepare(struct cann_launch *l, const uint64_t *records, uint64_t *tens
 	l->stage = CANN_DONE;
 }
 
-void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *addresses, uint32_t count)
+void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *places, const uint64_t *addresses,
+	      uint32_t count)
 {
 	l->message = 0;
 	l->code = cann_bind(l->context);
 	for (uint32_t i = 0; i < count && l->code == 0; i++) {
 		if (!addresses[i])
 			continue;
-		l->code = (int32_t)base4(CANN_SET_ADDRESS, l->executor, i, tensors[i], addresses[i]);
+		int set = places[i] & 1 ? CANN_SET_OUTPUT : CANN_SET_INPUT;
+		l->code = (int32_t)base4(set, l->executor, places[i] >> 1, tensors[i], addresses[i]);
 	}
 	if (l->code != 0) {
 		l->stage = CANN_BIND;

@@ -22,28 +22,23 @@ type Launch struct {
 // Reset drops the arguments and sets the operator.
 func (l *Launch) Reset(op *Operator) {
 	l.op, l.words, l.floats, l.floating, l.used, l.tensors = op, 0, 0, 0, 0, 0
-	l.head.records, l.head.stage = 0, stageDone
+	l.head.records = 0
 }
 
 // Operator is the operator being launched.
 func (l *Launch) Operator() *Operator { return l.op }
 
 // Run makes the context current on the OS thread, builds the arguments, runs phase one and
-// phase two on the stream, and destroys the arguments, in one crossing.
+// phase two on the stream, and destroys the arguments, in one crossing and so on one OS thread.
 //
-// If the operator needs more scratch memory than size it stops before phase two and returns
-// the number of bytes needed; the next Run goes on from there and must bring at least that
-// much (or Abandon gives up). The workspace must stay untouched until the stream has passed
-// the operator.
+// If the operator needs more scratch memory than size, nothing is queued and Run returns the
+// number of bytes needed; the next Run begins anew and must bring at least that much. The
+// workspace must stay untouched until the stream has passed the operator.
 func (l *Launch) Run(context, stream, workspace, size uint64) (need uint64, err error) {
-	h := &l.head
-	if h.stage != stageWorkspace {
-		if err := l.start(); err != nil {
-			return 0, err
-		}
-	} else if size < h.need {
-		return h.need, nil
+	if err := l.start(); err != nil {
+		return 0, err
 	}
+	h := &l.head
 	h.context, h.stream = context, stream
 	h.workspace, h.size = workspace, size
 	h.launch(l.first())
@@ -73,13 +68,6 @@ func (l *Launch) start() error {
 
 // first is the address of the records.
 func (l *Launch) first() *uint64 { return unsafe.SliceData(l.records) }
-
-// Abandon gives up a launch that waits for workspace.
-func (l *Launch) Abandon() {
-	if l.head.stage == stageWorkspace {
-		l.head.release()
-	}
-}
 
 // failure makes the error of a failed launch, named after the C function that failed.
 func (l *Launch) failure() error {
@@ -111,16 +99,18 @@ const codeNullPointer = 161001
 type Prepared struct {
 	launch    Launch
 	tensors   []uint64 // descriptors, in declaration order, list members one by one
+	places    []uint64
 	addresses []uint64
 }
 
 // Prepare runs phase one of a launch and keeps its executor. CANN refuses some operators
-// here (code 561000). The launch itself is free for another use afterwards.
+// here (code 561000). It also refuses an executor that its cache has, which Prepare avoids where
+// CANN exports how (InitPTACacheThreadLocal). The launch itself is free for another use afterwards.
 func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	if err := l.start(); err != nil {
 		return nil, err
 	}
-	p := &Prepared{tensors: make([]uint64, l.tensors+1), addresses: make([]uint64, l.tensors+1)}
+	p := &Prepared{tensors: make([]uint64, l.tensors+1), places: l.places(), addresses: make([]uint64, l.tensors+1)}
 	h := &l.head
 	h.context = context
 	h.prepareOnly(l.first(), &p.tensors[0])
@@ -131,6 +121,41 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	return p, nil
 }
 
+// addressUnit is what CANN's functions that set addresses take multiples of.
+const addressUnit = 32
+
+// places says where CANN's executors look for each tensor of the call: twice the index among the
+// inputs, or among the outputs and one. Absent tensors, scalars, arrays and the members of lists
+// each take a place.
+func (l *Launch) places() []uint64 {
+	places := make([]uint64, 0, l.tensors+1)
+	var members [maxParams + maxFloats]int
+	l.Each(func(param, member int, _ *TensorDesc) { members[param] = max(members[param], member) })
+	l.Each(func(param, member int, _ *TensorDesc) {
+		output := l.op.slot(param) == 'o'
+		index := max(member, 0)
+		for earlier := range param {
+			if slot := l.op.slot(earlier); slot != '-' && (slot == 'o') == output {
+				index += members[earlier] + 1
+			}
+		}
+		place := uint64(index) << 1
+		if output {
+			place |= 1
+		}
+		places = append(places, place)
+	})
+	return append(places, 0)
+}
+
+// slot is the letter of a parameter. Of an operator without Slots every parameter counts.
+func (o *Operator) slot(param int) byte {
+	if param < len(o.Slots) {
+		return o.Slots[param]
+	}
+	return 'i'
+}
+
 // Operator is the operator that was prepared.
 func (p *Prepared) Operator() *Operator { return p.launch.op }
 
@@ -138,11 +163,14 @@ func (p *Prepared) Operator() *Operator { return p.launch.op }
 func (p *Prepared) Workspace() uint64 { return p.launch.head.need }
 
 // Bind gives tensor i (in declaration order, list members one by one, absent ones not
-// counted) the address it has from the next Run on. CANN holds addresses at run time only,
-// so a captured or queued run keeps the old one.
+// counted) the address it has from the next Run on; it must be a multiple of 32. CANN holds
+// addresses at run time only, so a captured or queued run keeps the old one.
 func (p *Prepared) Bind(i int, address uint64) error {
-	if i < 0 || i >= p.launch.tensors {
+	switch {
+	case i < 0 || i >= p.launch.tensors:
 		return refuse("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.launch.tensors)
+	case address%addressUnit != 0:
+		return refuse("%s: the address %#x of tensor %d is not a multiple of %d", p.launch.op.Symbol, address, i, addressUnit)
 	}
 	p.addresses[i] = address
 	return nil
@@ -155,7 +183,7 @@ func (p *Prepared) Run(stream, workspace, size uint64) error {
 		return refuse("%s: workspace of %d bytes, %d are needed", p.launch.op.Symbol, size, h.need)
 	}
 	h.stream, h.workspace, h.size = stream, workspace, size
-	h.run(&p.tensors[0], &p.addresses[0], uint32(p.launch.tensors))
+	h.run(&p.tensors[0], &p.places[0], &p.addresses[0], uint32(p.launch.tensors))
 	clear(p.addresses)
 	if h.stage != stageDone {
 		return p.launch.failure()

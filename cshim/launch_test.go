@@ -124,6 +124,93 @@ func TestLaunchNamesTheFailedPhase(t *testing.T) {
 	require.Contains(t, e.Message, "aclnnAdd")
 }
 
+// thread is an OS thread that runs functions.
+type thread chan func()
+
+func newThread(t *testing.T) thread {
+	c, ended := make(thread), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for f := range c {
+			f()
+		}
+	}()
+	t.Cleanup(func() {
+		close(c)
+		<-ended
+	})
+	return c
+}
+
+func (c thread) run(f func()) {
+	done := make(chan struct{})
+	c <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// TestLaunchWithMoreWorkspace: a launch that needed more workspace goes on on another OS thread,
+// while the first one launches the same operator, whose executors share a buffer of that thread.
+func TestLaunchWithMoreWorkspace(t *testing.T) {
+	r := newRig(t, 0)
+	first, second := newThread(t), newThread(t)
+	weight, space := r.upload(make([]float32, 128)...), r.upload(make([]float32, 1024)...)
+	matrix := &cshim.TensorDesc{Address: weight, Rank: 2, StorageRank: 2, DType: int16(dtype.Float16), Format: int16(dtype.ND)}
+	matrix.Dims[0], matrix.Dims[1], matrix.Strides[0], matrix.Strides[1] = 16, 16, 16, 1
+	matrix.Storage = matrix.Dims
+	operator := &cshim.Operator{Symbol: "aclnnTransMatmulWeight"}
+	launch := func(l *cshim.Launch, on thread, size uint64) (need uint64, err error) {
+		on.run(func() { need, err = l.Run(r.context, r.stream, space, size) })
+		return need, err
+	}
+	var grows, other cshim.Launch
+	for _, l := range []*cshim.Launch{&grows, &other} {
+		l.Reset(operator)
+		l.Tensor(matrix)
+	}
+	for range 2 { // from now on the thread has the operator in its cache
+		need, err := launch(&other, first, 4096)
+		require.NoError(t, err)
+		require.Zero(t, need)
+	}
+	need, err := launch(&grows, first, 0)
+	require.NoError(t, err)
+	require.NotZero(t, need)
+	_, err = launch(&other, first, 4096)
+	require.NoError(t, err)
+	need, err = launch(&grows, second, need)
+	require.NoError(t, err)
+	require.Zero(t, need)
+	_, err = launch(&other, first, 4096)
+	require.NoError(t, err)
+	r.download(weight, 1) // waits
+}
+
+// TestPrepareAfterLaunch: what the cache of the thread has cannot be repeated; Prepare makes an
+// executor that the cache does not have, and leaves the cache as it was.
+func TestPrepareAfterLaunch(t *testing.T) {
+	r := newRig(t, 0)
+	x, out := r.upload(1, 2), r.upload(0, 0)
+	newThread(t).run(func() {
+		for range 3 {
+			var l cshim.Launch
+			encodeAdd(&l, vector(x, 2), vector(x, 2), vector(out, 2))
+			_, err := l.Run(r.context, r.stream, 0, 0)
+			require.NoError(t, err)
+			p, err := cshim.Prepare(&l, r.context)
+			require.NoError(t, err)
+			require.NoError(t, p.Run(r.stream, 0, p.Workspace()))
+			require.NoError(t, p.Run(r.stream, 0, p.Workspace()))
+			p.Close()
+		}
+	})
+	require.Equal(t, []float32{3, 6}, r.download(out, 2))
+}
+
 func TestPreparedRunsWithOtherAddresses(t *testing.T) {
 	r := newRig(t, 0)
 	x, y, out := r.upload(1, 2), r.upload(10, 20), r.upload(0, 0)

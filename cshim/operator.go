@@ -9,6 +9,10 @@ import (
 // value but for Symbol is ready, so that tables of operators are static data.
 type Operator struct {
 	Symbol string // C name of phase two, such as "aclnnAdd"
+	// Slots has a letter for each parameter: i for a tensor or a list of tensors that the operator
+	// reads or updates, o for one that it writes, h for a scalar or an array, - for what else there
+	// is. Only Prepared.Bind needs it, for operators whose executors count tensors by these.
+	Slots string
 
 	prepare, execute atomic.Uint64
 	once             sync.Once

@@ -78,15 +78,19 @@ struct cann_launch {
 	uint64_t message; /* malloc'ed error text, or 0 */
 };
 
-/* Runs both phases. When the workspace at hand is too small it stops with stage
- * CANN_WORKSPACE; called again with a larger one it goes on with phase two. */
+/* Runs both phases. When the workspace at hand is too small it ends after phase one with stage
+ * CANN_WORKSPACE and holds nothing; called again with a larger one it begins anew. Phase two of
+ * the same executor could run on another OS thread, where it would share the buffer of an entry
+ * of the first thread's cache with calls of that thread. */
 void cann_launch(struct cann_launch *l, const uint64_t *records);
-/* Gives up a launch that stopped at CANN_WORKSPACE, or a prepared one. */
+/* Destroys what a prepared launch holds. */
 void cann_release(struct cann_launch *l);
 /* Phase one only, for an executor that runs repeatedly; phase two with other addresses:
- * addresses[i] for tensor i in declaration order, 0 = keep. tensors holds the descriptors. */
+ * addresses[i] for tensor i in declaration order, 0 = keep. tensors holds the descriptors, and
+ * places twice the index of each among the inputs, or among the outputs and one. */
 void cann_prepare(struct cann_launch *l, const uint64_t *records, uint64_t *tensors);
-void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *addresses, uint32_t count);
+void cann_run(struct cann_launch *l, const uint64_t *tensors, const uint64_t *places, const uint64_t *addresses,
+	      uint32_t count);
 
 /* Functions the shim itself calls. */
 enum cann_base {
@@ -108,7 +112,10 @@ enum cann_base {
 	CANN_DESTROY_BOOLS,
 	CANN_DESTROY_EXECUTOR,
 	CANN_SET_REPEATABLE,
-	CANN_SET_ADDRESS,
+	CANN_SET_INPUT,
+	CANN_SET_OUTPUT,
+	CANN_BYPASS_CACHE, /* these two may be absent */
+	CANN_USE_CACHE,
 	CANN_BASE_COUNT
 };
 void cann_set_base(int which, uint64_t fn);

@@ -74,9 +74,9 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(o.Params))
+	names, slots := make([]string, len(o.Params)), make([]byte, len(o.Params))
 	for i, p := range o.Params {
-		names[i] = p.Name
+		names[i], slots[i] = p.Name, slotOf(p)
 	}
 	fmt.Fprintf(b, "\n// %sParams are the arguments of %s, in C order.\ntype %[1]sParams struct {\n", o.Name, o.Symbol)
 	for i, a := range args {
@@ -87,8 +87,8 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 		b.WriteString("\n")
 	}
 	// Use only static data, so that the linker drops operators that a program does not use.
-	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tName: %[1]q, Symbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n}\n",
-		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "))
+	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tName: %[1]q, Symbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n\tSlots: %q,\n}\n",
+		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "), slots)
 	b.WriteString("\n" + g.doc(o))
 	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
 		o.Name, g.aclnn)
@@ -123,6 +123,20 @@ func (g binding) byRank(rule *abi.FormatRule, param string) string {
 		return ""
 	}
 	return strings.Join(formats[:], ", ")
+}
+
+// slotOf says what a parameter is to the functions that set addresses; see cshim.Operator.Slots.
+func slotOf(p abi.Param) byte {
+	switch p.Class {
+	case abi.Tensor, abi.TensorList:
+		if p.Use == abi.Written {
+			return 'o'
+		}
+		return 'i'
+	case abi.Scalar, abi.ScalarList, abi.IntArray, abi.FloatArray, abi.BoolArray:
+		return 'h'
+	}
+	return '-'
 }
 
 // argument is one field of a Params struct and the way it is encoded.

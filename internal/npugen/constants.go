@@ -37,7 +37,11 @@ func emitOperatorTable(out files, t *abi.Table) error {
 	var b bytes.Buffer
 	b.WriteString(generatedMark + "\npackage op\n\n// Operators are all aclnn operators, sorted by name; the index is the id.\nvar Operators = [...]Operator{\n")
 	for _, o := range t.Operators {
-		fmt.Fprintf(&b, "{Name: %q, Params: []Param{", o.Name)
+		individual := ""
+		if abi.Individual(o.Name) {
+			individual = "Individual: true, "
+		}
+		fmt.Fprintf(&b, "{Name: %q, %sParams: []Param{", o.Name, individual)
 		for _, p := range o.Params {
 			class, ok := emulatorClass[p.Class]
 			if !ok {

@@ -1955,6 +1955,8 @@ HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void 
 HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream);
 HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream);
 HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue);
+void InitPTACacheThreadLocal(void);
+void UnInitPTACacheThreadLocal(void);
 void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...);
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size);
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size);

@@ -201,6 +201,16 @@ HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
 	return (HcclResult)emu_call(39, WORDS(SIGNED(config), RECORD(configValue)), 2);
 }
 
+void InitPTACacheThreadLocal(void)
+{
+	emu_call(40, 0, 0);
+}
+
+void UnInitPTACacheThreadLocal(void)
+{
+	emu_call(41, 0, 0);
+}
+
 void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
 {
 	char text[1024] = "";
@@ -210,3535 +220,3535 @@ void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_
 		vsnprintf(text, sizeof text, fmt, rest);
 		va_end(rest);
 	}
-	emu_call(40, WORDS(SIGNED(logLevel), POINTER(func), POINTER(file), UNSIGNED(line), POINTER(text)), 5);
+	emu_call(42, WORDS(SIGNED(logLevel), POINTER(func), POINTER(file), UNSIGNED(line), POINTER(text)), 5);
 }
 
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
 {
-	return (aclBoolArray *)(uintptr_t)emu_call(41, WORDS(POINTER(value), UNSIGNED(size)), 2);
+	return (aclBoolArray *)(uintptr_t)emu_call(43, WORDS(POINTER(value), UNSIGNED(size)), 2);
 }
 
 aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
 {
-	return (aclDataBuffer *)(uintptr_t)emu_call(42, WORDS(POINTER(data), UNSIGNED(size)), 2);
+	return (aclDataBuffer *)(uintptr_t)emu_call(44, WORDS(POINTER(data), UNSIGNED(size)), 2);
 }
 
 aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
 {
-	return (aclFloatArray *)(uintptr_t)emu_call(43, WORDS(POINTER(value), UNSIGNED(size)), 2);
+	return (aclFloatArray *)(uintptr_t)emu_call(45, WORDS(POINTER(value), UNSIGNED(size)), 2);
 }
 
 aclGraphDumpOption *aclCreateGraphDumpOpt(void)
 {
-	return (aclGraphDumpOption *)(uintptr_t)emu_call(44, 0, 0);
+	return (aclGraphDumpOption *)(uintptr_t)emu_call(46, 0, 0);
 }
 
 aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
 {
-	return (aclIntArray *)(uintptr_t)emu_call(45, WORDS(POINTER(value), UNSIGNED(size)), 2);
+	return (aclIntArray *)(uintptr_t)emu_call(47, WORDS(POINTER(value), UNSIGNED(size)), 2);
 }
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType)
 {
-	return (aclScalar *)(uintptr_t)emu_call(46, WORDS(POINTER(value), SIGNED(dataType)), 2);
+	return (aclScalar *)(uintptr_t)emu_call(48, WORDS(POINTER(value), SIGNED(dataType)), 2);
 }
 
 aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size)
 {
-	return (aclScalarList *)(uintptr_t)emu_call(47, WORDS(POINTER(value), UNSIGNED(size)), 2);
+	return (aclScalarList *)(uintptr_t)emu_call(49, WORDS(POINTER(value), UNSIGNED(size)), 2);
 }
 
 aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
 {
-	return (aclTensor *)(uintptr_t)emu_call(48, WORDS(POINTER(viewDims), UNSIGNED(viewDimsNum), SIGNED(dataType), POINTER(stride), SIGNED(offset), SIGNED(format), POINTER(storageDims), UNSIGNED(storageDimsNum), POINTER(tensorData)), 9);
+	return (aclTensor *)(uintptr_t)emu_call(50, WORDS(POINTER(viewDims), UNSIGNED(viewDimsNum), SIGNED(dataType), POINTER(stride), SIGNED(offset), SIGNED(format), POINTER(storageDims), UNSIGNED(storageDimsNum), POINTER(tensorData)), 9);
 }
 
 aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format)
 {
-	return (aclTensorDesc *)(uintptr_t)emu_call(49, WORDS(SIGNED(dataType), SIGNED(numDims), POINTER(dims), SIGNED(format)), 4);
+	return (aclTensorDesc *)(uintptr_t)emu_call(51, WORDS(SIGNED(dataType), SIGNED(numDims), POINTER(dims), SIGNED(format)), 4);
 }
 
 aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size)
 {
-	return (aclTensorList *)(uintptr_t)emu_call(50, WORDS(POINTER(value), UNSIGNED(size)), 2);
+	return (aclTensorList *)(uintptr_t)emu_call(52, WORDS(POINTER(value), UNSIGNED(size)), 2);
 }
 
 size_t aclDataTypeSize(aclDataType dataType)
 {
-	return (size_t)emu_call(51, WORDS(SIGNED(dataType)), 1);
+	return (size_t)emu_call(53, WORDS(SIGNED(dataType)), 1);
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
 {
-	return (aclnnStatus)emu_call(52, WORDS(POINTER(executor)), 1);
+	return (aclnnStatus)emu_call(54, WORDS(POINTER(executor)), 1);
 }
 
 aclnnStatus aclDestroyBoolArray(const aclBoolArray *array)
 {
-	return (aclnnStatus)emu_call(53, WORDS(POINTER(array)), 1);
+	return (aclnnStatus)emu_call(55, WORDS(POINTER(array)), 1);
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 {
-	return (aclError)emu_call(54, WORDS(POINTER(dataBuffer)), 1);
+	return (aclError)emu_call(56, WORDS(POINTER(dataBuffer)), 1);
 }
 
 aclnnStatus aclDestroyFloatArray(const aclFloatArray *array)
 {
-	return (aclnnStatus)emu_call(55, WORDS(POINTER(array)), 1);
+	return (aclnnStatus)emu_call(57, WORDS(POINTER(array)), 1);
 }
 
 aclError aclDestroyGraphDumpOpt(const aclGraphDumpOption *graphDumpOpt)
 {
-	return (aclError)emu_call(56, WORDS(POINTER(graphDumpOpt)), 1);
+	return (aclError)emu_call(58, WORDS(POINTER(graphDumpOpt)), 1);
 }
 
 aclnnStatus aclDestroyIntArray(const aclIntArray *array)
 {
-	return (aclnnStatus)emu_call(57, WORDS(POINTER(array)), 1);
+	return (aclnnStatus)emu_call(59, WORDS(POINTER(array)), 1);
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar)
 {
-	return (aclnnStatus)emu_call(58, WORDS(POINTER(scalar)), 1);
+	return (aclnnStatus)emu_call(60, WORDS(POINTER(scalar)), 1);
 }
 
 aclnnStatus aclDestroyScalarList(const aclScalarList *array)
 {
-	return (aclnnStatus)emu_call(59, WORDS(POINTER(array)), 1);
+	return (aclnnStatus)emu_call(61, WORDS(POINTER(array)), 1);
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor *tensor)
 {
-	return (aclnnStatus)emu_call(60, WORDS(POINTER(tensor)), 1);
+	return (aclnnStatus)emu_call(62, WORDS(POINTER(tensor)), 1);
 }
 
 void aclDestroyTensorDesc(const aclTensorDesc *desc)
 {
-	emu_call(61, WORDS(POINTER(desc)), 1);
+	emu_call(63, WORDS(POINTER(desc)), 1);
 }
 
 aclnnStatus aclDestroyTensorList(const aclTensorList *array)
 {
-	return (aclnnStatus)emu_call(62, WORDS(POINTER(array)), 1);
+	return (aclnnStatus)emu_call(64, WORDS(POINTER(array)), 1);
 }
 
 aclnnStatus aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
 {
-	return (aclnnStatus)emu_call(63, WORDS(POINTER(opType), POINTER(opName), POINTER(tensors), UNSIGNED(inputTensorNum), UNSIGNED(outputTensorNum), POINTER(stream)), 6);
+	return (aclnnStatus)emu_call(65, WORDS(POINTER(opType), POINTER(opName), POINTER(tensors), UNSIGNED(inputTensorNum), UNSIGNED(outputTensorNum), POINTER(stream)), 6);
 }
 
 aclError aclFinalize(void)
 {
-	return (aclError)emu_call(64, 0, 0);
+	return (aclError)emu_call(66, 0, 0);
 }
 
 aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData)
 {
-	return (aclError)emu_call(65, WORDS(SIGNED(type), POINTER(cbFunc), POINTER(userData)), 3);
+	return (aclError)emu_call(67, WORDS(SIGNED(type), POINTER(cbFunc), POINTER(userData)), 3);
 }
 
 aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc)
 {
-	return (aclError)emu_call(66, WORDS(SIGNED(type), POINTER(cbFunc)), 2);
+	return (aclError)emu_call(68, WORDS(SIGNED(type), POINTER(cbFunc)), 2);
 }
 
 aclError aclFinalizeReference(uint64_t *refCount)
 {
-	return (aclError)emu_call(67, WORDS(POINTER(refCount)), 1);
+	return (aclError)emu_call(69, WORDS(POINTER(refCount)), 1);
 }
 
 float aclFloat16ToFloat(aclFloat16 value)
 {
-	return emu_float(emu_call(68, WORDS(UNSIGNED(value)), 1));
+	return emu_float(emu_call(70, WORDS(UNSIGNED(value)), 1));
 }
 
 aclFloat16 aclFloatToFloat16(float value)
 {
-	return (aclFloat16)emu_call(69, WORDS(FLOAT(value)), 1);
+	return (aclFloat16)emu_call(71, WORDS(FLOAT(value)), 1);
 }
 
 aclError aclGenGraphAndDumpForOp(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, const aclDataBuffer *const *inputs, int numOutputs, const aclTensorDesc *const *outputDesc, aclDataBuffer *const *outputs, const aclopAttr *attr, aclopEngineType engineType, const char *graphDumpPath, const aclGraphDumpOption *graphDumpOpt)
 {
-	return (aclError)emu_call(70, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), POINTER(graphDumpPath), POINTER(graphDumpOpt)), 11);
+	return (aclError)emu_call(72, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), POINTER(graphDumpPath), POINTER(graphDumpOpt)), 11);
 }
 
 aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size)
 {
-	return (aclnnStatus)emu_call(71, WORDS(POINTER(array), POINTER(size)), 2);
+	return (aclnnStatus)emu_call(73, WORDS(POINTER(array), POINTER(size)), 2);
 }
 
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 {
-	return (aclError)emu_call(72, WORDS(SIGNED(cannAttr), POINTER(value)), 2);
+	return (aclError)emu_call(74, WORDS(SIGNED(cannAttr), POINTER(value)), 2);
 }
 
 aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
 {
-	return (aclError)emu_call(73, WORDS(POINTER(cannAttrList), POINTER(num)), 2);
+	return (aclError)emu_call(75, WORDS(POINTER(cannAttrList), POINTER(num)), 2);
 }
 
 aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length)
 {
-	return (aclError)emu_call(74, WORDS(SIGNED(opt), POINTER(value), UNSIGNED(length)), 3);
+	return (aclError)emu_call(76, WORDS(SIGNED(opt), POINTER(value), UNSIGNED(length)), 3);
 }
 
 size_t aclGetCompileoptSize(aclCompileOpt opt)
 {
-	return (size_t)emu_call(75, WORDS(SIGNED(opt)), 1);
+	return (size_t)emu_call(77, WORDS(SIGNED(opt)), 1);
 }
 
 void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
 {
-	return (void *)(uintptr_t)emu_call(76, WORDS(POINTER(dataBuffer)), 1);
+	return (void *)(uintptr_t)emu_call(78, WORDS(POINTER(dataBuffer)), 1);
 }
 
 uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 {
-	return (uint32_t)emu_call(77, WORDS(POINTER(dataBuffer)), 1);
+	return (uint32_t)emu_call(79, WORDS(POINTER(dataBuffer)), 1);
 }
 
 size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
 {
-	return (size_t)emu_call(78, WORDS(POINTER(dataBuffer)), 1);
+	return (size_t)emu_call(80, WORDS(POINTER(dataBuffer)), 1);
 }
 
 aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
 {
-	return (aclnnStatus)emu_call(79, WORDS(POINTER(tensor), POINTER(dataType)), 2);
+	return (aclnnStatus)emu_call(81, WORDS(POINTER(tensor), POINTER(dataType)), 2);
 }
 
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
 {
-	return (aclError)emu_call(80, WORDS(UNSIGNED(deviceId), SIGNED(deviceInfo), POINTER(value)), 3);
+	return (aclError)emu_call(82, WORDS(UNSIGNED(deviceId), SIGNED(deviceInfo), POINTER(value)), 3);
 }
 
 aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size)
 {
-	return (aclnnStatus)emu_call(81, WORDS(POINTER(array), POINTER(size)), 2);
+	return (aclnnStatus)emu_call(83, WORDS(POINTER(array), POINTER(size)), 2);
 }
 
 aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
 {
-	return (aclnnStatus)emu_call(82, WORDS(POINTER(tensor), POINTER(format)), 2);
+	return (aclnnStatus)emu_call(84, WORDS(POINTER(tensor), POINTER(format)), 2);
 }
 
 aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size)
 {
-	return (aclnnStatus)emu_call(83, WORDS(POINTER(array), POINTER(size)), 2);
+	return (aclnnStatus)emu_call(85, WORDS(POINTER(array), POINTER(size)), 2);
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
 {
-	return (aclnnStatus)emu_call(84, WORDS(POINTER(tensor), POINTER(addr)), 2);
+	return (aclnnStatus)emu_call(86, WORDS(POINTER(tensor), POINTER(addr)), 2);
 }
 
 const char *aclGetRecentErrMsg(void)
 {
-	return (const char *)(uintptr_t)emu_call(85, 0, 0);
+	return (const char *)(uintptr_t)emu_call(87, 0, 0);
 }
 
 aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
 {
-	return (aclnnStatus)emu_call(86, WORDS(POINTER(scalarList), POINTER(size)), 2);
+	return (aclnnStatus)emu_call(88, WORDS(POINTER(scalarList), POINTER(size)), 2);
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum)
 {
-	return (aclnnStatus)emu_call(87, WORDS(POINTER(tensor), POINTER(storageDims), POINTER(storageDimsNum)), 3);
+	return (aclnnStatus)emu_call(89, WORDS(POINTER(tensor), POINTER(storageDims), POINTER(storageDimsNum)), 3);
 }
 
 void *aclGetTensorDescAddress(const aclTensorDesc *desc)
 {
-	return (void *)(uintptr_t)emu_call(88, WORDS(POINTER(desc)), 1);
+	return (void *)(uintptr_t)emu_call(90, WORDS(POINTER(desc)), 1);
 }
 
 aclTensorDesc *aclGetTensorDescByIndex(aclTensorDesc *desc, size_t index)
 {
-	return (aclTensorDesc *)(uintptr_t)emu_call(89, WORDS(POINTER(desc), UNSIGNED(index)), 2);
+	return (aclTensorDesc *)(uintptr_t)emu_call(91, WORDS(POINTER(desc), UNSIGNED(index)), 2);
 }
 
 int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index)
 {
-	return (int64_t)emu_call(90, WORDS(POINTER(desc), UNSIGNED(index)), 2);
+	return (int64_t)emu_call(92, WORDS(POINTER(desc), UNSIGNED(index)), 2);
 }
 
 aclError aclGetTensorDescDimRange(const aclTensorDesc *desc, size_t index, size_t dimRangeNum, int64_t *dimRange)
 {
-	return (aclError)emu_call(91, WORDS(POINTER(desc), UNSIGNED(index), UNSIGNED(dimRangeNum), POINTER(dimRange)), 4);
+	return (aclError)emu_call(93, WORDS(POINTER(desc), UNSIGNED(index), UNSIGNED(dimRangeNum), POINTER(dimRange)), 4);
 }
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
 {
-	return (aclError)emu_call(92, WORDS(POINTER(desc), UNSIGNED(index), POINTER(dimSize)), 3);
+	return (aclError)emu_call(94, WORDS(POINTER(desc), UNSIGNED(index), POINTER(dimSize)), 3);
 }
 
 size_t aclGetTensorDescElementCount(const aclTensorDesc *desc)
 {
-	return (size_t)emu_call(93, WORDS(POINTER(desc)), 1);
+	return (size_t)emu_call(95, WORDS(POINTER(desc)), 1);
 }
 
 aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
 {
-	return (aclFormat)emu_call(94, WORDS(POINTER(desc)), 1);
+	return (aclFormat)emu_call(96, WORDS(POINTER(desc)), 1);
 }
 
 const char *aclGetTensorDescName(aclTensorDesc *desc)
 {
-	return (const char *)(uintptr_t)emu_call(95, WORDS(POINTER(desc)), 1);
+	return (const char *)(uintptr_t)emu_call(97, WORDS(POINTER(desc)), 1);
 }
 
 size_t aclGetTensorDescNumDims(const aclTensorDesc *desc)
 {
-	return (size_t)emu_call(96, WORDS(POINTER(desc)), 1);
+	return (size_t)emu_call(98, WORDS(POINTER(desc)), 1);
 }
 
 size_t aclGetTensorDescSize(const aclTensorDesc *desc)
 {
-	return (size_t)emu_call(97, WORDS(POINTER(desc)), 1);
+	return (size_t)emu_call(99, WORDS(POINTER(desc)), 1);
 }
 
 aclDataType aclGetTensorDescType(const aclTensorDesc *desc)
 {
-	return (aclDataType)emu_call(98, WORDS(POINTER(desc)), 1);
+	return (aclDataType)emu_call(100, WORDS(POINTER(desc)), 1);
 }
 
 aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
 {
-	return (aclnnStatus)emu_call(99, WORDS(POINTER(tensorList), POINTER(size)), 2);
+	return (aclnnStatus)emu_call(101, WORDS(POINTER(tensorList), POINTER(size)), 2);
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
 {
-	return (aclnnStatus)emu_call(100, WORDS(POINTER(tensor), POINTER(offset)), 2);
+	return (aclnnStatus)emu_call(102, WORDS(POINTER(tensor), POINTER(offset)), 2);
 }
 
 aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
 {
-	return (aclnnStatus)emu_call(101, WORDS(POINTER(tensor), POINTER(viewDims), POINTER(viewDimsNum)), 3);
+	return (aclnnStatus)emu_call(103, WORDS(POINTER(tensor), POINTER(viewDims), POINTER(viewDimsNum)), 3);
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
 {
-	return (aclnnStatus)emu_call(102, WORDS(POINTER(tensor), POINTER(stridesValue), POINTER(stridesNum)), 3);
+	return (aclnnStatus)emu_call(104, WORDS(POINTER(tensor), POINTER(stridesValue), POINTER(stridesNum)), 3);
 }
 
 aclError aclInit(const char *configPath)
 {
-	return (aclError)emu_call(103, WORDS(POINTER(configPath)), 1);
+	return (aclError)emu_call(105, WORDS(POINTER(configPath)), 1);
 }
 
 aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData)
 {
-	return (aclError)emu_call(104, WORDS(SIGNED(type), POINTER(cbFunc), POINTER(userData)), 3);
+	return (aclError)emu_call(106, WORDS(SIGNED(type), POINTER(cbFunc), POINTER(userData)), 3);
 }
 
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc)
 {
-	return (aclError)emu_call(105, WORDS(SIGNED(type), POINTER(cbFunc)), 2);
+	return (aclError)emu_call(107, WORDS(SIGNED(type), POINTER(cbFunc)), 2);
 }
 
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorDataAddr)
 {
-	return (aclnnStatus)emu_call(106, WORDS(POINTER(tensor), POINTER(viewDims), UNSIGNED(viewDimsNum), SIGNED(dataType), POINTER(stride), SIGNED(offset), SIGNED(format), POINTER(storageDims), UNSIGNED(storageDimsNum), POINTER(tensorDataAddr)), 10);
+	return (aclnnStatus)emu_call(108, WORDS(POINTER(tensor), POINTER(viewDims), UNSIGNED(viewDimsNum), SIGNED(dataType), POINTER(stride), SIGNED(offset), SIGNED(format), POINTER(storageDims), UNSIGNED(storageDimsNum), POINTER(tensorDataAddr)), 10);
 }
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
 {
-	return (aclnnStatus)emu_call(107, WORDS(POINTER(executor)), 1);
+	return (aclnnStatus)emu_call(109, WORDS(POINTER(executor)), 1);
 }
 
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
 {
-	return (aclError)emu_call(108, WORDS(SIGNED(opt), POINTER(value)), 2);
+	return (aclError)emu_call(110, WORDS(SIGNED(opt), POINTER(value)), 2);
 }
 
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
 {
-	return (aclnnStatus)emu_call(109, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
+	return (aclnnStatus)emu_call(111, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
 }
 
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
 {
-	return (aclnnStatus)emu_call(110, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
+	return (aclnnStatus)emu_call(112, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
 }
 
 aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
 {
-	return (aclnnStatus)emu_call(111, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
+	return (aclnnStatus)emu_call(113, WORDS(POINTER(executor), UNSIGNED(irIndex), UNSIGNED(relativeIndex), POINTER(tensors), POINTER(addr)), 5);
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
 {
-	return (aclnnStatus)emu_call(112, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
+	return (aclnnStatus)emu_call(114, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
 {
-	return (aclnnStatus)emu_call(113, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
+	return (aclnnStatus)emu_call(115, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
 {
-	return (aclnnStatus)emu_call(114, WORDS(POINTER(tensor), POINTER(addr)), 2);
+	return (aclnnStatus)emu_call(116, WORDS(POINTER(tensor), POINTER(addr)), 2);
 }
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
 {
-	return (aclnnStatus)emu_call(115, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
+	return (aclnnStatus)emu_call(117, WORDS(POINTER(executor), UNSIGNED(index), POINTER(tensor), POINTER(addr)), 4);
 }
 
 aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length)
 {
-	return (aclError)emu_call(116, WORDS(POINTER(desc), POINTER(dataBuffer), UNSIGNED(length)), 3);
+	return (aclError)emu_call(118, WORDS(POINTER(desc), POINTER(dataBuffer), UNSIGNED(length)), 3);
 }
 
 void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
 {
-	emu_call(117, WORDS(POINTER(desc), POINTER(name)), 2);
+	emu_call(119, WORDS(POINTER(desc), POINTER(name)), 2);
 }
 
 aclError aclSetTensorDynamicInput(aclTensorDesc *desc, const char *dynamicInputName)
 {
-	return (aclError)emu_call(118, WORDS(POINTER(desc), POINTER(dynamicInputName)), 2);
+	return (aclError)emu_call(120, WORDS(POINTER(desc), POINTER(dynamicInputName)), 2);
 }
 
 aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format)
 {
-	return (aclError)emu_call(119, WORDS(POINTER(desc), SIGNED(format)), 2);
+	return (aclError)emu_call(121, WORDS(POINTER(desc), SIGNED(format)), 2);
 }
 
 aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format)
 {
-	return (aclError)emu_call(120, WORDS(POINTER(desc), SIGNED(format)), 2);
+	return (aclError)emu_call(122, WORDS(POINTER(desc), SIGNED(format)), 2);
 }
 
 aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims)
 {
-	return (aclError)emu_call(121, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
+	return (aclError)emu_call(123, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
 }
 
 aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType)
 {
-	return (aclError)emu_call(122, WORDS(POINTER(desc), SIGNED(memType)), 2);
+	return (aclError)emu_call(124, WORDS(POINTER(desc), SIGNED(memType)), 2);
 }
 
 aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims)
 {
-	return (aclError)emu_call(123, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
+	return (aclError)emu_call(125, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
 }
 
 aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount, int64_t (*dimsRange)[2])
 {
-	return (aclError)emu_call(124, WORDS(POINTER(desc), UNSIGNED(dimsCount), POINTER(dimsRange)), 3);
+	return (aclError)emu_call(126, WORDS(POINTER(desc), UNSIGNED(dimsCount), POINTER(dimsRange)), 3);
 }
 
 aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format)
 {
-	return (aclError)emu_call(125, WORDS(POINTER(desc), SIGNED(format)), 2);
+	return (aclError)emu_call(127, WORDS(POINTER(desc), SIGNED(format)), 2);
 }
 
 aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims)
 {
-	return (aclError)emu_call(126, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
+	return (aclError)emu_call(128, WORDS(POINTER(desc), SIGNED(numDims), POINTER(dims)), 3);
 }
 
 aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount, int64_t (*valueRange)[2])
 {
-	return (aclError)emu_call(127, WORDS(POINTER(desc), UNSIGNED(valueCount), POINTER(valueRange)), 3);
+	return (aclError)emu_call(129, WORDS(POINTER(desc), UNSIGNED(valueCount), POINTER(valueRange)), 3);
 }
 
 aclError aclTransTensorDescFormat(const aclTensorDesc *srcDesc, aclFormat dstFormat, aclTensorDesc **dstDesc)
 {
-	return (aclError)emu_call(128, WORDS(POINTER(srcDesc), SIGNED(dstFormat), POINTER(dstDesc)), 3);
+	return (aclError)emu_call(130, WORDS(POINTER(srcDesc), SIGNED(dstFormat), POINTER(dstDesc)), 3);
 }
 
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {
-	return (aclError)emu_call(129, WORDS(POINTER(dataBuffer), POINTER(data), UNSIGNED(size)), 3);
+	return (aclError)emu_call(131, WORDS(POINTER(dataBuffer), POINTER(data), UNSIGNED(size)), 3);
 }
 
 aclError acldumpGetExceptionInfoPath(char *path, size_t maxLen)
 {
-	return (aclError)emu_call(130, WORDS(POINTER(path), UNSIGNED(maxLen)), 2);
+	return (aclError)emu_call(132, WORDS(POINTER(path), UNSIGNED(maxLen)), 2);
 }
 
 const char *acldumpGetPath(acldumpType dumpType)
 {
-	return (const char *)(uintptr_t)emu_call(131, WORDS(SIGNED(dumpType)), 1);
+	return (const char *)(uintptr_t)emu_call(133, WORDS(SIGNED(dumpType)), 1);
 }
 
 aclError acldumpRegCallback(int32_t (*messageCallback)(const acldumpChunk *, int32_t), int32_t flag)
 {
-	return (aclError)emu_call(132, WORDS(POINTER(messageCallback), SIGNED(flag)), 2);
+	return (aclError)emu_call(134, WORDS(POINTER(messageCallback), SIGNED(flag)), 2);
 }
 
 aclError acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount)
 {
-	return (aclError)emu_call(133, WORDS(POINTER(fileName), POINTER(userTag), POINTER(tensors), UNSIGNED(tensorCount)), 4);
+	return (aclError)emu_call(135, WORDS(POINTER(fileName), POINTER(userTag), POINTER(tensors), UNSIGNED(tensorCount)), 4);
 }
 
 void acldumpUnregCallback(void)
 {
-	emu_call(134, 0, 0);
+	emu_call(136, 0, 0);
 }
 
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
 {
-	return (aclError)emu_call(135, WORDS(POINTER(dataset), POINTER(dataBuffer)), 2);
+	return (aclError)emu_call(137, WORDS(POINTER(dataset), POINTER(dataBuffer)), 2);
 }
 
 aclError aclmdlBundleGetModelId(uint32_t bundleId, size_t index, uint32_t *modelId)
 {
-	return (aclError)emu_call(136, WORDS(UNSIGNED(bundleId), UNSIGNED(index), POINTER(modelId)), 3);
+	return (aclError)emu_call(138, WORDS(UNSIGNED(bundleId), UNSIGNED(index), POINTER(modelId)), 3);
 }
 
 aclError aclmdlBundleGetModelNum(uint32_t bundleId, size_t *modelNum)
 {
-	return (aclError)emu_call(137, WORDS(UNSIGNED(bundleId), POINTER(modelNum)), 2);
+	return (aclError)emu_call(139, WORDS(UNSIGNED(bundleId), POINTER(modelNum)), 2);
 }
 
 aclError aclmdlBundleLoadFromFile(const char *modelPath, uint32_t *bundleId)
 {
-	return (aclError)emu_call(138, WORDS(POINTER(modelPath), POINTER(bundleId)), 2);
+	return (aclError)emu_call(140, WORDS(POINTER(modelPath), POINTER(bundleId)), 2);
 }
 
 aclError aclmdlBundleLoadFromMem(const void *model, size_t modelSize, uint32_t *bundleId)
 {
-	return (aclError)emu_call(139, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(bundleId)), 3);
+	return (aclError)emu_call(141, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(bundleId)), 3);
 }
 
 aclError aclmdlBundleUnload(uint32_t bundleId)
 {
-	return (aclError)emu_call(140, WORDS(UNSIGNED(bundleId)), 1);
+	return (aclError)emu_call(142, WORDS(UNSIGNED(bundleId)), 1);
 }
 
 aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize)
 {
-	return (aclmdlAIPP *)(uintptr_t)emu_call(141, WORDS(UNSIGNED(batchSize)), 1);
+	return (aclmdlAIPP *)(uintptr_t)emu_call(143, WORDS(UNSIGNED(batchSize)), 1);
 }
 
 aclError aclmdlCreateAndGetOpDesc(uint32_t deviceId, uint32_t streamId, uint32_t taskId, char *opName, size_t opNameLen, aclTensorDesc **inputDesc, size_t *numInputs, aclTensorDesc **outputDesc, size_t *numOutputs)
 {
-	return (aclError)emu_call(142, WORDS(UNSIGNED(deviceId), UNSIGNED(streamId), UNSIGNED(taskId), POINTER(opName), UNSIGNED(opNameLen), POINTER(inputDesc), POINTER(numInputs), POINTER(outputDesc), POINTER(numOutputs)), 9);
+	return (aclError)emu_call(144, WORDS(UNSIGNED(deviceId), UNSIGNED(streamId), UNSIGNED(taskId), POINTER(opName), UNSIGNED(opNameLen), POINTER(inputDesc), POINTER(numInputs), POINTER(outputDesc), POINTER(numOutputs)), 9);
 }
 
 aclmdlConfigHandle *aclmdlCreateConfigHandle(void)
 {
-	return (aclmdlConfigHandle *)(uintptr_t)emu_call(143, 0, 0);
+	return (aclmdlConfigHandle *)(uintptr_t)emu_call(145, 0, 0);
 }
 
 aclmdlDataset *aclmdlCreateDataset(void)
 {
-	return (aclmdlDataset *)(uintptr_t)emu_call(144, 0, 0);
+	return (aclmdlDataset *)(uintptr_t)emu_call(146, 0, 0);
 }
 
 aclmdlDesc *aclmdlCreateDesc(void)
 {
-	return (aclmdlDesc *)(uintptr_t)emu_call(145, 0, 0);
+	return (aclmdlDesc *)(uintptr_t)emu_call(147, 0, 0);
 }
 
 aclmdlExecConfigHandle *aclmdlCreateExecConfigHandle(void)
 {
-	return (aclmdlExecConfigHandle *)(uintptr_t)emu_call(146, 0, 0);
+	return (aclmdlExecConfigHandle *)(uintptr_t)emu_call(148, 0, 0);
 }
 
 aclError aclmdlDestroyAIPP(const aclmdlAIPP *aippParmsSet)
 {
-	return (aclError)emu_call(147, WORDS(POINTER(aippParmsSet)), 1);
+	return (aclError)emu_call(149, WORDS(POINTER(aippParmsSet)), 1);
 }
 
 aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle *handle)
 {
-	return (aclError)emu_call(148, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(150, WORDS(POINTER(handle)), 1);
 }
 
 aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
 {
-	return (aclError)emu_call(149, WORDS(POINTER(dataset)), 1);
+	return (aclError)emu_call(151, WORDS(POINTER(dataset)), 1);
 }
 
 aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
 {
-	return (aclError)emu_call(150, WORDS(POINTER(modelDesc)), 1);
+	return (aclError)emu_call(152, WORDS(POINTER(modelDesc)), 1);
 }
 
 aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle *handle)
 {
-	return (aclError)emu_call(151, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(153, WORDS(POINTER(handle)), 1);
 }
 
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output)
 {
-	return (aclError)emu_call(152, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output)), 3);
+	return (aclError)emu_call(154, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output)), 3);
 }
 
 aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream)
 {
-	return (aclError)emu_call(153, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream)), 4);
+	return (aclError)emu_call(155, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream)), 4);
 }
 
 aclError aclmdlExecuteAsyncV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
 {
-	return (aclError)emu_call(154, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream), POINTER(handle)), 5);
+	return (aclError)emu_call(156, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream), POINTER(handle)), 5);
 }
 
 aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream, const aclmdlExecConfigHandle *handle)
 {
-	return (aclError)emu_call(155, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream), POINTER(handle)), 5);
+	return (aclError)emu_call(157, WORDS(UNSIGNED(modelId), POINTER(input), POINTER(output), POINTER(stream), POINTER(handle)), 5);
 }
 
 aclError aclmdlFinalizeDump(void)
 {
-	return (aclError)emu_call(156, 0, 0);
+	return (aclError)emu_call(158, 0, 0);
 }
 
 aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t *size)
 {
-	return (aclError)emu_call(157, WORDS(UNSIGNED(batchSize), POINTER(size)), 2);
+	return (aclError)emu_call(159, WORDS(UNSIGNED(batchSize), POINTER(size)), 2);
 }
 
 aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *type, size_t *dynamicAttachedDataIndex)
 {
-	return (aclError)emu_call(158, WORDS(UNSIGNED(modelId), UNSIGNED(index), POINTER(type), POINTER(dynamicAttachedDataIndex)), 4);
+	return (aclError)emu_call(160, WORDS(UNSIGNED(modelId), UNSIGNED(index), POINTER(type), POINTER(dynamicAttachedDataIndex)), 4);
 }
 
 aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
-	return (aclError)emu_call(159, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
+	return (aclError)emu_call(161, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
 }
 
 aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
 {
-	return (aclDataBuffer *)(uintptr_t)emu_call(160, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
+	return (aclDataBuffer *)(uintptr_t)emu_call(162, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
 }
 
 size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
 {
-	return (size_t)emu_call(161, WORDS(POINTER(dataset)), 1);
+	return (size_t)emu_call(163, WORDS(POINTER(dataset)), 1);
 }
 
 aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index)
 {
-	return (aclTensorDesc *)(uintptr_t)emu_call(162, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
+	return (aclTensorDesc *)(uintptr_t)emu_call(164, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
 }
 
 aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId)
 {
-	return (aclError)emu_call(163, WORDS(POINTER(modelDesc), UNSIGNED(modelId)), 2);
+	return (aclError)emu_call(165, WORDS(POINTER(modelDesc), UNSIGNED(modelId)), 2);
 }
 
 aclError aclmdlGetDescFromFile(aclmdlDesc *modelDesc, const char *modelPath)
 {
-	return (aclError)emu_call(164, WORDS(POINTER(modelDesc), POINTER(modelPath)), 2);
+	return (aclError)emu_call(166, WORDS(POINTER(modelDesc), POINTER(modelPath)), 2);
 }
 
 aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t modelSize)
 {
-	return (aclError)emu_call(165, WORDS(POINTER(modelDesc), POINTER(model), UNSIGNED(modelSize)), 3);
+	return (aclError)emu_call(167, WORDS(POINTER(modelDesc), POINTER(model), UNSIGNED(modelSize)), 3);
 }
 
 aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch)
 {
-	return (aclError)emu_call(166, WORDS(POINTER(modelDesc), POINTER(batch)), 2);
+	return (aclError)emu_call(168, WORDS(POINTER(modelDesc), POINTER(batch)), 2);
 }
 
 aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw)
 {
-	return (aclError)emu_call(167, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(hw)), 3);
+	return (aclError)emu_call(169, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(hw)), 3);
 }
 
 aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo *aippInfo)
 {
-	return (aclError)emu_call(168, WORDS(UNSIGNED(modelId), UNSIGNED(index), POINTER(aippInfo)), 3);
+	return (aclError)emu_call(170, WORDS(UNSIGNED(modelId), UNSIGNED(index), POINTER(aippInfo)), 3);
 }
 
 aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (aclDataType)emu_call(169, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (aclDataType)emu_call(171, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
-	return (aclError)emu_call(170, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
+	return (aclError)emu_call(172, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
 }
 
 aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclmdlIODimsRange *dimsRange)
 {
-	return (aclError)emu_call(171, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dimsRange)), 3);
+	return (aclError)emu_call(173, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dimsRange)), 3);
 }
 
 aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
-	return (aclError)emu_call(172, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
+	return (aclError)emu_call(174, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
 }
 
 aclError aclmdlGetInputDynamicDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount)
 {
-	return (aclError)emu_call(173, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims), UNSIGNED(gearCount)), 4);
+	return (aclError)emu_call(175, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims), UNSIGNED(gearCount)), 4);
 }
 
 aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t index, size_t *gearCount)
 {
-	return (aclError)emu_call(174, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(gearCount)), 3);
+	return (aclError)emu_call(176, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(gearCount)), 3);
 }
 
 aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (aclFormat)emu_call(175, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (aclFormat)emu_call(177, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
 {
-	return (aclError)emu_call(176, WORDS(POINTER(modelDesc), POINTER(name), POINTER(index)), 3);
+	return (aclError)emu_call(178, WORDS(POINTER(modelDesc), POINTER(name), POINTER(index)), 3);
 }
 
 const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (const char *)(uintptr_t)emu_call(177, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (const char *)(uintptr_t)emu_call(179, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
 {
-	return (size_t)emu_call(178, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (size_t)emu_call(180, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc)
 {
-	return (size_t)emu_call(179, WORDS(POINTER(modelDesc)), 1);
+	return (size_t)emu_call(181, WORDS(POINTER(modelDesc)), 1);
 }
 
 size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc)
 {
-	return (size_t)emu_call(180, WORDS(POINTER(modelDesc)), 1);
+	return (size_t)emu_call(182, WORDS(POINTER(modelDesc)), 1);
 }
 
 const char *aclmdlGetOpAttr(aclmdlDesc *modelDesc, const char *opName, const char *attr)
 {
-	return (const char *)(uintptr_t)emu_call(181, WORDS(POINTER(modelDesc), POINTER(opName), POINTER(attr)), 3);
+	return (const char *)(uintptr_t)emu_call(183, WORDS(POINTER(modelDesc), POINTER(opName), POINTER(attr)), 3);
 }
 
 aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (aclDataType)emu_call(182, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (aclDataType)emu_call(184, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims)
 {
-	return (aclError)emu_call(183, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
+	return (aclError)emu_call(185, WORDS(POINTER(modelDesc), UNSIGNED(index), POINTER(dims)), 3);
 }
 
 aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (aclFormat)emu_call(184, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (aclFormat)emu_call(186, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index)
 {
-	return (aclError)emu_call(185, WORDS(POINTER(modelDesc), POINTER(name), POINTER(index)), 3);
+	return (aclError)emu_call(187, WORDS(POINTER(modelDesc), POINTER(name), POINTER(index)), 3);
 }
 
 const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index)
 {
-	return (const char *)(uintptr_t)emu_call(186, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (const char *)(uintptr_t)emu_call(188, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index)
 {
-	return (size_t)emu_call(187, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
+	return (size_t)emu_call(189, WORDS(POINTER(modelDesc), UNSIGNED(index)), 2);
 }
 
 const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *name)
 {
-	return (const char *)(uintptr_t)emu_call(188, WORDS(POINTER(modelDesc), POINTER(name)), 2);
+	return (const char *)(uintptr_t)emu_call(190, WORDS(POINTER(modelDesc), POINTER(name)), 2);
 }
 
 aclError aclmdlInitDump(void)
 {
-	return (aclError)emu_call(189, 0, 0);
+	return (aclError)emu_call(191, 0, 0);
 }
 
 aclError aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId)
 {
-	return (aclError)emu_call(190, WORDS(POINTER(modelPath), POINTER(modelId)), 2);
+	return (aclError)emu_call(192, WORDS(POINTER(modelPath), POINTER(modelId)), 2);
 }
 
 aclError aclmdlLoadFromFileWithMem(const char *modelPath, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
 {
-	return (aclError)emu_call(191, WORDS(POINTER(modelPath), POINTER(modelId), POINTER(workPtr), UNSIGNED(workSize), POINTER(weightPtr), UNSIGNED(weightSize)), 6);
+	return (aclError)emu_call(193, WORDS(POINTER(modelPath), POINTER(modelId), POINTER(workPtr), UNSIGNED(workSize), POINTER(weightPtr), UNSIGNED(weightSize)), 6);
 }
 
 aclError aclmdlLoadFromFileWithQ(const char *modelPath, uint32_t *modelId, const uint32_t *inputQ, size_t inputQNum, const uint32_t *outputQ, size_t outputQNum)
 {
-	return (aclError)emu_call(192, WORDS(POINTER(modelPath), POINTER(modelId), POINTER(inputQ), UNSIGNED(inputQNum), POINTER(outputQ), UNSIGNED(outputQNum)), 6);
+	return (aclError)emu_call(194, WORDS(POINTER(modelPath), POINTER(modelId), POINTER(inputQ), UNSIGNED(inputQNum), POINTER(outputQ), UNSIGNED(outputQNum)), 6);
 }
 
 aclError aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId)
 {
-	return (aclError)emu_call(193, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId)), 3);
+	return (aclError)emu_call(195, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId)), 3);
 }
 
 aclError aclmdlLoadFromMemWithMem(const void *model, size_t modelSize, uint32_t *modelId, void *workPtr, size_t workSize, void *weightPtr, size_t weightSize)
 {
-	return (aclError)emu_call(194, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId), POINTER(workPtr), UNSIGNED(workSize), POINTER(weightPtr), UNSIGNED(weightSize)), 7);
+	return (aclError)emu_call(196, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId), POINTER(workPtr), UNSIGNED(workSize), POINTER(weightPtr), UNSIGNED(weightSize)), 7);
 }
 
 aclError aclmdlLoadFromMemWithQ(const void *model, size_t modelSize, uint32_t *modelId, const uint32_t *inputQ, size_t inputQNum, const uint32_t *outputQ, size_t outputQNum)
 {
-	return (aclError)emu_call(195, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId), POINTER(inputQ), UNSIGNED(inputQNum), POINTER(outputQ), UNSIGNED(outputQNum)), 7);
+	return (aclError)emu_call(197, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(modelId), POINTER(inputQ), UNSIGNED(inputQNum), POINTER(outputQ), UNSIGNED(outputQNum)), 7);
 }
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId)
 {
-	return (aclError)emu_call(196, WORDS(POINTER(handle), POINTER(modelId)), 2);
+	return (aclError)emu_call(198, WORDS(POINTER(handle), POINTER(modelId)), 2);
 }
 
 aclError aclmdlQueryExeOMDesc(const char *fileName, aclmdlExeOMDesc *mdlPartitionSize)
 {
-	return (aclError)emu_call(197, WORDS(POINTER(fileName), POINTER(mdlPartitionSize)), 2);
+	return (aclError)emu_call(199, WORDS(POINTER(fileName), POINTER(mdlPartitionSize)), 2);
 }
 
 aclError aclmdlQuerySize(const char *fileName, size_t *workSize, size_t *weightSize)
 {
-	return (aclError)emu_call(198, WORDS(POINTER(fileName), POINTER(workSize), POINTER(weightSize)), 3);
+	return (aclError)emu_call(200, WORDS(POINTER(fileName), POINTER(workSize), POINTER(weightSize)), 3);
 }
 
 aclError aclmdlQuerySizeFromMem(const void *model, size_t modelSize, size_t *workSize, size_t *weightSize)
 {
-	return (aclError)emu_call(199, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(workSize), POINTER(weightSize)), 4);
+	return (aclError)emu_call(201, WORDS(POINTER(model), UNSIGNED(modelSize), POINTER(workSize), POINTER(weightSize)), 4);
 }
 
 aclError aclmdlRIAbort(aclmdlRI modelRI)
 {
-	return (aclError)emu_call(200, WORDS(POINTER(modelRI)), 1);
+	return (aclError)emu_call(202, WORDS(POINTER(modelRI)), 1);
 }
 
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
 {
-	return (aclError)emu_call(201, WORDS(RECORD(params), POINTER(stream), UNSIGNED(flags)), 3);
+	return (aclError)emu_call(203, WORDS(RECORD(params), POINTER(stream), UNSIGNED(flags)), 3);
 }
 
 aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
 {
-	return (aclError)emu_call(202, WORDS(POINTER(modelRI), POINTER(stream), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(204, WORDS(POINTER(modelRI), POINTER(stream), UNSIGNED(flag)), 3);
 }
 
 aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
 {
-	return (aclError)emu_call(203, WORDS(POINTER(modelRI), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(205, WORDS(POINTER(modelRI), UNSIGNED(flag)), 2);
 }
 
 aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
 {
-	return (aclError)emu_call(204, WORDS(POINTER(modelRI), POINTER(reserve)), 2);
+	return (aclError)emu_call(206, WORDS(POINTER(modelRI), POINTER(reserve)), 2);
 }
 
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
-	return (aclError)emu_call(205, WORDS(POINTER(stream), SIGNED(mode)), 2);
+	return (aclError)emu_call(207, WORDS(POINTER(stream), SIGNED(mode)), 2);
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
 {
-	return (aclError)emu_call(206, WORDS(POINTER(stream), POINTER(modelRI)), 2);
+	return (aclError)emu_call(208, WORDS(POINTER(stream), POINTER(modelRI)), 2);
 }
 
 aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI)
 {
-	return (aclError)emu_call(207, WORDS(POINTER(stream), POINTER(status), POINTER(modelRI)), 3);
+	return (aclError)emu_call(209, WORDS(POINTER(stream), POINTER(status), POINTER(modelRI)), 3);
 }
 
 aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
 {
-	return (aclError)emu_call(208, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(210, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle)
 {
-	return (aclError)emu_call(209, WORDS(POINTER(stream), POINTER(handle)), 2);
+	return (aclError)emu_call(211, WORDS(POINTER(stream), POINTER(handle)), 2);
 }
 
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 {
-	return (aclError)emu_call(210, WORDS(POINTER(stream), POINTER(handle)), 2);
+	return (aclError)emu_call(212, WORDS(POINTER(stream), POINTER(handle)), 2);
 }
 
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
 {
-	return (aclError)emu_call(211, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(213, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
-	return (aclError)emu_call(212, WORDS(POINTER(mode)), 1);
+	return (aclError)emu_call(214, WORDS(POINTER(mode)), 1);
 }
 
 aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
-	return (aclError)emu_call(213, WORDS(POINTER(stream), POINTER(modelRI), SIGNED(mode)), 3);
+	return (aclError)emu_call(215, WORDS(POINTER(stream), POINTER(modelRI), SIGNED(mode)), 3);
 }
 
 aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle)
 {
-	return (aclError)emu_call(214, WORDS(POINTER(modelRI), UNSIGNED(defaultLaunchValue), SIGNED(flag), POINTER(handle)), 4);
+	return (aclError)emu_call(216, WORDS(POINTER(modelRI), UNSIGNED(defaultLaunchValue), SIGNED(flag), POINTER(handle)), 4);
 }
 
 aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr)
 {
-	return (aclError)emu_call(215, WORDS(POINTER(handle), POINTER(ptr)), 2);
+	return (aclError)emu_call(217, WORDS(POINTER(handle), POINTER(ptr)), 2);
 }
 
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
 {
-	return (aclError)emu_call(216, WORDS(POINTER(modelRI), POINTER(path), UNSIGNED(flags)), 3);
+	return (aclError)emu_call(218, WORDS(POINTER(modelRI), POINTER(path), UNSIGNED(flags)), 3);
 }
 
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
 {
-	return (aclError)emu_call(217, WORDS(POINTER(modelRI)), 1);
+	return (aclError)emu_call(219, WORDS(POINTER(modelRI)), 1);
 }
 
 aclError aclmdlRIDestroy(aclmdlRI modelRI)
 {
-	return (aclError)emu_call(218, WORDS(POINTER(modelRI)), 1);
+	return (aclError)emu_call(220, WORDS(POINTER(modelRI)), 1);
 }
 
 aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void *userData)
 {
-	return (aclError)emu_call(219, WORDS(POINTER(modelRI), POINTER(func), POINTER(userData)), 3);
+	return (aclError)emu_call(221, WORDS(POINTER(modelRI), POINTER(func), POINTER(userData)), 3);
 }
 
 aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
 {
-	return (aclError)emu_call(220, WORDS(POINTER(modelRI), POINTER(func)), 2);
+	return (aclError)emu_call(222, WORDS(POINTER(modelRI), POINTER(func)), 2);
 }
 
 aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
 {
-	return (aclError)emu_call(221, WORDS(POINTER(modelRI), POINTER(stream)), 2);
+	return (aclError)emu_call(223, WORDS(POINTER(modelRI), POINTER(stream)), 2);
 }
 
 aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
 {
-	return (aclError)emu_call(222, WORDS(POINTER(modelRI), SIGNED(timeout)), 2);
+	return (aclError)emu_call(224, WORDS(POINTER(modelRI), SIGNED(timeout)), 2);
 }
 
 aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
 {
-	return (aclError)emu_call(223, WORDS(POINTER(modelRI), POINTER(stream)), 2);
+	return (aclError)emu_call(225, WORDS(POINTER(modelRI), POINTER(stream)), 2);
 }
 
 aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
 {
-	return (aclError)emu_call(224, WORDS(POINTER(modelRI), POINTER(modelRIId)), 2);
+	return (aclError)emu_call(226, WORDS(POINTER(modelRI), POINTER(modelRIId)), 2);
 }
 
 aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name)
 {
-	return (aclError)emu_call(225, WORDS(POINTER(modelRI), UNSIGNED(maxLen), POINTER(name)), 3);
+	return (aclError)emu_call(227, WORDS(POINTER(modelRI), UNSIGNED(maxLen), POINTER(name)), 3);
 }
 
 aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams, uint32_t *numStreams)
 {
-	return (aclError)emu_call(226, WORDS(POINTER(modelRI), POINTER(streams), POINTER(numStreams)), 3);
+	return (aclError)emu_call(228, WORDS(POINTER(modelRI), POINTER(streams), POINTER(numStreams)), 3);
 }
 
 aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks, uint32_t *numTasks)
 {
-	return (aclError)emu_call(227, WORDS(POINTER(stream), POINTER(tasks), POINTER(numTasks)), 3);
+	return (aclError)emu_call(229, WORDS(POINTER(stream), POINTER(tasks), POINTER(numTasks)), 3);
 }
 
 aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue *attrValue)
 {
-	return (aclError)emu_call(228, WORDS(POINTER(task), SIGNED(attrId), POINTER(attrValue)), 3);
+	return (aclError)emu_call(230, WORDS(POINTER(task), SIGNED(attrId), POINTER(attrValue)), 3);
 }
 
 aclError aclmdlRISetName(aclmdlRI modelRI, const char *name)
 {
-	return (aclError)emu_call(229, WORDS(POINTER(modelRI), POINTER(name)), 2);
+	return (aclError)emu_call(231, WORDS(POINTER(modelRI), POINTER(name)), 2);
 }
 
 aclError aclmdlRITaskDisable(aclmdlRITask task)
 {
-	return (aclError)emu_call(230, WORDS(POINTER(task)), 1);
+	return (aclError)emu_call(232, WORDS(POINTER(task)), 1);
 }
 
 aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
-	return (aclError)emu_call(231, WORDS(POINTER(task), POINTER(params)), 2);
+	return (aclError)emu_call(233, WORDS(POINTER(task), POINTER(params)), 2);
 }
 
 aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
 {
-	return (aclError)emu_call(232, WORDS(POINTER(task), POINTER(id)), 2);
+	return (aclError)emu_call(234, WORDS(POINTER(task), POINTER(id)), 2);
 }
 
 aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
 {
-	return (aclError)emu_call(233, WORDS(POINTER(task), POINTER(type)), 2);
+	return (aclError)emu_call(235, WORDS(POINTER(task), POINTER(type)), 2);
 }
 
 aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 {
-	return (aclError)emu_call(234, WORDS(POINTER(task), POINTER(params)), 2);
+	return (aclError)emu_call(236, WORDS(POINTER(task), POINTER(params)), 2);
 }
 
 aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
 {
-	return (aclError)emu_call(235, WORDS(POINTER(modelRI), POINTER(stream)), 2);
+	return (aclError)emu_call(237, WORDS(POINTER(modelRI), POINTER(stream)), 2);
 }
 
 aclError aclmdlRIUpdate(aclmdlRI modelRI)
 {
-	return (aclError)emu_call(236, WORDS(POINTER(modelRI)), 1);
+	return (aclError)emu_call(238, WORDS(POINTER(modelRI)), 1);
 }
 
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t axSwapSwitch)
 {
-	return (aclError)emu_call(237, WORDS(POINTER(aippParmsSet), SIGNED(axSwapSwitch)), 2);
+	return (aclError)emu_call(239, WORDS(POINTER(aippParmsSet), SIGNED(axSwapSwitch)), 2);
 }
 
 aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet)
 {
-	return (aclError)emu_call(238, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(aippParmsSet)), 4);
+	return (aclError)emu_call(240, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(aippParmsSet)), 4);
 }
 
 aclError aclmdlSetAIPPCropParams(aclmdlAIPP *aippParmsSet, int8_t cropSwitch, int32_t cropStartPosW, int32_t cropStartPosH, int32_t cropSizeW, int32_t cropSizeH, uint64_t batchIndex)
 {
-	return (aclError)emu_call(239, WORDS(POINTER(aippParmsSet), SIGNED(cropSwitch), SIGNED(cropStartPosW), SIGNED(cropStartPosH), SIGNED(cropSizeW), SIGNED(cropSizeH), UNSIGNED(batchIndex)), 7);
+	return (aclError)emu_call(241, WORDS(POINTER(aippParmsSet), SIGNED(cropSwitch), SIGNED(cropStartPosW), SIGNED(cropStartPosH), SIGNED(cropSizeW), SIGNED(cropSizeH), UNSIGNED(batchIndex)), 7);
 }
 
 aclError aclmdlSetAIPPCscParams(aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int16_t cscMatrixR0C0, int16_t cscMatrixR0C1, int16_t cscMatrixR0C2, int16_t cscMatrixR1C0, int16_t cscMatrixR1C1, int16_t cscMatrixR1C2, int16_t cscMatrixR2C0, int16_t cscMatrixR2C1, int16_t cscMatrixR2C2, uint8_t cscOutputBiasR0, uint8_t cscOutputBiasR1, uint8_t cscOutputBiasR2, uint8_t cscInputBiasR0, uint8_t cscInputBiasR1, uint8_t cscInputBiasR2)
 {
-	return (aclError)emu_call(240, WORDS(POINTER(aippParmsSet), SIGNED(cscSwitch), SIGNED(cscMatrixR0C0), SIGNED(cscMatrixR0C1), SIGNED(cscMatrixR0C2), SIGNED(cscMatrixR1C0), SIGNED(cscMatrixR1C1), SIGNED(cscMatrixR1C2), SIGNED(cscMatrixR2C0), SIGNED(cscMatrixR2C1), SIGNED(cscMatrixR2C2), UNSIGNED(cscOutputBiasR0), UNSIGNED(cscOutputBiasR1), UNSIGNED(cscOutputBiasR2), UNSIGNED(cscInputBiasR0), UNSIGNED(cscInputBiasR1), UNSIGNED(cscInputBiasR2)), 17);
+	return (aclError)emu_call(242, WORDS(POINTER(aippParmsSet), SIGNED(cscSwitch), SIGNED(cscMatrixR0C0), SIGNED(cscMatrixR0C1), SIGNED(cscMatrixR0C2), SIGNED(cscMatrixR1C0), SIGNED(cscMatrixR1C1), SIGNED(cscMatrixR1C2), SIGNED(cscMatrixR2C0), SIGNED(cscMatrixR2C1), SIGNED(cscMatrixR2C2), UNSIGNED(cscOutputBiasR0), UNSIGNED(cscOutputBiasR1), UNSIGNED(cscOutputBiasR2), UNSIGNED(cscInputBiasR0), UNSIGNED(cscInputBiasR1), UNSIGNED(cscInputBiasR2)), 17);
 }
 
 aclError aclmdlSetAIPPDtcPixelMean(aclmdlAIPP *aippParmsSet, int16_t dtcPixelMeanChn0, int16_t dtcPixelMeanChn1, int16_t dtcPixelMeanChn2, int16_t dtcPixelMeanChn3, uint64_t batchIndex)
 {
-	return (aclError)emu_call(241, WORDS(POINTER(aippParmsSet), SIGNED(dtcPixelMeanChn0), SIGNED(dtcPixelMeanChn1), SIGNED(dtcPixelMeanChn2), SIGNED(dtcPixelMeanChn3), UNSIGNED(batchIndex)), 6);
+	return (aclError)emu_call(243, WORDS(POINTER(aippParmsSet), SIGNED(dtcPixelMeanChn0), SIGNED(dtcPixelMeanChn1), SIGNED(dtcPixelMeanChn2), SIGNED(dtcPixelMeanChn3), UNSIGNED(batchIndex)), 6);
 }
 
 aclError aclmdlSetAIPPDtcPixelMin(aclmdlAIPP *aippParmsSet, float dtcPixelMinChn0, float dtcPixelMinChn1, float dtcPixelMinChn2, float dtcPixelMinChn3, uint64_t batchIndex)
 {
-	return (aclError)emu_call(242, WORDS(POINTER(aippParmsSet), FLOAT(dtcPixelMinChn0), FLOAT(dtcPixelMinChn1), FLOAT(dtcPixelMinChn2), FLOAT(dtcPixelMinChn3), UNSIGNED(batchIndex)), 6);
+	return (aclError)emu_call(244, WORDS(POINTER(aippParmsSet), FLOAT(dtcPixelMinChn0), FLOAT(dtcPixelMinChn1), FLOAT(dtcPixelMinChn2), FLOAT(dtcPixelMinChn3), UNSIGNED(batchIndex)), 6);
 }
 
 aclError aclmdlSetAIPPInputFormat(aclmdlAIPP *aippParmsSet, aclAippInputFormat inputFormat)
 {
-	return (aclError)emu_call(243, WORDS(POINTER(aippParmsSet), SIGNED(inputFormat)), 2);
+	return (aclError)emu_call(245, WORDS(POINTER(aippParmsSet), SIGNED(inputFormat)), 2);
 }
 
 aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP *aippParmsSet, int8_t paddingSwitch, int32_t paddingSizeTop, int32_t paddingSizeBottom, int32_t paddingSizeLeft, int32_t paddingSizeRight, uint64_t batchIndex)
 {
-	return (aclError)emu_call(244, WORDS(POINTER(aippParmsSet), SIGNED(paddingSwitch), SIGNED(paddingSizeTop), SIGNED(paddingSizeBottom), SIGNED(paddingSizeLeft), SIGNED(paddingSizeRight), UNSIGNED(batchIndex)), 7);
+	return (aclError)emu_call(246, WORDS(POINTER(aippParmsSet), SIGNED(paddingSwitch), SIGNED(paddingSizeTop), SIGNED(paddingSizeBottom), SIGNED(paddingSizeLeft), SIGNED(paddingSizeRight), UNSIGNED(batchIndex)), 7);
 }
 
 aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP *aippParmsSet, float dtcPixelVarReciChn0, float dtcPixelVarReciChn1, float dtcPixelVarReciChn2, float dtcPixelVarReciChn3, uint64_t batchIndex)
 {
-	return (aclError)emu_call(245, WORDS(POINTER(aippParmsSet), FLOAT(dtcPixelVarReciChn0), FLOAT(dtcPixelVarReciChn1), FLOAT(dtcPixelVarReciChn2), FLOAT(dtcPixelVarReciChn3), UNSIGNED(batchIndex)), 6);
+	return (aclError)emu_call(247, WORDS(POINTER(aippParmsSet), FLOAT(dtcPixelVarReciChn0), FLOAT(dtcPixelVarReciChn1), FLOAT(dtcPixelVarReciChn2), FLOAT(dtcPixelVarReciChn3), UNSIGNED(batchIndex)), 6);
 }
 
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t rbuvSwapSwitch)
 {
-	return (aclError)emu_call(246, WORDS(POINTER(aippParmsSet), SIGNED(rbuvSwapSwitch)), 2);
+	return (aclError)emu_call(248, WORDS(POINTER(aippParmsSet), SIGNED(rbuvSwapSwitch)), 2);
 }
 
 aclError aclmdlSetAIPPScfParams(aclmdlAIPP *aippParmsSet, int8_t scfSwitch, int32_t scfInputSizeW, int32_t scfInputSizeH, int32_t scfOutputSizeW, int32_t scfOutputSizeH, uint64_t batchIndex)
 {
-	return (aclError)emu_call(247, WORDS(POINTER(aippParmsSet), SIGNED(scfSwitch), SIGNED(scfInputSizeW), SIGNED(scfInputSizeH), SIGNED(scfOutputSizeW), SIGNED(scfOutputSizeH), UNSIGNED(batchIndex)), 7);
+	return (aclError)emu_call(249, WORDS(POINTER(aippParmsSet), SIGNED(scfSwitch), SIGNED(scfInputSizeW), SIGNED(scfInputSizeH), SIGNED(scfOutputSizeW), SIGNED(scfOutputSizeH), UNSIGNED(batchIndex)), 7);
 }
 
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP *aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH)
 {
-	return (aclError)emu_call(248, WORDS(POINTER(aippParmsSet), SIGNED(srcImageSizeW), SIGNED(srcImageSizeH)), 3);
+	return (aclError)emu_call(250, WORDS(POINTER(aippParmsSet), SIGNED(srcImageSizeW), SIGNED(srcImageSizeH)), 3);
 }
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle *handle, aclmdlConfigAttr attr, const void *attrValue, size_t valueSize)
 {
-	return (aclError)emu_call(249, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
+	return (aclError)emu_call(251, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
 }
 
 aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index)
 {
-	return (aclError)emu_call(250, WORDS(POINTER(dataset), POINTER(tensorDesc), UNSIGNED(index)), 3);
+	return (aclError)emu_call(252, WORDS(POINTER(dataset), POINTER(tensorDesc), UNSIGNED(index)), 3);
 }
 
 aclError aclmdlSetDump(const char *dumpCfgPath)
 {
-	return (aclError)emu_call(251, WORDS(POINTER(dumpCfgPath)), 1);
+	return (aclError)emu_call(253, WORDS(POINTER(dumpCfgPath)), 1);
 }
 
 aclError aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t batchSize)
 {
-	return (aclError)emu_call(252, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), UNSIGNED(batchSize)), 4);
+	return (aclError)emu_call(254, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), UNSIGNED(batchSize)), 4);
 }
 
 aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset *dataset, size_t index, uint64_t height, uint64_t width)
 {
-	return (aclError)emu_call(253, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), UNSIGNED(height), UNSIGNED(width)), 5);
+	return (aclError)emu_call(255, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), UNSIGNED(height), UNSIGNED(width)), 5);
 }
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *handle, aclmdlExecConfigAttr attr, const void *attrValue, size_t valueSize)
 {
-	return (aclError)emu_call(254, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
+	return (aclError)emu_call(256, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
 }
 
 aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet)
 {
-	return (aclError)emu_call(255, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(aippParmsSet)), 4);
+	return (aclError)emu_call(257, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(aippParmsSet)), 4);
 }
 
 aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlIODims *dims)
 {
-	return (aclError)emu_call(256, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(dims)), 4);
+	return (aclError)emu_call(258, WORDS(UNSIGNED(modelId), POINTER(dataset), UNSIGNED(index), POINTER(dims)), 4);
 }
 
 aclError aclmdlUnload(uint32_t modelId)
 {
-	return (aclError)emu_call(257, WORDS(UNSIGNED(modelId)), 1);
+	return (aclError)emu_call(259, WORDS(UNSIGNED(modelId)), 1);
 }
 
 aclnnStatus aclnnCalculateConvolutionWeightSize(const aclIntArray *tensorShape, bool transposed, int64_t groups, aclDataType dataType, uint64_t *weightTensorSize)
 {
-	return (aclnnStatus)emu_call(258, WORDS(POINTER(tensorShape), UNSIGNED(transposed), SIGNED(groups), SIGNED(dataType), POINTER(weightTensorSize)), 5);
+	return (aclnnStatus)emu_call(260, WORDS(POINTER(tensorShape), UNSIGNED(transposed), SIGNED(groups), SIGNED(dataType), POINTER(weightTensorSize)), 5);
 }
 
 aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint64_t *weightTensorSize)
 {
-	return (aclnnStatus)emu_call(259, WORDS(POINTER(tensorShape), POINTER(weightTensorSize)), 2);
+	return (aclnnStatus)emu_call(261, WORDS(POINTER(tensorShape), POINTER(weightTensorSize)), 2);
 }
 
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType, uint64_t *weightTensorSize)
 {
-	return (aclnnStatus)emu_call(260, WORDS(POINTER(tensorShape), SIGNED(dataType), POINTER(weightTensorSize)), 3);
+	return (aclnnStatus)emu_call(262, WORDS(POINTER(tensorShape), SIGNED(dataType), POINTER(weightTensorSize)), 3);
 }
 
 aclnnStatus aclnnFinalize(void)
 {
-	return (aclnnStatus)emu_call(261, 0, 0);
+	return (aclnnStatus)emu_call(263, 0, 0);
 }
 
 int32_t aclnnGetPytorchRandom(void)
 {
-	return (int32_t)emu_call(262, 0, 0);
+	return (int32_t)emu_call(264, 0, 0);
 }
 
 aclnnStatus aclnnInit(const char *configPath)
 {
-	return (aclnnStatus)emu_call(263, WORDS(POINTER(configPath)), 1);
+	return (aclnnStatus)emu_call(265, WORDS(POINTER(configPath)), 1);
 }
 
 aclnnStatus aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclTensor *actualSeqLengths, const aclTensor *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale, const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix, const aclTensor *actualSharedPrefixLen, const aclTensor *query_rope, const aclTensor *key_rope, const aclTensor *keyRopeAntiquantScale, const aclTensor *dequantScaleQuery, const aclTensor *learnableSink, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, int64_t pseType, int64_t outType, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-	return (aclnnStatus)emu_call(264, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blockTable), POINTER(queryPaddingSize), POINTER(kvPaddingSize), POINTER(keyAntiquantScale), POINTER(keyAntiquantOffset), POINTER(valueAntiquantScale), POINTER(valueAntiquantOffset), POINTER(keySharedPrefix), POINTER(valueSharedPrefix), POINTER(actualSharedPrefixLen), POINTER(query_rope), POINTER(key_rope), POINTER(keyRopeAntiquantScale), POINTER(dequantScaleQuery), POINTER(learnableSink), POINTER(qStartIdxOptional), POINTER(kvStartIdxOptional), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), SIGNED(blockSize), SIGNED(antiquantMode), UNSIGNED(softmaxLseFlag), SIGNED(keyAntiquantMode), SIGNED(valueAntiquantMode), SIGNED(queryQuantMode), SIGNED(pseType), SIGNED(outType), POINTER(attentionOut), POINTER(softmaxLse), POINTER(workspaceSize), POINTER(executor)), 51);
+	return (aclnnStatus)emu_call(266, WORDS(POINTER(query), POINTER(key), POINTER(value), POINTER(pseShift), POINTER(attenMask), POINTER(actualSeqLengths), POINTER(actualSeqLengthsKv), POINTER(deqScale1), POINTER(quantScale1), POINTER(deqScale2), POINTER(quantScale2), POINTER(quantOffset2), POINTER(antiquantScale), POINTER(antiquantOffset), POINTER(blockTable), POINTER(queryPaddingSize), POINTER(kvPaddingSize), POINTER(keyAntiquantScale), POINTER(keyAntiquantOffset), POINTER(valueAntiquantScale), POINTER(valueAntiquantOffset), POINTER(keySharedPrefix), POINTER(valueSharedPrefix), POINTER(actualSharedPrefixLen), POINTER(query_rope), POINTER(key_rope), POINTER(keyRopeAntiquantScale), POINTER(dequantScaleQuery), POINTER(learnableSink), POINTER(qStartIdxOptional), POINTER(kvStartIdxOptional), SIGNED(numHeads), DOUBLE(scaleValue), SIGNED(preTokens), SIGNED(nextTokens), POINTER(inputLayout), SIGNED(numKeyValueHeads), SIGNED(sparseMode), SIGNED(innerPrecise), SIGNED(blockSize), SIGNED(antiquantMode), UNSIGNED(softmaxLseFlag), SIGNED(keyAntiquantMode), SIGNED(valueAntiquantMode), SIGNED(queryQuantMode), SIGNED(pseType), SIGNED(outType), POINTER(attentionOut), POINTER(softmaxLse), POINTER(workspaceSize), POINTER(executor)), 51);
 }
 
 aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, int dstFormat, int additionalDtype, int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat)
 {
-	return (aclnnStatus)emu_call(265, WORDS(POINTER(srcTensor), SIGNED(dstFormat), SIGNED(additionalDtype), POINTER(dstShape), POINTER(dstShapeSize), POINTER(actualFormat)), 6);
+	return (aclnnStatus)emu_call(267, WORDS(POINTER(srcTensor), SIGNED(dstFormat), SIGNED(additionalDtype), POINTER(dstShape), POINTER(dstShapeSize), POINTER(actualFormat)), 6);
 }
 
 aclnnStatus aclnnSetPytorchRandom(int32_t pytorchRandom)
 {
-	return (aclnnStatus)emu_call(266, WORDS(SIGNED(pytorchRandom)), 1);
+	return (aclnnStatus)emu_call(268, WORDS(SIGNED(pytorchRandom)), 1);
 }
 
 aclnnStatus aclnnTransQuantParam(const float *scaleArray, uint64_t scaleSize, const float *offsetArray, uint64_t offsetSize, uint64_t **quantParam, uint64_t *quantParamSize)
 {
-	return (aclnnStatus)emu_call(267, WORDS(POINTER(scaleArray), UNSIGNED(scaleSize), POINTER(offsetArray), UNSIGNED(offsetSize), POINTER(quantParam), POINTER(quantParamSize)), 6);
+	return (aclnnStatus)emu_call(269, WORDS(POINTER(scaleArray), UNSIGNED(scaleSize), POINTER(offsetArray), UNSIGNED(offsetSize), POINTER(quantParam), POINTER(quantParamSize)), 6);
 }
 
 aclnnStatus aclnnTransSparse4to2Para(const int8_t *weight, aclIntArray *shape, int8_t **sparseWeight, int64_t **sparseWeightDims, uint64_t *sparseWeightDimsNum, uint8_t **index, int64_t **indexDims, uint64_t *indexDimsNum)
 {
-	return (aclnnStatus)emu_call(268, WORDS(POINTER(weight), POINTER(shape), POINTER(sparseWeight), POINTER(sparseWeightDims), POINTER(sparseWeightDimsNum), POINTER(index), POINTER(indexDims), POINTER(indexDimsNum)), 8);
+	return (aclnnStatus)emu_call(270, WORDS(POINTER(weight), POINTER(shape), POINTER(sparseWeight), POINTER(sparseWeightDims), POINTER(sparseWeightDimsNum), POINTER(index), POINTER(indexDims), POINTER(indexDimsNum)), 8);
 }
 
 aclError aclopCast(const aclTensorDesc *srcDesc, const aclDataBuffer *srcBuffer, const aclTensorDesc *dstDesc, aclDataBuffer *dstBuffer, uint8_t truncate, aclrtStream stream)
 {
-	return (aclError)emu_call(269, WORDS(POINTER(srcDesc), POINTER(srcBuffer), POINTER(dstDesc), POINTER(dstBuffer), UNSIGNED(truncate), POINTER(stream)), 6);
+	return (aclError)emu_call(271, WORDS(POINTER(srcDesc), POINTER(srcBuffer), POINTER(dstDesc), POINTER(dstBuffer), UNSIGNED(truncate), POINTER(stream)), 6);
 }
 
 aclError aclopCompile(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, int numOutputs, const aclTensorDesc *const *outputDesc, const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath)
 {
-	return (aclError)emu_call(270, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath)), 9);
+	return (aclError)emu_call(272, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath)), 9);
 }
 
 aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, const aclDataBuffer *const *inputs, int numOutputs, const aclTensorDesc *const *outputDesc, aclDataBuffer *const *outputs, const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
 {
-	return (aclError)emu_call(271, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath), POINTER(stream)), 12);
+	return (aclError)emu_call(273, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath), POINTER(stream)), 12);
 }
 
 aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc **inputDesc, aclDataBuffer **inputs, int numOutputs, aclTensorDesc **outputDesc, aclDataBuffer **outputs, aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream)
 {
-	return (aclError)emu_call(272, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath), POINTER(stream)), 12);
+	return (aclError)emu_call(274, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), SIGNED(engineType), SIGNED(compileFlag), POINTER(opPath), POINTER(stream)), 12);
 }
 
 aclopAttr *aclopCreateAttr(void)
 {
-	return (aclopAttr *)(uintptr_t)emu_call(273, 0, 0);
+	return (aclopAttr *)(uintptr_t)emu_call(275, 0, 0);
 }
 
 aclError aclopCreateHandle(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, int numOutputs, const aclTensorDesc *const *outputDesc, const aclopAttr *opAttr, aclopHandle **handle)
 {
-	return (aclError)emu_call(274, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(opAttr), POINTER(handle)), 7);
+	return (aclError)emu_call(276, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(opAttr), POINTER(handle)), 7);
 }
 
 aclError aclopCreateHandleForCast(aclTensorDesc *srcDesc, aclTensorDesc *dstDesc, uint8_t truncate, aclopHandle **handle)
 {
-	return (aclError)emu_call(275, WORDS(POINTER(srcDesc), POINTER(dstDesc), UNSIGNED(truncate), POINTER(handle)), 4);
+	return (aclError)emu_call(277, WORDS(POINTER(srcDesc), POINTER(dstDesc), UNSIGNED(truncate), POINTER(handle)), 4);
 }
 
 aclError aclopCreateKernel(const char *opType, const char *kernelId, const char *kernelName, void *binData, int binSize, aclopEngineType enginetype, aclDataDeallocator deallocator)
 {
-	return (aclError)emu_call(276, WORDS(POINTER(opType), POINTER(kernelId), POINTER(kernelName), POINTER(binData), SIGNED(binSize), SIGNED(enginetype), POINTER(deallocator)), 7);
+	return (aclError)emu_call(278, WORDS(POINTER(opType), POINTER(kernelId), POINTER(kernelName), POINTER(binData), SIGNED(binSize), SIGNED(enginetype), POINTER(deallocator)), 7);
 }
 
 void aclopDestroyAttr(const aclopAttr *attr)
 {
-	emu_call(277, WORDS(POINTER(attr)), 1);
+	emu_call(279, WORDS(POINTER(attr)), 1);
 }
 
 void aclopDestroyHandle(aclopHandle *handle)
 {
-	emu_call(278, WORDS(POINTER(handle)), 1);
+	emu_call(280, WORDS(POINTER(handle)), 1);
 }
 
 aclError aclopExecWithHandle(aclopHandle *handle, int numInputs, const aclDataBuffer *const *inputs, int numOutputs, aclDataBuffer *const *outputs, aclrtStream stream)
 {
-	return (aclError)emu_call(279, WORDS(POINTER(handle), SIGNED(numInputs), POINTER(inputs), SIGNED(numOutputs), POINTER(outputs), POINTER(stream)), 6);
+	return (aclError)emu_call(281, WORDS(POINTER(handle), SIGNED(numInputs), POINTER(inputs), SIGNED(numOutputs), POINTER(outputs), POINTER(stream)), 6);
 }
 
 aclError aclopExecute(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, const aclDataBuffer *const *inputs, int numOutputs, const aclTensorDesc *const *outputDesc, aclDataBuffer *const *outputs, const aclopAttr *attr, aclrtStream stream)
 {
-	return (aclError)emu_call(280, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), POINTER(stream)), 9);
+	return (aclError)emu_call(282, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), POINTER(stream)), 9);
 }
 
 aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc **inputDesc, aclDataBuffer **inputs, int numOutputs, aclTensorDesc **outputDesc, aclDataBuffer **outputs, aclopAttr *attr, aclrtStream stream)
 {
-	return (aclError)emu_call(281, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), POINTER(stream)), 9);
+	return (aclError)emu_call(283, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(outputs), POINTER(attr), POINTER(stream)), 9);
 }
 
 aclError aclopInferShape(const char *opType, int numInputs, aclTensorDesc **inputDesc, aclDataBuffer **inputs, int numOutputs, aclTensorDesc **outputDesc, aclopAttr *attr)
 {
-	return (aclError)emu_call(282, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr)), 7);
+	return (aclError)emu_call(284, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), POINTER(inputs), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr)), 7);
 }
 
 aclError aclopLoad(const void *model, size_t modelSize)
 {
-	return (aclError)emu_call(283, WORDS(POINTER(model), UNSIGNED(modelSize)), 2);
+	return (aclError)emu_call(285, WORDS(POINTER(model), UNSIGNED(modelSize)), 2);
 }
 
 aclError aclopRegisterCompileFunc(const char *opType, aclopCompileFunc func)
 {
-	return (aclError)emu_call(284, WORDS(POINTER(opType), POINTER(func)), 2);
+	return (aclError)emu_call(286, WORDS(POINTER(opType), POINTER(func)), 2);
 }
 
 aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue)
 {
-	return (aclError)emu_call(285, WORDS(POINTER(attr), POINTER(attrName), UNSIGNED(attrValue)), 3);
+	return (aclError)emu_call(287, WORDS(POINTER(attr), POINTER(attrName), UNSIGNED(attrValue)), 3);
 }
 
 aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
 {
-	return (aclError)emu_call(286, WORDS(POINTER(attr), POINTER(attrName), SIGNED(attrValue)), 3);
+	return (aclError)emu_call(288, WORDS(POINTER(attr), POINTER(attrName), SIGNED(attrValue)), 3);
 }
 
 aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue)
 {
-	return (aclError)emu_call(287, WORDS(POINTER(attr), POINTER(attrName), FLOAT(attrValue)), 3);
+	return (aclError)emu_call(289, WORDS(POINTER(attr), POINTER(attrName), FLOAT(attrValue)), 3);
 }
 
 aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue)
 {
-	return (aclError)emu_call(288, WORDS(POINTER(attr), POINTER(attrName), SIGNED(attrValue)), 3);
+	return (aclError)emu_call(290, WORDS(POINTER(attr), POINTER(attrName), SIGNED(attrValue)), 3);
 }
 
 aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values)
 {
-	return (aclError)emu_call(289, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
+	return (aclError)emu_call(291, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
 }
 
 aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues, const aclDataType *values)
 {
-	return (aclError)emu_call(290, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
+	return (aclError)emu_call(292, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
 }
 
 aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values)
 {
-	return (aclError)emu_call(291, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
+	return (aclError)emu_call(293, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
 }
 
 aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values)
 {
-	return (aclError)emu_call(292, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
+	return (aclError)emu_call(294, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
 }
 
 aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues, const int64_t *const *values)
 {
-	return (aclError)emu_call(293, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numLists), POINTER(numValues), POINTER(values)), 5);
+	return (aclError)emu_call(295, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numLists), POINTER(numValues), POINTER(values)), 5);
 }
 
 aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values)
 {
-	return (aclError)emu_call(294, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
+	return (aclError)emu_call(296, WORDS(POINTER(attr), POINTER(attrName), SIGNED(numValues), POINTER(values)), 4);
 }
 
 aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue)
 {
-	return (aclError)emu_call(295, WORDS(POINTER(attr), POINTER(attrName), POINTER(attrValue)), 3);
+	return (aclError)emu_call(297, WORDS(POINTER(attr), POINTER(attrName), POINTER(attrValue)), 3);
 }
 
 aclError aclopSetCompileFlag(aclOpCompileFlag flag)
 {
-	return (aclError)emu_call(296, WORDS(SIGNED(flag)), 1);
+	return (aclError)emu_call(298, WORDS(SIGNED(flag)), 1);
 }
 
 aclError aclopSetKernelArgs(aclopKernelDesc *kernelDesc, const char *kernelId, uint32_t blockDim, const void *args, uint32_t argSize)
 {
-	return (aclError)emu_call(297, WORDS(POINTER(kernelDesc), POINTER(kernelId), UNSIGNED(blockDim), POINTER(args), UNSIGNED(argSize)), 5);
+	return (aclError)emu_call(299, WORDS(POINTER(kernelDesc), POINTER(kernelId), UNSIGNED(blockDim), POINTER(args), UNSIGNED(argSize)), 5);
 }
 
 aclError aclopSetKernelWorkspaceSizes(aclopKernelDesc *kernelDesc, int numWorkspaces, size_t *workspaceSizes)
 {
-	return (aclError)emu_call(298, WORDS(POINTER(kernelDesc), SIGNED(numWorkspaces), POINTER(workspaceSizes)), 3);
+	return (aclError)emu_call(300, WORDS(POINTER(kernelDesc), SIGNED(numWorkspaces), POINTER(workspaceSizes)), 3);
 }
 
 aclError aclopSetMaxOpQueueNum(uint64_t maxOpNum)
 {
-	return (aclError)emu_call(299, WORDS(UNSIGNED(maxOpNum)), 1);
+	return (aclError)emu_call(301, WORDS(UNSIGNED(maxOpNum)), 1);
 }
 
 aclError aclopSetModelDir(const char *modelDir)
 {
-	return (aclError)emu_call(300, WORDS(POINTER(modelDir)), 1);
+	return (aclError)emu_call(302, WORDS(POINTER(modelDir)), 1);
 }
 
 aclError aclopStartDumpArgs(uint32_t dumpType, const char *path)
 {
-	return (aclError)emu_call(301, WORDS(UNSIGNED(dumpType), POINTER(path)), 2);
+	return (aclError)emu_call(303, WORDS(UNSIGNED(dumpType), POINTER(path)), 2);
 }
 
 aclError aclopStopDumpArgs(uint32_t dumpType)
 {
-	return (aclError)emu_call(302, WORDS(UNSIGNED(dumpType)), 1);
+	return (aclError)emu_call(304, WORDS(UNSIGNED(dumpType)), 1);
 }
 
 aclError aclopUnregisterCompileFunc(const char *opType)
 {
-	return (aclError)emu_call(303, WORDS(POINTER(opType)), 1);
+	return (aclError)emu_call(305, WORDS(POINTER(opType)), 1);
 }
 
 aclError aclopUpdateParams(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, int numOutputs, const aclTensorDesc *const *outputDesc, const aclopAttr *attr)
 {
-	return (aclError)emu_call(304, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr)), 6);
+	return (aclError)emu_call(306, WORDS(POINTER(opType), SIGNED(numInputs), POINTER(inputDesc), SIGNED(numOutputs), POINTER(outputDesc), POINTER(attr)), 6);
 }
 
 aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig)
 {
-	return (aclprofConfig *)(uintptr_t)emu_call(305, WORDS(POINTER(deviceIdList), UNSIGNED(deviceNums), SIGNED(aicoreMetrics), POINTER(aicoreEvents), UNSIGNED(dataTypeConfig)), 5);
+	return (aclprofConfig *)(uintptr_t)emu_call(307, WORDS(POINTER(deviceIdList), UNSIGNED(deviceNums), SIGNED(aicoreMetrics), POINTER(aicoreEvents), UNSIGNED(dataTypeConfig)), 5);
 }
 
 void *aclprofCreateStamp(void)
 {
-	return (void *)(uintptr_t)emu_call(306, 0, 0);
+	return (void *)(uintptr_t)emu_call(308, 0, 0);
 }
 
 aclprofStepInfo *aclprofCreateStepInfo(void)
 {
-	return (aclprofStepInfo *)(uintptr_t)emu_call(307, 0, 0);
+	return (aclprofStepInfo *)(uintptr_t)emu_call(309, 0, 0);
 }
 
 aclprofSubscribeConfig *aclprofCreateSubscribeConfig(int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void *fd)
 {
-	return (aclprofSubscribeConfig *)(uintptr_t)emu_call(308, WORDS(SIGNED(timeInfoSwitch), SIGNED(aicoreMetrics), POINTER(fd)), 3);
+	return (aclprofSubscribeConfig *)(uintptr_t)emu_call(310, WORDS(SIGNED(timeInfoSwitch), SIGNED(aicoreMetrics), POINTER(fd)), 3);
 }
 
 aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig)
 {
-	return (aclError)emu_call(309, WORDS(POINTER(profilerConfig)), 1);
+	return (aclError)emu_call(311, WORDS(POINTER(profilerConfig)), 1);
 }
 
 void aclprofDestroyStamp(void *stamp)
 {
-	emu_call(310, WORDS(POINTER(stamp)), 1);
+	emu_call(312, WORDS(POINTER(stamp)), 1);
 }
 
 void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo)
 {
-	emu_call(311, WORDS(POINTER(stepinfo)), 1);
+	emu_call(313, WORDS(POINTER(stepinfo)), 1);
 }
 
 aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig *profSubscribeConfig)
 {
-	return (aclError)emu_call(312, WORDS(POINTER(profSubscribeConfig)), 1);
+	return (aclError)emu_call(314, WORDS(POINTER(profSubscribeConfig)), 1);
 }
 
 aclError aclprofFinalize(void)
 {
-	return (aclError)emu_call(313, 0, 0);
+	return (aclError)emu_call(315, 0, 0);
 }
 
 size_t aclprofGetModelId(const void *opInfo, size_t opInfoLen, uint32_t index)
 {
-	return (size_t)emu_call(314, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
+	return (size_t)emu_call(316, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
 }
 
 const char *aclprofGetOpAttriValue(const void *opInfo, size_t opInfoLen, uint32_t index, aclprofSubscribeOpAttri attri)
 {
-	return (const char *)(uintptr_t)emu_call(315, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), SIGNED(attri)), 4);
+	return (const char *)(uintptr_t)emu_call(317, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), SIGNED(attri)), 4);
 }
 
 aclError aclprofGetOpDescSize(size_t *opDescSize)
 {
-	return (aclError)emu_call(316, WORDS(POINTER(opDescSize)), 1);
+	return (aclError)emu_call(318, WORDS(POINTER(opDescSize)), 1);
 }
 
 uint64_t aclprofGetOpDuration(const void *opInfo, size_t opInfoLen, uint32_t index)
 {
-	return (uint64_t)emu_call(317, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
+	return (uint64_t)emu_call(319, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
 }
 
 uint64_t aclprofGetOpEnd(const void *opInfo, size_t opInfoLen, uint32_t index)
 {
-	return (uint64_t)emu_call(318, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
+	return (uint64_t)emu_call(320, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
 }
 
 aclprofSubscribeOpFlag aclprofGetOpFlag(const void *opInfo, size_t opInfoLen, uint32_t index)
 {
-	return (aclprofSubscribeOpFlag)emu_call(319, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
+	return (aclprofSubscribeOpFlag)emu_call(321, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
 }
 
 aclError aclprofGetOpName(const void *opInfo, size_t opInfoLen, uint32_t index, char *opName, size_t opNameLen)
 {
-	return (aclError)emu_call(320, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opName), UNSIGNED(opNameLen)), 5);
+	return (aclError)emu_call(322, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opName), UNSIGNED(opNameLen)), 5);
 }
 
 aclError aclprofGetOpNameLen(const void *opInfo, size_t opInfoLen, uint32_t index, size_t *opNameLen)
 {
-	return (aclError)emu_call(321, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opNameLen)), 4);
+	return (aclError)emu_call(323, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opNameLen)), 4);
 }
 
 aclError aclprofGetOpNum(const void *opInfo, size_t opInfoLen, uint32_t *opNumber)
 {
-	return (aclError)emu_call(322, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), POINTER(opNumber)), 3);
+	return (aclError)emu_call(324, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), POINTER(opNumber)), 3);
 }
 
 uint64_t aclprofGetOpStart(const void *opInfo, size_t opInfoLen, uint32_t index)
 {
-	return (uint64_t)emu_call(323, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
+	return (uint64_t)emu_call(325, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index)), 3);
 }
 
 aclError aclprofGetOpType(const void *opInfo, size_t opInfoLen, uint32_t index, char *opType, size_t opTypeLen)
 {
-	return (aclError)emu_call(324, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opType), UNSIGNED(opTypeLen)), 5);
+	return (aclError)emu_call(326, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opType), UNSIGNED(opTypeLen)), 5);
 }
 
 aclError aclprofGetOpTypeLen(const void *opInfo, size_t opInfoLen, uint32_t index, size_t *opTypeLen)
 {
-	return (aclError)emu_call(325, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opTypeLen)), 4);
+	return (aclError)emu_call(327, WORDS(POINTER(opInfo), UNSIGNED(opInfoLen), UNSIGNED(index), POINTER(opTypeLen)), 4);
 }
 
 aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream)
 {
-	return (aclError)emu_call(326, WORDS(POINTER(stepInfo), SIGNED(tag), POINTER(stream)), 3);
+	return (aclError)emu_call(328, WORDS(POINTER(stepInfo), SIGNED(tag), POINTER(stream)), 3);
 }
 
 aclError aclprofInit(const char *profilerResultPath, size_t length)
 {
-	return (aclError)emu_call(327, WORDS(POINTER(profilerResultPath), UNSIGNED(length)), 2);
+	return (aclError)emu_call(329, WORDS(POINTER(profilerResultPath), UNSIGNED(length)), 2);
 }
 
 aclError aclprofMark(void *stamp)
 {
-	return (aclError)emu_call(328, WORDS(POINTER(stamp)), 1);
+	return (aclError)emu_call(330, WORDS(POINTER(stamp)), 1);
 }
 
 aclError aclprofMarkEx(const char *msg, size_t msgLen, aclrtStream stream)
 {
-	return (aclError)emu_call(329, WORDS(POINTER(msg), UNSIGNED(msgLen), POINTER(stream)), 3);
+	return (aclError)emu_call(331, WORDS(POINTER(msg), UNSIGNED(msgLen), POINTER(stream)), 3);
 }
 
 aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig *profSubscribeConfig)
 {
-	return (aclError)emu_call(330, WORDS(UNSIGNED(modelId), POINTER(profSubscribeConfig)), 2);
+	return (aclError)emu_call(332, WORDS(UNSIGNED(modelId), POINTER(profSubscribeConfig)), 2);
 }
 
 aclError aclprofModelUnSubscribe(uint32_t modelId)
 {
-	return (aclError)emu_call(331, WORDS(UNSIGNED(modelId)), 1);
+	return (aclError)emu_call(333, WORDS(UNSIGNED(modelId)), 1);
 }
 
 aclError aclprofPop(void)
 {
-	return (aclError)emu_call(332, 0, 0);
+	return (aclError)emu_call(334, 0, 0);
 }
 
 aclError aclprofPush(void *stamp)
 {
-	return (aclError)emu_call(333, WORDS(POINTER(stamp)), 1);
+	return (aclError)emu_call(335, WORDS(POINTER(stamp)), 1);
 }
 
 aclError aclprofRangePop(void)
 {
-	return (aclError)emu_call(334, 0, 0);
+	return (aclError)emu_call(336, 0, 0);
 }
 
 aclError aclprofRangePushEx(aclprofEventAttributes *attr)
 {
-	return (aclError)emu_call(335, WORDS(POINTER(attr)), 1);
+	return (aclError)emu_call(337, WORDS(POINTER(attr)), 1);
 }
 
 aclError aclprofRangeStart(void *stamp, uint32_t *rangeId)
 {
-	return (aclError)emu_call(336, WORDS(POINTER(stamp), POINTER(rangeId)), 2);
+	return (aclError)emu_call(338, WORDS(POINTER(stamp), POINTER(rangeId)), 2);
 }
 
 aclError aclprofRangeStop(uint32_t rangeId)
 {
-	return (aclError)emu_call(337, WORDS(UNSIGNED(rangeId)), 1);
+	return (aclError)emu_call(339, WORDS(UNSIGNED(rangeId)), 1);
 }
 
 aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength)
 {
-	return (aclError)emu_call(338, WORDS(SIGNED(configType), POINTER(config), UNSIGNED(configLength)), 3);
+	return (aclError)emu_call(340, WORDS(SIGNED(configType), POINTER(config), UNSIGNED(configLength)), 3);
 }
 
 aclError aclprofSetStampTraceMessage(void *stamp, const char *msg, uint32_t msgLen)
 {
-	return (aclError)emu_call(339, WORDS(POINTER(stamp), POINTER(msg), UNSIGNED(msgLen)), 3);
+	return (aclError)emu_call(341, WORDS(POINTER(stamp), POINTER(msg), UNSIGNED(msgLen)), 3);
 }
 
 aclError aclprofStart(const aclprofConfig *profilerConfig)
 {
-	return (aclError)emu_call(340, WORDS(POINTER(profilerConfig)), 1);
+	return (aclError)emu_call(342, WORDS(POINTER(profilerConfig)), 1);
 }
 
 aclError aclprofStop(const aclprofConfig *profilerConfig)
 {
-	return (aclError)emu_call(341, WORDS(POINTER(profilerConfig)), 1);
+	return (aclError)emu_call(343, WORDS(POINTER(profilerConfig)), 1);
 }
 
 uint64_t aclprofStr2Id(const char *message)
 {
-	return (uint64_t)emu_call(342, WORDS(POINTER(message)), 1);
+	return (uint64_t)emu_call(344, WORDS(POINTER(message)), 1);
 }
 
 aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
 {
-	return (aclError)emu_call(343, WORDS(POINTER(activeStream), POINTER(stream)), 2);
+	return (aclError)emu_call(345, WORDS(POINTER(activeStream), POINTER(stream)), 2);
 }
 
 aclError aclrtAllocBuf(aclrtMbuf *buf, size_t size)
 {
-	return (aclError)emu_call(344, WORDS(POINTER(buf), UNSIGNED(size)), 2);
+	return (aclError)emu_call(346, WORDS(POINTER(buf), UNSIGNED(size)), 2);
 }
 
 aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
 {
-	return (aclrtAllocatorDesc)(uintptr_t)emu_call(345, 0, 0);
+	return (aclrtAllocatorDesc)(uintptr_t)emu_call(347, 0, 0);
 }
 
 aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
-	return (aclError)emu_call(346, WORDS(POINTER(allocatorDesc)), 1);
+	return (aclError)emu_call(348, WORDS(POINTER(allocatorDesc)), 1);
 }
 
 aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc *allocatorDesc, aclrtAllocator *allocator, aclrtAllocatorAllocFunc *allocFunc, aclrtAllocatorFreeFunc *freeFunc, aclrtAllocatorAllocAdviseFunc *allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc *getAddrFromBlockFunc)
 {
-	return (aclError)emu_call(347, WORDS(POINTER(stream), POINTER(allocatorDesc), POINTER(allocator), POINTER(allocFunc), POINTER(freeFunc), POINTER(allocAdviseFunc), POINTER(getAddrFromBlockFunc)), 7);
+	return (aclError)emu_call(349, WORDS(POINTER(stream), POINTER(allocatorDesc), POINTER(allocator), POINTER(allocFunc), POINTER(freeFunc), POINTER(allocAdviseFunc), POINTER(getAddrFromBlockFunc)), 7);
 }
 
 aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc)
 {
-	return (aclError)emu_call(348, WORDS(POINTER(stream), POINTER(allocatorDesc)), 2);
+	return (aclError)emu_call(350, WORDS(POINTER(stream), POINTER(allocatorDesc)), 2);
 }
 
 aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func)
 {
-	return (aclError)emu_call(349, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
+	return (aclError)emu_call(351, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
 }
 
 aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func)
 {
-	return (aclError)emu_call(350, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
+	return (aclError)emu_call(352, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
 }
 
 aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func)
 {
-	return (aclError)emu_call(351, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
+	return (aclError)emu_call(353, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
 }
 
 aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func)
 {
-	return (aclError)emu_call(352, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
+	return (aclError)emu_call(354, WORDS(POINTER(allocatorDesc), POINTER(func)), 2);
 }
 
 aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator)
 {
-	return (aclError)emu_call(353, WORDS(POINTER(allocatorDesc), POINTER(allocator)), 2);
+	return (aclError)emu_call(355, WORDS(POINTER(allocatorDesc), POINTER(allocator)), 2);
 }
 
 aclError aclrtAllocatorUnregister(aclrtStream stream)
 {
-	return (aclError)emu_call(354, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(356, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf)
 {
-	return (aclError)emu_call(355, WORDS(POINTER(headBuf), POINTER(buf)), 2);
+	return (aclError)emu_call(357, WORDS(POINTER(headBuf), POINTER(buf)), 2);
 }
 
 aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void **binAddr, size_t *binSize)
 {
-	return (aclError)emu_call(356, WORDS(POINTER(binHandle), POINTER(binAddr), POINTER(binSize)), 3);
+	return (aclError)emu_call(358, WORDS(POINTER(binHandle), POINTER(binAddr), POINTER(binSize)), 3);
 }
 
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char *kernelName, aclrtFuncHandle *funcHandle)
 {
-	return (aclError)emu_call(357, WORDS(POINTER(binHandle), POINTER(kernelName), POINTER(funcHandle)), 3);
+	return (aclError)emu_call(359, WORDS(POINTER(binHandle), POINTER(kernelName), POINTER(funcHandle)), 3);
 }
 
 aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle *funcHandle)
 {
-	return (aclError)emu_call(358, WORDS(POINTER(binHandle), UNSIGNED(funcEntry), POINTER(funcHandle)), 3);
+	return (aclError)emu_call(360, WORDS(POINTER(binHandle), UNSIGNED(funcEntry), POINTER(funcHandle)), 3);
 }
 
 aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char *name, void **dptr, size_t *size)
 {
-	return (aclError)emu_call(359, WORDS(POINTER(binHandle), POINTER(name), POINTER(dptr), POINTER(size)), 4);
+	return (aclError)emu_call(361, WORDS(POINTER(binHandle), POINTER(name), POINTER(dptr), POINTER(size)), 4);
 }
 
 aclError aclrtBinaryLoad(aclrtBinary binary, aclrtBinHandle *binHandle)
 {
-	return (aclError)emu_call(360, WORDS(POINTER(binary), POINTER(binHandle)), 2);
+	return (aclError)emu_call(362, WORDS(POINTER(binary), POINTER(binHandle)), 2);
 }
 
 aclError aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
 {
-	return (aclError)emu_call(361, WORDS(POINTER(data), UNSIGNED(length), POINTER(options), POINTER(binHandle)), 4);
+	return (aclError)emu_call(363, WORDS(POINTER(data), UNSIGNED(length), POINTER(options), POINTER(binHandle)), 4);
 }
 
 aclError aclrtBinaryLoadFromFile(const char *binPath, aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle)
 {
-	return (aclError)emu_call(362, WORDS(POINTER(binPath), POINTER(options), POINTER(binHandle)), 3);
+	return (aclError)emu_call(364, WORDS(POINTER(binPath), POINTER(options), POINTER(binHandle)), 3);
 }
 
 aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void *userData)
 {
-	return (aclError)emu_call(363, WORDS(POINTER(binHandle), POINTER(callback), POINTER(userData)), 3);
+	return (aclError)emu_call(365, WORDS(POINTER(binHandle), POINTER(callback), POINTER(userData)), 3);
 }
 
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
 {
-	return (aclError)emu_call(364, WORDS(POINTER(binHandle)), 1);
+	return (aclError)emu_call(366, WORDS(POINTER(binHandle)), 1);
 }
 
 aclError aclrtCacheLastTaskExtendInfo(const char *extendInfoPtr, size_t infoSize)
 {
-	return (aclError)emu_call(365, WORDS(POINTER(extendInfoPtr), UNSIGNED(infoSize)), 2);
+	return (aclError)emu_call(367, WORDS(POINTER(extendInfoPtr), UNSIGNED(infoSize)), 2);
 }
 
 aclError aclrtCacheLastTaskOpInfo(const void *infoPtr, size_t infoSize)
 {
-	return (aclError)emu_call(366, WORDS(POINTER(infoPtr), UNSIGNED(infoSize)), 2);
+	return (aclError)emu_call(368, WORDS(POINTER(infoPtr), UNSIGNED(infoSize)), 2);
 }
 
 aclError aclrtCheckArchCompatibility(const char *socVersion, int32_t *canCompatible)
 {
-	return (aclError)emu_call(367, WORDS(POINTER(socVersion), POINTER(canCompatible)), 2);
+	return (aclError)emu_call(369, WORDS(POINTER(socVersion), POINTER(canCompatible)), 2);
 }
 
 aclError aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType, uint32_t *checkResult, uint32_t reserve)
 {
-	return (aclError)emu_call(368, WORDS(POINTER(addrList), UNSIGNED(size), UNSIGNED(memType), POINTER(checkResult), UNSIGNED(reserve)), 5);
+	return (aclError)emu_call(370, WORDS(POINTER(addrList), UNSIGNED(size), UNSIGNED(memType), POINTER(checkResult), UNSIGNED(reserve)), 5);
 }
 
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
 {
-	return (aclError)emu_call(369, WORDS(POINTER(src), UNSIGNED(size), SIGNED(cmoType), POINTER(stream)), 4);
+	return (aclError)emu_call(371, WORDS(POINTER(src), UNSIGNED(size), SIGNED(cmoType), POINTER(stream)), 4);
 }
 
 aclError aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
 {
-	return (aclError)emu_call(370, WORDS(POINTER(src), UNSIGNED(size), SIGNED(cmoType), UNSIGNED(barrierId), POINTER(stream)), 5);
+	return (aclError)emu_call(372, WORDS(POINTER(src), UNSIGNED(size), SIGNED(cmoType), UNSIGNED(barrierId), POINTER(stream)), 5);
 }
 
 aclError aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve)
 {
-	return (aclError)emu_call(371, WORDS(POINTER(cmoDesc), SIGNED(cmoType), POINTER(stream), POINTER(reserve)), 4);
+	return (aclError)emu_call(373, WORDS(POINTER(cmoDesc), SIGNED(cmoType), POINTER(stream), POINTER(reserve)), 4);
 }
 
 aclError aclrtCmoGetDescSize(size_t *size)
 {
-	return (aclError)emu_call(372, WORDS(POINTER(size)), 1);
+	return (aclError)emu_call(374, WORDS(POINTER(size)), 1);
 }
 
 aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
-	return (aclError)emu_call(373, WORDS(POINTER(cmoDesc), POINTER(src), UNSIGNED(size)), 3);
+	return (aclError)emu_call(375, WORDS(POINTER(cmoDesc), POINTER(src), UNSIGNED(size)), 3);
 }
 
 aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream stream, uint32_t flag)
 {
-	return (aclError)emu_call(374, WORDS(POINTER(taskInfo), POINTER(stream), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(376, WORDS(POINTER(taskInfo), POINTER(stream), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtCntNotifyCreate(aclrtCntNotify *cntNotify, uint64_t flag)
 {
-	return (aclError)emu_call(375, WORDS(POINTER(cntNotify), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(377, WORDS(POINTER(cntNotify), UNSIGNED(flag)), 2);
 }
 
 aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify)
 {
-	return (aclError)emu_call(376, WORDS(POINTER(cntNotify)), 1);
+	return (aclError)emu_call(378, WORDS(POINTER(cntNotify)), 1);
 }
 
 aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t *notifyId)
 {
-	return (aclError)emu_call(377, WORDS(POINTER(cntNotify), POINTER(notifyId)), 2);
+	return (aclError)emu_call(379, WORDS(POINTER(cntNotify), POINTER(notifyId)), 2);
 }
 
 aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyRecordInfo *info)
 {
-	return (aclError)emu_call(378, WORDS(POINTER(cntNotify), POINTER(stream), POINTER(info)), 3);
+	return (aclError)emu_call(380, WORDS(POINTER(cntNotify), POINTER(stream), POINTER(info)), 3);
 }
 
 aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream)
 {
-	return (aclError)emu_call(379, WORDS(POINTER(cntNotify), POINTER(stream)), 2);
+	return (aclError)emu_call(381, WORDS(POINTER(cntNotify), POINTER(stream)), 2);
 }
 
 aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream, aclrtCntNotifyWaitInfo *info)
 {
-	return (aclError)emu_call(380, WORDS(POINTER(cntNotify), POINTER(stream), POINTER(info)), 3);
+	return (aclError)emu_call(382, WORDS(POINTER(cntNotify), POINTER(stream), POINTER(info)), 3);
 }
 
 aclError aclrtCopyBufRef(aclrtMbuf buf, aclrtMbuf *newBuf)
 {
-	return (aclError)emu_call(381, WORDS(POINTER(buf), POINTER(newBuf)), 2);
+	return (aclError)emu_call(383, WORDS(POINTER(buf), POINTER(newBuf)), 2);
 }
 
 aclrtBinary aclrtCreateBinary(const void *data, size_t dataLen)
 {
-	return (aclrtBinary)(uintptr_t)emu_call(382, WORDS(POINTER(data), UNSIGNED(dataLen)), 2);
+	return (aclrtBinary)(uintptr_t)emu_call(384, WORDS(POINTER(data), UNSIGNED(dataLen)), 2);
 }
 
 aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
-	return (aclError)emu_call(383, WORDS(POINTER(context), SIGNED(deviceId)), 2);
+	return (aclError)emu_call(385, WORDS(POINTER(context), SIGNED(deviceId)), 2);
 }
 
 aclError aclrtCreateEvent(aclrtEvent *event)
 {
-	return (aclError)emu_call(384, WORDS(POINTER(event)), 1);
+	return (aclError)emu_call(386, WORDS(POINTER(event)), 1);
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
-	return (aclError)emu_call(385, WORDS(POINTER(event), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(387, WORDS(POINTER(event), UNSIGNED(flag)), 2);
 }
 
 aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
-	return (aclError)emu_call(386, WORDS(POINTER(event), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(388, WORDS(POINTER(event), UNSIGNED(flag)), 2);
 }
 
 aclrtGroupInfo *aclrtCreateGroupInfo(void)
 {
-	return (aclrtGroupInfo *)(uintptr_t)emu_call(387, 0, 0);
+	return (aclrtGroupInfo *)(uintptr_t)emu_call(389, 0, 0);
 }
 
 aclError aclrtCreateLabel(aclrtLabel *label)
 {
-	return (aclError)emu_call(388, WORDS(POINTER(label)), 1);
+	return (aclError)emu_call(390, WORDS(POINTER(label)), 1);
 }
 
 aclError aclrtCreateLabelList(aclrtLabel *labels, size_t num, aclrtLabelList *labelList)
 {
-	return (aclError)emu_call(389, WORDS(POINTER(labels), UNSIGNED(num), POINTER(labelList)), 3);
+	return (aclError)emu_call(391, WORDS(POINTER(labels), UNSIGNED(num), POINTER(labelList)), 3);
 }
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
-	return (aclError)emu_call(390, WORDS(POINTER(notify), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(392, WORDS(POINTER(notify), UNSIGNED(flag)), 2);
 }
 
 aclError aclrtCreateStream(aclrtStream *stream)
 {
-	return (aclError)emu_call(391, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(393, WORDS(POINTER(stream)), 1);
 }
 
 aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
-	return (aclrtStreamConfigHandle *)(uintptr_t)emu_call(392, 0, 0);
+	return (aclrtStreamConfigHandle *)(uintptr_t)emu_call(394, 0, 0);
 }
 
 aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
 {
-	return (aclError)emu_call(393, WORDS(POINTER(stream), POINTER(handle)), 2);
+	return (aclError)emu_call(395, WORDS(POINTER(stream), POINTER(handle)), 2);
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
-	return (aclError)emu_call(394, WORDS(POINTER(stream), UNSIGNED(priority), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(396, WORDS(POINTER(stream), UNSIGNED(priority), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
-	return (aclError)emu_call(395, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(397, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtCtxGetFloatOverflowAddr(void **overflowAddr)
 {
-	return (aclError)emu_call(396, WORDS(POINTER(overflowAddr)), 1);
+	return (aclError)emu_call(398, WORDS(POINTER(overflowAddr)), 1);
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-	return (aclError)emu_call(397, WORDS(SIGNED(opt), POINTER(value)), 2);
+	return (aclError)emu_call(399, WORDS(SIGNED(opt), POINTER(value)), 2);
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-	return (aclError)emu_call(398, WORDS(SIGNED(opt), SIGNED(value)), 2);
+	return (aclError)emu_call(400, WORDS(SIGNED(opt), SIGNED(value)), 2);
 }
 
 aclError aclrtDestroyBinary(aclrtBinary binary)
 {
-	return (aclError)emu_call(399, WORDS(POINTER(binary)), 1);
+	return (aclError)emu_call(401, WORDS(POINTER(binary)), 1);
 }
 
 aclError aclrtDestroyContext(aclrtContext context)
 {
-	return (aclError)emu_call(400, WORDS(POINTER(context)), 1);
+	return (aclError)emu_call(402, WORDS(POINTER(context)), 1);
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event)
 {
-	return (aclError)emu_call(401, WORDS(POINTER(event)), 1);
+	return (aclError)emu_call(403, WORDS(POINTER(event)), 1);
 }
 
 aclError aclrtDestroyGroupInfo(aclrtGroupInfo *groupInfo)
 {
-	return (aclError)emu_call(402, WORDS(POINTER(groupInfo)), 1);
+	return (aclError)emu_call(404, WORDS(POINTER(groupInfo)), 1);
 }
 
 aclError aclrtDestroyLabel(aclrtLabel label)
 {
-	return (aclError)emu_call(403, WORDS(POINTER(label)), 1);
+	return (aclError)emu_call(405, WORDS(POINTER(label)), 1);
 }
 
 aclError aclrtDestroyLabelList(aclrtLabelList labelList)
 {
-	return (aclError)emu_call(404, WORDS(POINTER(labelList)), 1);
+	return (aclError)emu_call(406, WORDS(POINTER(labelList)), 1);
 }
 
 aclError aclrtDestroyNotify(aclrtNotify notify)
 {
-	return (aclError)emu_call(405, WORDS(POINTER(notify)), 1);
+	return (aclError)emu_call(407, WORDS(POINTER(notify)), 1);
 }
 
 aclError aclrtDestroyStream(aclrtStream stream)
 {
-	return (aclError)emu_call(406, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(408, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
-	return (aclError)emu_call(407, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(409, WORDS(POINTER(handle)), 1);
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream)
 {
-	return (aclError)emu_call(408, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(410, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
-	return (aclError)emu_call(409, WORDS(POINTER(canAccessPeer), SIGNED(deviceId), SIGNED(peerDeviceId)), 3);
+	return (aclError)emu_call(411, WORDS(POINTER(canAccessPeer), SIGNED(deviceId), SIGNED(peerDeviceId)), 3);
 }
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 {
-	return (aclError)emu_call(410, WORDS(SIGNED(peerDeviceId)), 1);
+	return (aclError)emu_call(412, WORDS(SIGNED(peerDeviceId)), 1);
 }
 
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
-	return (aclError)emu_call(411, WORDS(SIGNED(peerDeviceId), UNSIGNED(flags)), 2);
+	return (aclError)emu_call(413, WORDS(SIGNED(peerDeviceId), UNSIGNED(flags)), 2);
 }
 
 aclError aclrtDeviceGetBareTgid(int32_t *pid)
 {
-	return (aclError)emu_call(412, WORDS(POINTER(pid)), 1);
+	return (aclError)emu_call(414, WORDS(POINTER(pid)), 1);
 }
 
 aclError aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
 {
-	return (aclError)emu_call(413, WORDS(POINTER(pciBusId), POINTER(deviceId)), 2);
+	return (aclError)emu_call(415, WORDS(POINTER(pciBusId), POINTER(deviceId)), 2);
 }
 
 aclError aclrtDeviceGetHostAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t deviceId)
 {
-	return (aclError)emu_call(414, WORDS(POINTER(capabilities), POINTER(operations), UNSIGNED(count), SIGNED(deviceId)), 4);
+	return (aclError)emu_call(416, WORDS(POINTER(capabilities), POINTER(operations), UNSIGNED(count), SIGNED(deviceId)), 4);
 }
 
 aclError aclrtDeviceGetLimit(aclrtDeviceLimit limit, size_t *value)
 {
-	return (aclError)emu_call(415, WORDS(SIGNED(limit), POINTER(value)), 2);
+	return (aclError)emu_call(417, WORDS(SIGNED(limit), POINTER(value)), 2);
 }
 
 aclError aclrtDeviceGetP2PAtomicCapabilities(uint32_t *capabilities, const aclrtAtomicOperation *operations, uint32_t count, int32_t srcDeviceId, int32_t dstDeviceId)
 {
-	return (aclError)emu_call(416, WORDS(POINTER(capabilities), POINTER(operations), UNSIGNED(count), SIGNED(srcDeviceId), SIGNED(dstDeviceId)), 5);
+	return (aclError)emu_call(418, WORDS(POINTER(capabilities), POINTER(operations), UNSIGNED(count), SIGNED(srcDeviceId), SIGNED(dstDeviceId)), 5);
 }
 
 aclError aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
-	return (aclError)emu_call(417, WORDS(SIGNED(deviceId), POINTER(pciBusId), SIGNED(len)), 3);
+	return (aclError)emu_call(419, WORDS(SIGNED(deviceId), POINTER(pciBusId), SIGNED(len)), 3);
 }
 
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
 {
-	return (aclError)emu_call(418, WORDS(POINTER(leastPriority), POINTER(greatestPriority)), 2);
+	return (aclError)emu_call(420, WORDS(POINTER(leastPriority), POINTER(greatestPriority)), 2);
 }
 
 aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
-	return (aclError)emu_call(419, WORDS(SIGNED(deviceId), POINTER(uuid)), 2);
+	return (aclError)emu_call(421, WORDS(SIGNED(deviceId), POINTER(uuid)), 2);
 }
 
 aclError aclrtDeviceL2CacheFlush(void *rsv)
 {
-	return (aclError)emu_call(420, WORDS(POINTER(rsv)), 1);
+	return (aclError)emu_call(422, WORDS(POINTER(rsv)), 1);
 }
 
 aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status)
 {
-	return (aclError)emu_call(421, WORDS(SIGNED(deviceId), SIGNED(peerDeviceId), POINTER(status)), 3);
+	return (aclError)emu_call(423, WORDS(SIGNED(deviceId), SIGNED(peerDeviceId), POINTER(status)), 3);
 }
 
 aclError aclrtDeviceSetLimit(aclrtDeviceLimit limit, size_t value)
 {
-	return (aclError)emu_call(422, WORDS(SIGNED(limit), UNSIGNED(value)), 2);
+	return (aclError)emu_call(424, WORDS(SIGNED(limit), UNSIGNED(value)), 2);
 }
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout)
 {
-	return (aclError)emu_call(423, WORDS(SIGNED(deviceId), UNSIGNED(timeout)), 2);
+	return (aclError)emu_call(425, WORDS(SIGNED(deviceId), UNSIGNED(timeout)), 2);
 }
 
 aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
-	return (aclError)emu_call(424, WORDS(POINTER(ms), POINTER(startEvent), POINTER(endEvent)), 3);
+	return (aclError)emu_call(426, WORDS(POINTER(ms), POINTER(startEvent), POINTER(endEvent)), 3);
 }
 
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
 {
-	return (aclError)emu_call(425, WORDS(POINTER(event), POINTER(timestamp)), 2);
+	return (aclError)emu_call(427, WORDS(POINTER(event), POINTER(timestamp)), 2);
 }
 
 aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 {
-	return (aclError)emu_call(426, WORDS(POINTER(callback)), 1);
+	return (aclError)emu_call(428, WORDS(POINTER(callback)), 1);
 }
 
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback)
 {
-	return (aclError)emu_call(427, WORDS(POINTER(callback)), 1);
+	return (aclError)emu_call(429, WORDS(POINTER(callback)), 1);
 }
 
 aclError aclrtFree(void *devPtr)
 {
-	return (aclError)emu_call(428, WORDS(POINTER(devPtr)), 1);
+	return (aclError)emu_call(430, WORDS(POINTER(devPtr)), 1);
 }
 
 aclError aclrtFreeBuf(aclrtMbuf buf)
 {
-	return (aclError)emu_call(429, WORDS(POINTER(buf)), 1);
+	return (aclError)emu_call(431, WORDS(POINTER(buf)), 1);
 }
 
 aclError aclrtFreeHost(void *hostPtr)
 {
-	return (aclError)emu_call(430, WORDS(POINTER(hostPtr)), 1);
+	return (aclError)emu_call(432, WORDS(POINTER(hostPtr)), 1);
 }
 
 aclError aclrtFreeHostWithDevSync(void *hostPtr)
 {
-	return (aclError)emu_call(431, WORDS(POINTER(hostPtr)), 1);
+	return (aclError)emu_call(433, WORDS(POINTER(hostPtr)), 1);
 }
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-	return (aclError)emu_call(432, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(434, WORDS(POINTER(handle)), 1);
 }
 
 aclError aclrtFreeWithDevSync(void *devPtr)
 {
-	return (aclError)emu_call(433, WORDS(POINTER(devPtr)), 1);
+	return (aclError)emu_call(435, WORDS(POINTER(devPtr)), 1);
 }
 
 aclError aclrtFunctionGetAvailDynUbufPerBlock(void *func, uint32_t flags, size_t *dynamicUbufSize)
 {
-	return (aclError)emu_call(434, WORDS(POINTER(func), UNSIGNED(flags), POINTER(dynamicUbufSize)), 3);
+	return (aclError)emu_call(436, WORDS(POINTER(func), UNSIGNED(flags), POINTER(dynamicUbufSize)), 3);
 }
 
 aclError aclrtFunctionGetBinary(aclrtFuncHandle funcHandle, aclrtBinHandle *binHandle)
 {
-	return (aclError)emu_call(435, WORDS(POINTER(funcHandle), POINTER(binHandle)), 2);
+	return (aclError)emu_call(437, WORDS(POINTER(funcHandle), POINTER(binHandle)), 2);
 }
 
 aclError aclrtFunctionGetParamCount(const void *func, size_t *paramCount)
 {
-	return (aclError)emu_call(436, WORDS(POINTER(func), POINTER(paramCount)), 2);
+	return (aclError)emu_call(438, WORDS(POINTER(func), POINTER(paramCount)), 2);
 }
 
 aclError aclrtFunctionGetParamInfo(const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
-	return (aclError)emu_call(437, WORDS(POINTER(func), UNSIGNED(paramIndex), POINTER(paramOffset), POINTER(paramSize)), 4);
+	return (aclError)emu_call(439, WORDS(POINTER(func), UNSIGNED(paramIndex), POINTER(paramOffset), POINTER(paramSize)), 4);
 }
 
 aclError aclrtGetAllGroupInfo(aclrtGroupInfo *groupInfo)
 {
-	return (aclError)emu_call(438, WORDS(POINTER(groupInfo)), 1);
+	return (aclError)emu_call(440, WORDS(POINTER(groupInfo)), 1);
 }
 
 aclError aclrtGetArgsFromExceptionInfo(const aclrtExceptionInfo *info, void **devArgsPtr, uint32_t *devArgsLen)
 {
-	return (aclError)emu_call(439, WORDS(POINTER(info), POINTER(devArgsPtr), POINTER(devArgsLen)), 3);
+	return (aclError)emu_call(441, WORDS(POINTER(info), POINTER(devArgsPtr), POINTER(devArgsLen)), 3);
 }
 
 aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t *num)
 {
-	return (aclError)emu_call(440, WORDS(POINTER(headBuf), POINTER(num)), 2);
+	return (aclError)emu_call(442, WORDS(POINTER(headBuf), POINTER(num)), 2);
 }
 
 aclError aclrtGetBufData(aclrtMbuf buf, void **dataPtr, size_t *size)
 {
-	return (aclError)emu_call(441, WORDS(POINTER(buf), POINTER(dataPtr), POINTER(size)), 3);
+	return (aclError)emu_call(443, WORDS(POINTER(buf), POINTER(dataPtr), POINTER(size)), 3);
 }
 
 aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t *len)
 {
-	return (aclError)emu_call(442, WORDS(POINTER(buf), POINTER(len)), 2);
+	return (aclError)emu_call(444, WORDS(POINTER(buf), POINTER(len)), 2);
 }
 
 aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf *buf)
 {
-	return (aclError)emu_call(443, WORDS(POINTER(headBuf), UNSIGNED(index), POINTER(buf)), 3);
+	return (aclError)emu_call(445, WORDS(POINTER(headBuf), UNSIGNED(index), POINTER(buf)), 3);
 }
 
 aclError aclrtGetBufUserData(aclrtMbuf buf, void *dataPtr, size_t size, size_t offset)
 {
-	return (aclError)emu_call(444, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
+	return (aclError)emu_call(446, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *context)
 {
-	return (aclError)emu_call(445, WORDS(POINTER(context)), 1);
+	return (aclError)emu_call(447, WORDS(POINTER(context)), 1);
 }
 
 aclError aclrtGetDevice(int32_t *deviceId)
 {
-	return (aclError)emu_call(446, WORDS(POINTER(deviceId)), 1);
+	return (aclError)emu_call(448, WORDS(POINTER(deviceId)), 1);
 }
 
 aclError aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType, int32_t *value)
 {
-	return (aclError)emu_call(447, WORDS(SIGNED(deviceId), SIGNED(devFeatureType), POINTER(value)), 3);
+	return (aclError)emu_call(449, WORDS(SIGNED(deviceId), SIGNED(devFeatureType), POINTER(value)), 3);
 }
 
 aclError aclrtGetDeviceCount(uint32_t *count)
 {
-	return (aclError)emu_call(448, WORDS(POINTER(count)), 1);
+	return (aclError)emu_call(450, WORDS(POINTER(count)), 1);
 }
 
 uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	return (uint32_t)emu_call(449, WORDS(POINTER(info)), 1);
+	return (uint32_t)emu_call(451, WORDS(POINTER(info)), 1);
 }
 
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
-	return (aclError)emu_call(450, WORDS(UNSIGNED(deviceId), SIGNED(attr), POINTER(value)), 3);
+	return (aclError)emu_call(452, WORDS(UNSIGNED(deviceId), SIGNED(attr), POINTER(value)), 3);
 }
 
 aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value)
 {
-	return (aclError)emu_call(451, WORDS(SIGNED(deviceId), SIGNED(type), POINTER(value)), 3);
+	return (aclError)emu_call(453, WORDS(SIGNED(deviceId), SIGNED(type), POINTER(value)), 3);
 }
 
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
-	return (aclError)emu_call(452, WORDS(POINTER(mode)), 1);
+	return (aclError)emu_call(454, WORDS(POINTER(mode)), 1);
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo)
 {
-	return (aclError)emu_call(453, WORDS(SIGNED(deviceId), POINTER(utilizationInfo)), 2);
+	return (aclError)emu_call(455, WORDS(SIGNED(deviceId), POINTER(utilizationInfo)), 2);
 }
 
 aclError aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId, uint64_t *value)
 {
-	return (aclError)emu_call(454, WORDS(UNSIGNED(deviceId), UNSIGNED(otherDeviceId), POINTER(value)), 3);
+	return (aclError)emu_call(456, WORDS(UNSIGNED(deviceId), UNSIGNED(otherDeviceId), POINTER(value)), 3);
 }
 
 uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	return (uint32_t)emu_call(455, WORDS(POINTER(info)), 1);
+	return (uint32_t)emu_call(457, WORDS(POINTER(info)), 1);
 }
 
 aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-	return (aclError)emu_call(456, WORDS(SIGNED(deviceId), POINTER(errorInfo)), 2);
+	return (aclError)emu_call(458, WORDS(SIGNED(deviceId), POINTER(errorInfo)), 2);
 }
 
 aclError aclrtGetEventAvailNum(uint32_t *eventCount)
 {
-	return (aclError)emu_call(457, WORDS(POINTER(eventCount)), 1);
+	return (aclError)emu_call(459, WORDS(POINTER(eventCount)), 1);
 }
 
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
-	return (aclError)emu_call(458, WORDS(POINTER(event), POINTER(eventId)), 2);
+	return (aclError)emu_call(460, WORDS(POINTER(event), POINTER(eventId)), 2);
 }
 
 aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream)
 {
-	return (aclError)emu_call(459, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), POINTER(stream)), 3);
+	return (aclError)emu_call(461, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), POINTER(stream)), 3);
 }
 
 aclError aclrtGetFuncBySymbol(const void *symbol, aclrtFuncHandle *funcHandle)
 {
-	return (aclError)emu_call(460, WORDS(POINTER(symbol), POINTER(funcHandle)), 2);
+	return (aclError)emu_call(462, WORDS(POINTER(symbol), POINTER(funcHandle)), 2);
 }
 
 aclError aclrtGetFuncHandleFromExceptionInfo(const aclrtExceptionInfo *info, aclrtFuncHandle *func)
 {
-	return (aclError)emu_call(461, WORDS(POINTER(info), POINTER(func)), 2);
+	return (aclError)emu_call(463, WORDS(POINTER(info), POINTER(func)), 2);
 }
 
 aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr)
 {
-	return (aclError)emu_call(462, WORDS(POINTER(funcHandle), POINTER(aicAddr), POINTER(aivAddr)), 3);
+	return (aclError)emu_call(464, WORDS(POINTER(funcHandle), POINTER(aicAddr), POINTER(aivAddr)), 3);
 }
 
 aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t *attrValue)
 {
-	return (aclError)emu_call(463, WORDS(POINTER(funcHandle), SIGNED(attrType), POINTER(attrValue)), 3);
+	return (aclError)emu_call(465, WORDS(POINTER(funcHandle), SIGNED(attrType), POINTER(attrValue)), 3);
 }
 
 aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char *name)
 {
-	return (aclError)emu_call(464, WORDS(POINTER(funcHandle), UNSIGNED(maxLen), POINTER(name)), 3);
+	return (aclError)emu_call(466, WORDS(POINTER(funcHandle), UNSIGNED(maxLen), POINTER(name)), 3);
 }
 
 aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t *aicSize, size_t *aivSize)
 {
-	return (aclError)emu_call(465, WORDS(POINTER(funcHandle), POINTER(aicSize), POINTER(aivSize)), 3);
+	return (aclError)emu_call(467, WORDS(POINTER(funcHandle), POINTER(aicSize), POINTER(aivSize)), 3);
 }
 
 aclError aclrtGetGroupCount(uint32_t *count)
 {
-	return (aclError)emu_call(466, WORDS(POINTER(count)), 1);
+	return (aclError)emu_call(468, WORDS(POINTER(count)), 1);
 }
 
 aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo *groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void *attrValue, size_t valueLen, size_t *paramRetSize)
 {
-	return (aclError)emu_call(467, WORDS(POINTER(groupInfo), SIGNED(groupIndex), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueLen), POINTER(paramRetSize)), 6);
+	return (aclError)emu_call(469, WORDS(POINTER(groupInfo), SIGNED(groupIndex), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueLen), POINTER(paramRetSize)), 6);
 }
 
 aclError aclrtGetHardwareSyncAddr(void **addr)
 {
-	return (aclError)emu_call(468, WORDS(POINTER(addr)), 1);
+	return (aclError)emu_call(470, WORDS(POINTER(addr)), 1);
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level)
 {
-	return (aclError)emu_call(469, WORDS(SIGNED(level)), 1);
+	return (aclError)emu_call(471, WORDS(SIGNED(level)), 1);
 }
 
 aclError aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 {
-	return (aclError)emu_call(470, WORDS(SIGNED(phyDevId), POINTER(logicDevId)), 2);
+	return (aclError)emu_call(472, WORDS(SIGNED(phyDevId), POINTER(logicDevId)), 2);
 }
 
 aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t *logicDevId)
 {
-	return (aclError)emu_call(471, WORDS(SIGNED(userDevid), POINTER(logicDevId)), 2);
+	return (aclError)emu_call(473, WORDS(SIGNED(userDevid), POINTER(logicDevId)), 2);
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
-	return (aclError)emu_call(472, WORDS(SIGNED(attr), POINTER(free), POINTER(total)), 3);
+	return (aclError)emu_call(474, WORDS(SIGNED(attr), POINTER(free), POINTER(total)), 3);
 }
 
 aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize)
 {
-	return (aclError)emu_call(473, WORDS(SIGNED(deviceId), POINTER(memUceInfoArray), UNSIGNED(arraySize), POINTER(retSize)), 4);
+	return (aclError)emu_call(475, WORDS(SIGNED(deviceId), POINTER(memUceInfoArray), UNSIGNED(arraySize), POINTER(retSize)), 4);
 }
 
 aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum)
 {
-	return (aclError)emu_call(474, WORDS(SIGNED(deviceId), POINTER(memUsageInfo), UNSIGNED(inputNum), POINTER(outputNum)), 4);
+	return (aclError)emu_call(476, WORDS(SIGNED(deviceId), POINTER(memUsageInfo), UNSIGNED(inputNum), POINTER(outputNum)), 4);
 }
 
 aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize)
 {
-	return (aclError)emu_call(475, WORDS(SIGNED(kind), POINTER(descSize)), 2);
+	return (aclError)emu_call(477, WORDS(SIGNED(kind), POINTER(descSize)), 2);
 }
 
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
 {
-	return (aclError)emu_call(476, WORDS(POINTER(notify), POINTER(notifyId)), 2);
+	return (aclError)emu_call(478, WORDS(POINTER(notify), POINTER(notifyId)), 2);
 }
 
 aclError aclrtGetOpExecuteTimeout(uint32_t *timeoutMs)
 {
-	return (aclError)emu_call(477, WORDS(POINTER(timeoutMs)), 1);
+	return (aclError)emu_call(479, WORDS(POINTER(timeoutMs)), 1);
 }
 
 aclError aclrtGetOpTimeOutInterval(uint64_t *interval)
 {
-	return (aclError)emu_call(478, WORDS(POINTER(interval)), 1);
+	return (aclError)emu_call(480, WORDS(POINTER(interval)), 1);
 }
 
 aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream)
 {
-	return (aclError)emu_call(479, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), POINTER(stream)), 3);
+	return (aclError)emu_call(481, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), POINTER(stream)), 3);
 }
 
 aclError aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
 {
-	return (aclError)emu_call(480, WORDS(SIGNED(logicDevId), POINTER(phyDevId)), 2);
+	return (aclError)emu_call(482, WORDS(SIGNED(logicDevId), POINTER(phyDevId)), 2);
 }
 
 aclError aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
 {
-	return (aclError)emu_call(481, WORDS(SIGNED(userDevId), POINTER(phyDevId)), 2);
+	return (aclError)emu_call(483, WORDS(SIGNED(userDevId), POINTER(phyDevId)), 2);
 }
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
-	return (aclError)emu_call(482, WORDS(SIGNED(deviceId), POINTER(flags), POINTER(active)), 3);
+	return (aclError)emu_call(484, WORDS(SIGNED(deviceId), POINTER(flags), POINTER(active)), 3);
 }
 
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
-	return (aclError)emu_call(483, WORDS(SIGNED(type), POINTER(value)), 2);
+	return (aclError)emu_call(485, WORDS(SIGNED(type), POINTER(value)), 2);
 }
 
 aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
-	return (aclError)emu_call(484, WORDS(POINTER(runMode)), 1);
+	return (aclError)emu_call(486, WORDS(POINTER(runMode)), 1);
 }
 
 const char *aclrtGetSocName(void)
 {
-	return (const char *)(uintptr_t)emu_call(485, 0, 0);
+	return (const char *)(uintptr_t)emu_call(487, 0, 0);
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
-	return (aclError)emu_call(486, WORDS(POINTER(stream), SIGNED(stmAttrType), POINTER(value)), 3);
+	return (aclError)emu_call(488, WORDS(POINTER(stream), SIGNED(stmAttrType), POINTER(value)), 3);
 }
 
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
-	return (aclError)emu_call(487, WORDS(POINTER(streamCount)), 1);
+	return (aclError)emu_call(489, WORDS(POINTER(streamCount)), 1);
 }
 
 uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	return (uint32_t)emu_call(488, WORDS(POINTER(info)), 1);
+	return (uint32_t)emu_call(490, WORDS(POINTER(info)), 1);
 }
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
-	return (aclError)emu_call(489, WORDS(POINTER(stream), POINTER(flag)), 2);
+	return (aclError)emu_call(491, WORDS(POINTER(stream), POINTER(flag)), 2);
 }
 
 aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value)
 {
-	return (aclError)emu_call(490, WORDS(POINTER(stream), SIGNED(type), POINTER(value)), 3);
+	return (aclError)emu_call(492, WORDS(POINTER(stream), SIGNED(type), POINTER(value)), 3);
 }
 
 aclError aclrtGetSymbolAddress(const void *symbol, void **devPtr)
 {
-	return (aclError)emu_call(491, WORDS(POINTER(symbol), POINTER(devPtr)), 2);
+	return (aclError)emu_call(493, WORDS(POINTER(symbol), POINTER(devPtr)), 2);
 }
 
 aclError aclrtGetSymbolSize(const void *symbol, size_t *size)
 {
-	return (aclError)emu_call(492, WORDS(POINTER(symbol), POINTER(size)), 2);
+	return (aclError)emu_call(494, WORDS(POINTER(symbol), POINTER(size)), 2);
 }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-	return (aclError)emu_call(493, WORDS(SIGNED(opt), POINTER(value)), 2);
+	return (aclError)emu_call(495, WORDS(SIGNED(opt), POINTER(value)), 2);
 }
 
 uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	return (uint32_t)emu_call(494, WORDS(POINTER(info)), 1);
+	return (uint32_t)emu_call(496, WORDS(POINTER(info)), 1);
 }
 
 uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-	return (uint32_t)emu_call(495, WORDS(POINTER(info)), 1);
+	return (uint32_t)emu_call(497, WORDS(POINTER(info)), 1);
 }
 
 aclError aclrtGetThreadLastTaskId(uint32_t *taskId)
 {
-	return (aclError)emu_call(496, WORDS(POINTER(taskId)), 1);
+	return (aclError)emu_call(498, WORDS(POINTER(taskId)), 1);
 }
 
 aclError aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevid)
 {
-	return (aclError)emu_call(497, WORDS(SIGNED(logicDevId), POINTER(userDevid)), 2);
+	return (aclError)emu_call(499, WORDS(SIGNED(logicDevId), POINTER(userDevid)), 2);
 }
 
 aclError aclrtGetUserDevIdByPhyDevId(int32_t phyDevId, int32_t *userDevId)
 {
-	return (aclError)emu_call(498, WORDS(SIGNED(phyDevId), POINTER(userDevId)), 2);
+	return (aclError)emu_call(500, WORDS(SIGNED(phyDevId), POINTER(userDevId)), 2);
 }
 
 aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
-	return (aclError)emu_call(499, WORDS(POINTER(majorVersion), POINTER(minorVersion), POINTER(patchVersion)), 3);
+	return (aclError)emu_call(501, WORDS(POINTER(majorVersion), POINTER(minorVersion), POINTER(patchVersion)), 3);
 }
 
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
-	return (aclError)emu_call(500, WORDS(POINTER(pHost), POINTER(pDevice), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(502, WORDS(POINTER(pHost), POINTER(pDevice), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities)
 {
-	return (aclError)emu_call(501, WORDS(UNSIGNED(deviceId), SIGNED(hacType), POINTER(capabilities)), 3);
+	return (aclError)emu_call(503, WORDS(UNSIGNED(deviceId), SIGNED(hacType), POINTER(capabilities)), 3);
 }
 
 aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
-	return (aclError)emu_call(502, WORDS(POINTER(ptr), UNSIGNED(size), SIGNED(type), POINTER(devPtr)), 4);
+	return (aclError)emu_call(504, WORDS(POINTER(ptr), UNSIGNED(size), SIGNED(type), POINTER(devPtr)), 4);
 }
 
 aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
-	return (aclError)emu_call(503, WORDS(POINTER(ptr), UNSIGNED(size), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(505, WORDS(POINTER(ptr), UNSIGNED(size), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtHostUnregister(void *ptr)
 {
-	return (aclError)emu_call(504, WORDS(POINTER(ptr)), 1);
+	return (aclError)emu_call(506, WORDS(POINTER(ptr)), 1);
 }
 
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
 {
-	return (aclError)emu_call(505, WORDS(POINTER(event), POINTER(handle)), 2);
+	return (aclError)emu_call(507, WORDS(POINTER(event), POINTER(handle)), 2);
 }
 
 aclError aclrtIpcMemClose(const char *key)
 {
-	return (aclError)emu_call(506, WORDS(POINTER(key)), 1);
+	return (aclError)emu_call(508, WORDS(POINTER(key)), 1);
 }
 
 aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags)
 {
-	return (aclError)emu_call(507, WORDS(POINTER(devPtr), UNSIGNED(size), POINTER(key), UNSIGNED(len), UNSIGNED(flags)), 5);
+	return (aclError)emu_call(509, WORDS(POINTER(devPtr), UNSIGNED(size), POINTER(key), UNSIGNED(len), UNSIGNED(flags)), 5);
 }
 
 aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
-	return (aclError)emu_call(508, WORDS(POINTER(devPtr), POINTER(key), UNSIGNED(flags)), 3);
+	return (aclError)emu_call(510, WORDS(POINTER(devPtr), POINTER(key), UNSIGNED(flags)), 3);
 }
 
 aclError aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids, size_t num)
 {
-	return (aclError)emu_call(509, WORDS(POINTER(key), POINTER(serverPids), UNSIGNED(num)), 3);
+	return (aclError)emu_call(511, WORDS(POINTER(key), POINTER(serverPids), UNSIGNED(num)), 3);
 }
 
 aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
 {
-	return (aclError)emu_call(510, WORDS(POINTER(key), SIGNED(type), UNSIGNED(attr)), 3);
+	return (aclError)emu_call(512, WORDS(POINTER(key), SIGNED(type), UNSIGNED(attr)), 3);
 }
 
 aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
 {
-	return (aclError)emu_call(511, WORDS(POINTER(key), POINTER(pid), UNSIGNED(num)), 3);
+	return (aclError)emu_call(513, WORDS(POINTER(key), POINTER(pid), UNSIGNED(num)), 3);
 }
 
 aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
-	return (aclError)emu_call(512, WORDS(RECORD(handle), POINTER(event)), 2);
+	return (aclError)emu_call(514, WORDS(RECORD(handle), POINTER(event)), 2);
 }
 
 aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void *param, size_t paramSize, aclrtParamHandle *paramHandle)
 {
-	return (aclError)emu_call(513, WORDS(POINTER(argsHandle), POINTER(param), UNSIGNED(paramSize), POINTER(paramHandle)), 4);
+	return (aclError)emu_call(515, WORDS(POINTER(argsHandle), POINTER(param), UNSIGNED(paramSize), POINTER(paramHandle)), 4);
 }
 
 aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle *paramHandle)
 {
-	return (aclError)emu_call(514, WORDS(POINTER(argsHandle), POINTER(paramHandle)), 2);
+	return (aclError)emu_call(516, WORDS(POINTER(argsHandle), POINTER(paramHandle)), 2);
 }
 
 aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 {
-	return (aclError)emu_call(515, WORDS(POINTER(argsHandle)), 1);
+	return (aclError)emu_call(517, WORDS(POINTER(argsHandle)), 1);
 }
 
 aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t *memSize)
 {
-	return (aclError)emu_call(516, WORDS(POINTER(funcHandle), POINTER(memSize)), 2);
+	return (aclError)emu_call(518, WORDS(POINTER(funcHandle), POINTER(memSize)), 2);
 }
 
 aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t *actualArgsSize)
 {
-	return (aclError)emu_call(517, WORDS(POINTER(funcHandle), UNSIGNED(userArgsSize), POINTER(actualArgsSize)), 3);
+	return (aclError)emu_call(519, WORDS(POINTER(funcHandle), UNSIGNED(userArgsSize), POINTER(actualArgsSize)), 3);
 }
 
 aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void **bufferAddr)
 {
-	return (aclError)emu_call(518, WORDS(POINTER(argsHandle), POINTER(paramHandle), UNSIGNED(dataSize), POINTER(bufferAddr)), 4);
+	return (aclError)emu_call(520, WORDS(POINTER(argsHandle), POINTER(paramHandle), UNSIGNED(dataSize), POINTER(bufferAddr)), 4);
 }
 
 aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle *argsHandle)
 {
-	return (aclError)emu_call(519, WORDS(POINTER(funcHandle), POINTER(argsHandle)), 2);
+	return (aclError)emu_call(521, WORDS(POINTER(funcHandle), POINTER(argsHandle)), 2);
 }
 
 aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void *userHostMem, size_t actualArgsSize)
 {
-	return (aclError)emu_call(520, WORDS(POINTER(funcHandle), POINTER(argsHandle), POINTER(userHostMem), UNSIGNED(actualArgsSize)), 4);
+	return (aclError)emu_call(522, WORDS(POINTER(funcHandle), POINTER(argsHandle), POINTER(userHostMem), UNSIGNED(actualArgsSize)), 4);
 }
 
 aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void *param, size_t paramSize)
 {
-	return (aclError)emu_call(521, WORDS(POINTER(argsHandle), POINTER(paramHandle), POINTER(param), UNSIGNED(paramSize)), 4);
+	return (aclError)emu_call(523, WORDS(POINTER(argsHandle), POINTER(paramHandle), POINTER(param), UNSIGNED(paramSize)), 4);
 }
 
 aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream)
 {
-	return (aclError)emu_call(522, WORDS(POINTER(fn), POINTER(userData), SIGNED(blockType), POINTER(stream)), 4);
+	return (aclError)emu_call(524, WORDS(POINTER(fn), POINTER(userData), SIGNED(blockType), POINTER(stream)), 4);
 }
 
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args)
 {
-	return (aclError)emu_call(523, WORDS(POINTER(stream), POINTER(fn), POINTER(args)), 3);
+	return (aclError)emu_call(525, WORDS(POINTER(stream), POINTER(fn), POINTER(args)), 3);
 }
 
 aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtStream stream)
 {
-	return (aclError)emu_call(524, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(argsData), UNSIGNED(argsSize), POINTER(stream)), 5);
+	return (aclError)emu_call(526, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(argsData), UNSIGNED(argsSize), POINTER(stream)), 5);
 }
 
 aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void *argsData, size_t argsSize, aclrtLaunchKernelCfg *cfg, aclrtStream stream)
 {
-	return (aclError)emu_call(525, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(argsData), UNSIGNED(argsSize), POINTER(cfg), POINTER(stream)), 6);
+	return (aclError)emu_call(527, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(argsData), UNSIGNED(argsSize), POINTER(cfg), POINTER(stream)), 6);
 }
 
 aclError aclrtLaunchKernelWithArgsArray(void *func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
 {
-	return (aclError)emu_call(526, WORDS(POINTER(func), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(args)), 5);
+	return (aclError)emu_call(528, WORDS(POINTER(func), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(args)), 5);
 }
 
 aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, aclrtArgsHandle argsHandle, void *reserve)
 {
-	return (aclError)emu_call(527, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(argsHandle), POINTER(reserve)), 6);
+	return (aclError)emu_call(529, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(argsHandle), POINTER(reserve)), 6);
 }
 
 aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
-	return (aclError)emu_call(528, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(hostArgs), UNSIGNED(argsSize), POINTER(placeHolderArray), UNSIGNED(placeHolderNum)), 8);
+	return (aclError)emu_call(530, WORDS(POINTER(funcHandle), UNSIGNED(numBlocks), POINTER(stream), POINTER(cfg), POINTER(hostArgs), UNSIGNED(argsSize), POINTER(placeHolderArray), UNSIGNED(placeHolderNum)), 8);
 }
 
 aclError aclrtLaunchSIMTKernelWithArgsArray(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void **args)
 {
-	return (aclError)emu_call(529, WORDS(POINTER(func), RECORD(gridDim), RECORD(blockDim), UNSIGNED(dynUbufSize), POINTER(stream), POINTER(cfg), POINTER(args)), 7);
+	return (aclError)emu_call(531, WORDS(POINTER(func), RECORD(gridDim), RECORD(blockDim), UNSIGNED(dynUbufSize), POINTER(stream), POINTER(cfg), POINTER(args)), 7);
 }
 
 aclError aclrtLaunchSIMTKernelWithHostArgs(void *func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg *cfg, void *hostArgs, size_t argsSize, aclrtPlaceHolderInfo *placeHolderArray, size_t placeHolderNum)
 {
-	return (aclError)emu_call(530, WORDS(POINTER(func), RECORD(gridDim), RECORD(blockDim), UNSIGNED(dynUbufSize), POINTER(stream), POINTER(cfg), POINTER(hostArgs), UNSIGNED(argsSize), POINTER(placeHolderArray), UNSIGNED(placeHolderNum)), 10);
+	return (aclError)emu_call(532, WORDS(POINTER(func), RECORD(gridDim), RECORD(blockDim), UNSIGNED(dynUbufSize), POINTER(stream), POINTER(cfg), POINTER(hostArgs), UNSIGNED(argsSize), POINTER(placeHolderArray), UNSIGNED(placeHolderNum)), 10);
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-	return (aclError)emu_call(531, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
+	return (aclError)emu_call(533, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
 }
 
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-	return (aclError)emu_call(532, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
+	return (aclError)emu_call(534, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
 }
 
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-	return (aclError)emu_call(533, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
+	return (aclError)emu_call(535, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy)), 3);
 }
 
 aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
-	return (aclError)emu_call(534, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy), POINTER(cfg)), 4);
+	return (aclError)emu_call(536, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy), POINTER(cfg)), 4);
 }
 
 aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
-	return (aclError)emu_call(535, WORDS(POINTER(hostPtr), UNSIGNED(size)), 2);
+	return (aclError)emu_call(537, WORDS(POINTER(hostPtr), UNSIGNED(size)), 2);
 }
 
 aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
-	return (aclError)emu_call(536, WORDS(POINTER(ptr), UNSIGNED(size), POINTER(cfg)), 3);
+	return (aclError)emu_call(538, WORDS(POINTER(ptr), UNSIGNED(size), POINTER(cfg)), 3);
 }
 
 aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-	return (aclError)emu_call(537, WORDS(POINTER(handle), UNSIGNED(size), POINTER(prop), UNSIGNED(flags)), 4);
+	return (aclError)emu_call(539, WORDS(POINTER(handle), UNSIGNED(size), POINTER(prop), UNSIGNED(flags)), 4);
 }
 
 aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
-	return (aclError)emu_call(538, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy), POINTER(cfg)), 4);
+	return (aclError)emu_call(540, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(policy), POINTER(cfg)), 4);
 }
 
 aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
-	return (aclError)emu_call(539, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(offset), POINTER(handle), UNSIGNED(flags)), 5);
+	return (aclError)emu_call(541, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(offset), POINTER(handle), UNSIGNED(flags)), 5);
 }
 
 aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
-	return (aclError)emu_call(540, WORDS(POINTER(ptr), UNSIGNED(size), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(542, WORDS(POINTER(ptr), UNSIGNED(size), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle)
 {
-	return (aclError)emu_call(541, WORDS(POINTER(handle), SIGNED(handleType), UNSIGNED(flags), POINTER(shareableHandle)), 4);
+	return (aclError)emu_call(543, WORDS(POINTER(handle), SIGNED(handleType), UNSIGNED(flags), POINTER(shareableHandle)), 4);
 }
 
 aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType, void *shareableHandle)
 {
-	return (aclError)emu_call(542, WORDS(POINTER(handle), UNSIGNED(flags), SIGNED(shareType), POINTER(shareableHandle)), 4);
+	return (aclError)emu_call(544, WORDS(POINTER(handle), UNSIGNED(flags), SIGNED(shareType), POINTER(shareableHandle)), 4);
 }
 
 aclError aclrtMemFlush(void *devPtr, size_t size)
 {
-	return (aclError)emu_call(543, WORDS(POINTER(devPtr), UNSIGNED(size)), 2);
+	return (aclError)emu_call(545, WORDS(POINTER(devPtr), UNSIGNED(size)), 2);
 }
 
 aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-	return (aclError)emu_call(544, WORDS(POINTER(virPtr), POINTER(location), POINTER(flag)), 3);
+	return (aclError)emu_call(546, WORDS(POINTER(virPtr), POINTER(location), POINTER(flag)), 3);
 }
 
 aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
-	return (aclError)emu_call(545, WORDS(POINTER(ptr), POINTER(pbase), POINTER(psize)), 3);
+	return (aclError)emu_call(547, WORDS(POINTER(ptr), POINTER(pbase), POINTER(psize)), 3);
 }
 
 aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
 {
-	return (aclError)emu_call(546, WORDS(POINTER(prop), SIGNED(option), POINTER(granularity)), 3);
+	return (aclError)emu_call(548, WORDS(POINTER(prop), SIGNED(option), POINTER(granularity)), 3);
 }
 
 aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop)
 {
-	return (aclError)emu_call(547, WORDS(POINTER(handle), POINTER(prop)), 2);
+	return (aclError)emu_call(549, WORDS(POINTER(handle), POINTER(prop)), 2);
 }
 
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle)
 {
-	return (aclError)emu_call(548, WORDS(UNSIGNED(shareableHandle), SIGNED(deviceId), POINTER(handle)), 3);
+	return (aclError)emu_call(550, WORDS(UNSIGNED(shareableHandle), SIGNED(deviceId), POINTER(handle)), 3);
 }
 
 aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle *handle)
 {
-	return (aclError)emu_call(549, WORDS(POINTER(shareableHandle), SIGNED(shareType), UNSIGNED(flags), POINTER(handle)), 4);
+	return (aclError)emu_call(551, WORDS(POINTER(shareableHandle), SIGNED(shareType), UNSIGNED(flags), POINTER(handle)), 4);
 }
 
 aclError aclrtMemInvalidate(void *devPtr, size_t size)
 {
-	return (aclError)emu_call(550, WORDS(POINTER(devPtr), UNSIGNED(size)), 2);
+	return (aclError)emu_call(552, WORDS(POINTER(devPtr), UNSIGNED(size)), 2);
 }
 
 aclError aclrtMemManagedAdvise(const void *ptr, uint64_t size, aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location)
 {
-	return (aclError)emu_call(551, WORDS(POINTER(ptr), UNSIGNED(size), SIGNED(advise), RECORD(location)), 4);
+	return (aclError)emu_call(553, WORDS(POINTER(ptr), UNSIGNED(size), SIGNED(advise), RECORD(location)), 4);
 }
 
 aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void *ptr, size_t size, void *data, size_t dataSize)
 {
-	return (aclError)emu_call(552, WORDS(SIGNED(attribute), POINTER(ptr), UNSIGNED(size), POINTER(data), UNSIGNED(dataSize)), 5);
+	return (aclError)emu_call(554, WORDS(SIGNED(attribute), POINTER(ptr), UNSIGNED(size), POINTER(data), UNSIGNED(dataSize)), 5);
 }
 
 aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes, size_t numAttributes, const void *ptr, size_t size, void **data, size_t *dataSizes)
 {
-	return (aclError)emu_call(553, WORDS(POINTER(attributes), UNSIGNED(numAttributes), POINTER(ptr), UNSIGNED(size), POINTER(data), POINTER(dataSizes)), 6);
+	return (aclError)emu_call(555, WORDS(POINTER(attributes), UNSIGNED(numAttributes), POINTER(ptr), UNSIGNED(size), POINTER(data), POINTER(dataSizes)), 6);
 }
 
 aclError aclrtMemManagedPrefetchAsync(const void *ptr, size_t size, aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream)
 {
-	return (aclError)emu_call(554, WORDS(POINTER(ptr), UNSIGNED(size), RECORD(location), UNSIGNED(flags), POINTER(stream)), 5);
+	return (aclError)emu_call(556, WORDS(POINTER(ptr), UNSIGNED(size), RECORD(location), UNSIGNED(flags), POINTER(stream)), 5);
 }
 
 aclError aclrtMemManagedPrefetchBatchAsync(const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
 {
-	return (aclError)emu_call(555, WORDS(POINTER(ptrs), POINTER(sizes), UNSIGNED(count), POINTER(prefetchLocs), POINTER(prefetchLocIdxs), UNSIGNED(numPrefetchLocs), UNSIGNED(flags), POINTER(stream)), 8);
+	return (aclError)emu_call(557, WORDS(POINTER(ptrs), POINTER(sizes), UNSIGNED(count), POINTER(prefetchLocs), POINTER(prefetchLocIdxs), UNSIGNED(numPrefetchLocs), UNSIGNED(flags), POINTER(stream)), 8);
 }
 
 aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
 {
-	return (aclError)emu_call(556, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(offset), POINTER(handle), UNSIGNED(flags)), 5);
+	return (aclError)emu_call(558, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(offset), POINTER(handle), UNSIGNED(flags)), 5);
 }
 
 aclError aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc, uint32_t linkIdx)
 {
-	return (aclError)emu_call(557, WORDS(POINTER(virPtrDst), UNSIGNED(size), POINTER(virPtrSrc), UNSIGNED(linkIdx)), 4);
+	return (aclError)emu_call(559, WORDS(POINTER(virPtrDst), UNSIGNED(size), POINTER(virPtrSrc), UNSIGNED(linkIdx)), 4);
 }
 
 aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink)
 {
-	return (aclError)emu_call(558, WORDS(POINTER(handle), SIGNED(adviceLink)), 2);
+	return (aclError)emu_call(560, WORDS(POINTER(handle), SIGNED(adviceLink)), 2);
 }
 
 aclError aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
-	return (aclError)emu_call(559, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(dstDevId), UNSIGNED(flags)), 4);
+	return (aclError)emu_call(561, WORDS(POINTER(devPtr), UNSIGNED(size), SIGNED(dstDevId), UNSIGNED(flags)), 4);
 }
 
 aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-	return (aclError)emu_call(560, WORDS(POINTER(virPtr), POINTER(handle)), 2);
+	return (aclError)emu_call(562, WORDS(POINTER(virPtr), POINTER(handle)), 2);
 }
 
 aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count)
 {
-	return (aclError)emu_call(561, WORDS(POINTER(virPtr), UNSIGNED(size), POINTER(desc), UNSIGNED(count)), 4);
+	return (aclError)emu_call(563, WORDS(POINTER(virPtr), UNSIGNED(size), POINTER(desc), UNSIGNED(count)), 4);
 }
 
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum)
 {
-	return (aclError)emu_call(562, WORDS(UNSIGNED(shareableHandle), POINTER(pid), UNSIGNED(pidNum)), 3);
+	return (aclError)emu_call(564, WORDS(UNSIGNED(shareableHandle), POINTER(pid), UNSIGNED(pidNum)), 3);
 }
 
 aclError aclrtMemSetPidToShareableHandleV2(void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum)
 {
-	return (aclError)emu_call(563, WORDS(POINTER(shareableHandle), SIGNED(shareType), POINTER(pid), UNSIGNED(pidNum)), 4);
+	return (aclError)emu_call(565, WORDS(POINTER(shareableHandle), SIGNED(shareType), POINTER(pid), UNSIGNED(pidNum)), 4);
 }
 
 aclError aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize)
 {
-	return (aclError)emu_call(564, WORDS(SIGNED(deviceId), POINTER(memUceInfoArray), UNSIGNED(arraySize)), 3);
+	return (aclError)emu_call(566, WORDS(SIGNED(deviceId), POINTER(memUceInfoArray), UNSIGNED(arraySize)), 3);
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
-	return (aclError)emu_call(565, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind)), 5);
+	return (aclError)emu_call(567, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind)), 5);
 }
 
 aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind)
 {
-	return (aclError)emu_call(566, WORDS(POINTER(dst), UNSIGNED(dpitch), POINTER(src), UNSIGNED(spitch), UNSIGNED(width), UNSIGNED(height), SIGNED(kind)), 7);
+	return (aclError)emu_call(568, WORDS(POINTER(dst), UNSIGNED(dpitch), POINTER(src), UNSIGNED(spitch), UNSIGNED(width), UNSIGNED(height), SIGNED(kind)), 7);
 }
 
 aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(567, WORDS(POINTER(dst), UNSIGNED(dpitch), POINTER(src), UNSIGNED(spitch), UNSIGNED(width), UNSIGNED(height), SIGNED(kind), POINTER(stream)), 8);
+	return (aclError)emu_call(569, WORDS(POINTER(dst), UNSIGNED(dpitch), POINTER(src), UNSIGNED(spitch), UNSIGNED(width), UNSIGNED(height), SIGNED(kind), POINTER(stream)), 8);
 }
 
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(568, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind), POINTER(stream)), 6);
+	return (aclError)emu_call(570, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind), POINTER(stream)), 6);
 }
 
 aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(569, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind), POINTER(stream)), 6);
+	return (aclError)emu_call(571, WORDS(POINTER(dst), UNSIGNED(destMax), POINTER(src), UNSIGNED(count), SIGNED(kind), POINTER(stream)), 6);
 }
 
 aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(570, WORDS(POINTER(desc), SIGNED(kind), POINTER(stream)), 3);
+	return (aclError)emu_call(572, WORDS(POINTER(desc), SIGNED(kind), POINTER(stream)), 3);
 }
 
 aclError aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count, size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(571, WORDS(POINTER(dst), UNSIGNED(destMax), UNSIGNED(dstDataOffset), POINTER(src), UNSIGNED(count), UNSIGNED(srcDataOffset), SIGNED(kind), POINTER(stream)), 8);
+	return (aclError)emu_call(573, WORDS(POINTER(dst), UNSIGNED(destMax), UNSIGNED(dstDataOffset), POINTER(src), UNSIGNED(count), UNSIGNED(srcDataOffset), SIGNED(kind), POINTER(stream)), 8);
 }
 
 aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
 {
-	return (aclError)emu_call(572, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(failIndex)), 9);
+	return (aclError)emu_call(574, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(failIndex)), 9);
 }
 
 aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream)
 {
-	return (aclError)emu_call(573, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(failIndex), POINTER(stream)), 10);
+	return (aclError)emu_call(575, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(failIndex), POINTER(stream)), 10);
 }
 
 aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream)
 {
-	return (aclError)emu_call(574, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(stream)), 9);
+	return (aclError)emu_call(576, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs), POINTER(stream)), 9);
 }
 
 aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs)
 {
-	return (aclError)emu_call(575, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs)), 8);
+	return (aclError)emu_call(577, WORDS(POINTER(dsts), POINTER(destMaxs), POINTER(srcs), POINTER(sizes), UNSIGNED(numBatches), POINTER(attrs), POINTER(attrsIndexes), UNSIGNED(numAttrs)), 8);
 }
 
 aclError aclrtMemcpyFromSymbol(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
-	return (aclError)emu_call(576, WORDS(POINTER(dst), UNSIGNED(dstMax), POINTER(symbol), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind)), 6);
+	return (aclError)emu_call(578, WORDS(POINTER(dst), UNSIGNED(dstMax), POINTER(symbol), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind)), 6);
 }
 
 aclError aclrtMemcpyFromSymbolAsync(void *dst, size_t dstMax, const void *symbol, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(577, WORDS(POINTER(dst), UNSIGNED(dstMax), POINTER(symbol), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind), POINTER(stream)), 7);
+	return (aclError)emu_call(579, WORDS(POINTER(dst), UNSIGNED(dstMax), POINTER(symbol), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind), POINTER(stream)), 7);
 }
 
 aclError aclrtMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind)
 {
-	return (aclError)emu_call(578, WORDS(POINTER(symbol), POINTER(src), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind)), 5);
+	return (aclError)emu_call(580, WORDS(POINTER(symbol), POINTER(src), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind)), 5);
 }
 
 aclError aclrtMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream)
 {
-	return (aclError)emu_call(579, WORDS(POINTER(symbol), POINTER(src), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind), POINTER(stream)), 6);
+	return (aclError)emu_call(581, WORDS(POINTER(symbol), POINTER(src), UNSIGNED(count), UNSIGNED(offset), SIGNED(kind), POINTER(stream)), 6);
 }
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-	return (aclError)emu_call(580, WORDS(POINTER(devPtr), UNSIGNED(maxCount), SIGNED(value), UNSIGNED(count)), 4);
+	return (aclError)emu_call(582, WORDS(POINTER(devPtr), UNSIGNED(maxCount), SIGNED(value), UNSIGNED(count)), 4);
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
-	return (aclError)emu_call(581, WORDS(POINTER(devPtr), UNSIGNED(maxCount), SIGNED(value), UNSIGNED(count), POINTER(stream)), 5);
+	return (aclError)emu_call(583, WORDS(POINTER(devPtr), UNSIGNED(maxCount), SIGNED(value), UNSIGNED(count), POINTER(stream)), 5);
 }
 
 aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
-	return (aclError)emu_call(582, WORDS(POINTER(ptr), UNSIGNED(memSize), UNSIGNED(value), UNSIGNED(N)), 4);
+	return (aclError)emu_call(584, WORDS(POINTER(ptr), UNSIGNED(memSize), UNSIGNED(value), UNSIGNED(N)), 4);
 }
 
 aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream)
 {
-	return (aclError)emu_call(583, WORDS(POINTER(ptr), UNSIGNED(memSize), UNSIGNED(value), UNSIGNED(N), POINTER(stream)), 5);
+	return (aclError)emu_call(585, WORDS(POINTER(ptr), UNSIGNED(memSize), UNSIGNED(value), UNSIGNED(N), POINTER(stream)), 5);
 }
 
 aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
-	return (aclError)emu_call(584, WORDS(POINTER(notifies), UNSIGNED(num)), 2);
+	return (aclError)emu_call(586, WORDS(POINTER(notifies), UNSIGNED(num)), 2);
 }
 
 aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags)
 {
-	return (aclError)emu_call(585, WORDS(POINTER(notify), POINTER(key), UNSIGNED(len), UNSIGNED(flags)), 4);
+	return (aclError)emu_call(587, WORDS(POINTER(notify), POINTER(key), UNSIGNED(len), UNSIGNED(flags)), 4);
 }
 
 aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
-	return (aclError)emu_call(586, WORDS(POINTER(notify), POINTER(key), UNSIGNED(flags)), 3);
+	return (aclError)emu_call(588, WORDS(POINTER(notify), POINTER(key), UNSIGNED(flags)), 3);
 }
 
 aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num)
 {
-	return (aclError)emu_call(587, WORDS(POINTER(notify), POINTER(pid), UNSIGNED(num)), 3);
+	return (aclError)emu_call(589, WORDS(POINTER(notify), POINTER(pid), UNSIGNED(num)), 3);
 }
 
 aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify, aclrtServerPid *serverPids, size_t num)
 {
-	return (aclError)emu_call(588, WORDS(POINTER(notify), POINTER(serverPids), UNSIGNED(num)), 3);
+	return (aclError)emu_call(590, WORDS(POINTER(notify), POINTER(serverPids), UNSIGNED(num)), 3);
 }
 
 aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
 {
-	return (aclError)emu_call(589, WORDS(UNSIGNED(checkMode), POINTER(stream)), 2);
+	return (aclError)emu_call(591, WORDS(UNSIGNED(checkMode), POINTER(stream)), 2);
 }
 
 aclError aclrtNpuGetFloatOverFlowStatus(void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
 {
-	return (aclError)emu_call(590, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), UNSIGNED(checkMode), POINTER(stream)), 4);
+	return (aclError)emu_call(592, WORDS(POINTER(outputAddr), UNSIGNED(outputSize), UNSIGNED(checkMode), POINTER(stream)), 4);
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
-	return (aclError)emu_call(591, WORDS(SIGNED(level)), 1);
+	return (aclError)emu_call(593, WORDS(SIGNED(level)), 1);
 }
 
 aclError aclrtPersistentTaskClean(aclrtStream stream)
 {
-	return (aclError)emu_call(592, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(594, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
-	return (aclError)emu_call(593, WORDS(POINTER(ptr), POINTER(attributes)), 2);
+	return (aclError)emu_call(595, WORDS(POINTER(ptr), POINTER(attributes)), 2);
 }
 
 aclError aclrtProcessHostFunc(int32_t timeout)
 {
-	return (aclError)emu_call(594, WORDS(SIGNED(timeout)), 1);
+	return (aclError)emu_call(596, WORDS(SIGNED(timeout)), 1);
 }
 
 aclError aclrtProcessReport(int32_t timeout)
 {
-	return (aclError)emu_call(595, WORDS(SIGNED(timeout)), 1);
+	return (aclError)emu_call(597, WORDS(SIGNED(timeout)), 1);
 }
 
 aclError aclrtProfTrace(void *userdata, int32_t length, aclrtStream stream)
 {
-	return (aclError)emu_call(596, WORDS(POINTER(userdata), SIGNED(length), POINTER(stream)), 3);
+	return (aclError)emu_call(598, WORDS(POINTER(userdata), SIGNED(length), POINTER(stream)), 3);
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
-	return (aclError)emu_call(597, WORDS(SIGNED(deviceId), POINTER(deviceStatus)), 2);
+	return (aclError)emu_call(599, WORDS(SIGNED(deviceId), POINTER(deviceStatus)), 2);
 }
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 {
-	return (aclError)emu_call(598, WORDS(POINTER(event), POINTER(status)), 2);
+	return (aclError)emu_call(600, WORDS(POINTER(event), POINTER(status)), 2);
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
-	return (aclError)emu_call(599, WORDS(POINTER(event), POINTER(status)), 2);
+	return (aclError)emu_call(601, WORDS(POINTER(event), POINTER(status)), 2);
 }
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
 {
-	return (aclError)emu_call(600, WORDS(POINTER(event), POINTER(status)), 2);
+	return (aclError)emu_call(602, WORDS(POINTER(event), POINTER(status)), 2);
 }
 
 aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo *taskInfo, aclrtStream stream, void *reserve)
 {
-	return (aclError)emu_call(601, WORDS(POINTER(taskInfo), POINTER(stream), POINTER(reserve)), 3);
+	return (aclError)emu_call(603, WORDS(POINTER(taskInfo), POINTER(stream), POINTER(reserve)), 3);
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
-	return (aclError)emu_call(602, WORDS(POINTER(event), POINTER(stream)), 2);
+	return (aclError)emu_call(604, WORDS(POINTER(event), POINTER(stream)), 2);
 }
 
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag)
 {
-	return (aclError)emu_call(603, WORDS(POINTER(event), POINTER(stream), UNSIGNED(flag)), 3);
+	return (aclError)emu_call(605, WORDS(POINTER(event), POINTER(stream), UNSIGNED(flag)), 3);
 }
 
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
-	return (aclError)emu_call(604, WORDS(POINTER(notify), POINTER(stream)), 2);
+	return (aclError)emu_call(606, WORDS(POINTER(notify), POINTER(stream)), 2);
 }
 
 aclError aclrtReduceAsync(void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void *reserve)
 {
-	return (aclError)emu_call(605, WORDS(POINTER(dst), POINTER(src), UNSIGNED(count), SIGNED(kind), SIGNED(type), POINTER(stream), POINTER(reserve)), 7);
+	return (aclError)emu_call(607, WORDS(POINTER(dst), POINTER(src), UNSIGNED(count), SIGNED(kind), SIGNED(type), POINTER(stream), POINTER(reserve)), 7);
 }
 
 aclError aclrtRegDeviceStateCallback(const char *regName, aclrtDeviceStateCallback callback, void *args)
 {
-	return (aclError)emu_call(606, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
+	return (aclError)emu_call(608, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
 }
 
 aclError aclrtRegStreamStateCallback(const char *regName, aclrtStreamStateCallback callback, void *args)
 {
-	return (aclError)emu_call(607, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
+	return (aclError)emu_call(609, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
 }
 
 aclError aclrtRegisterCpuFunc(aclrtBinHandle handle, const char *funcName, const char *kernelName, aclrtFuncHandle *funcHandle)
 {
-	return (aclError)emu_call(608, WORDS(POINTER(handle), POINTER(funcName), POINTER(kernelName), POINTER(funcHandle)), 4);
+	return (aclError)emu_call(610, WORDS(POINTER(handle), POINTER(funcName), POINTER(kernelName), POINTER(funcHandle)), 4);
 }
 
 aclError aclrtReleaseMemAddress(void *virPtr)
 {
-	return (aclError)emu_call(609, WORDS(POINTER(virPtr)), 1);
+	return (aclError)emu_call(611, WORDS(POINTER(virPtr)), 1);
 }
 
 aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
-	return (aclError)emu_call(610, WORDS(SIGNED(deviceId), POINTER(errorInfo)), 2);
+	return (aclError)emu_call(612, WORDS(SIGNED(deviceId), POINTER(errorInfo)), 2);
 }
 
 aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
-	return (aclError)emu_call(611, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(alignment), POINTER(expectPtr), UNSIGNED(flags)), 5);
+	return (aclError)emu_call(613, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(alignment), POINTER(expectPtr), UNSIGNED(flags)), 5);
 }
 
 aclError aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags)
 {
-	return (aclError)emu_call(612, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(alignment), POINTER(expectPtr), UNSIGNED(flags)), 5);
+	return (aclError)emu_call(614, WORDS(POINTER(virPtr), UNSIGNED(size), UNSIGNED(alignment), POINTER(expectPtr), UNSIGNED(flags)), 5);
 }
 
 aclError aclrtResetDevice(int32_t deviceId)
 {
-	return (aclError)emu_call(613, WORDS(SIGNED(deviceId)), 1);
+	return (aclError)emu_call(615, WORDS(SIGNED(deviceId)), 1);
 }
 
 aclError aclrtResetDeviceForce(int32_t deviceId)
 {
-	return (aclError)emu_call(614, WORDS(SIGNED(deviceId)), 1);
+	return (aclError)emu_call(616, WORDS(SIGNED(deviceId)), 1);
 }
 
 aclError aclrtResetDeviceResLimit(int32_t deviceId)
 {
-	return (aclError)emu_call(615, WORDS(SIGNED(deviceId)), 1);
+	return (aclError)emu_call(617, WORDS(SIGNED(deviceId)), 1);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
-	return (aclError)emu_call(616, WORDS(POINTER(event), POINTER(stream)), 2);
+	return (aclError)emu_call(618, WORDS(POINTER(event), POINTER(stream)), 2);
 }
 
 aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
 {
-	return (aclError)emu_call(617, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(619, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtResetOverflowStatus(aclrtStream stream)
 {
-	return (aclError)emu_call(618, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(620, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtResetStreamResLimit(aclrtStream stream)
 {
-	return (aclError)emu_call(619, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(621, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len)
 {
-	return (aclError)emu_call(620, WORDS(POINTER(buf), UNSIGNED(len)), 2);
+	return (aclError)emu_call(622, WORDS(POINTER(buf), UNSIGNED(len)), 2);
 }
 
 aclError aclrtSetBufUserData(aclrtMbuf buf, const void *dataPtr, size_t size, size_t offset)
 {
-	return (aclError)emu_call(621, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
+	return (aclError)emu_call(623, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
 }
 
 aclError aclrtSetCurrentContext(aclrtContext context)
 {
-	return (aclError)emu_call(622, WORDS(POINTER(context)), 1);
+	return (aclError)emu_call(624, WORDS(POINTER(context)), 1);
 }
 
 aclError aclrtSetDevice(int32_t deviceId)
 {
-	return (aclError)emu_call(623, WORDS(SIGNED(deviceId)), 1);
+	return (aclError)emu_call(625, WORDS(SIGNED(deviceId)), 1);
 }
 
 aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value)
 {
-	return (aclError)emu_call(624, WORDS(SIGNED(deviceId), SIGNED(type), UNSIGNED(value)), 3);
+	return (aclError)emu_call(626, WORDS(SIGNED(deviceId), SIGNED(type), UNSIGNED(value)), 3);
 }
 
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
-	return (aclError)emu_call(625, WORDS(SIGNED(mode)), 1);
+	return (aclError)emu_call(627, WORDS(SIGNED(mode)), 1);
 }
 
 aclError aclrtSetDeviceTaskAbortCallback(const char *regName, aclrtDeviceTaskAbortCallback callback, void *args)
 {
-	return (aclError)emu_call(626, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
+	return (aclError)emu_call(628, WORDS(POINTER(regName), POINTER(callback), POINTER(args)), 3);
 }
 
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
-	return (aclError)emu_call(627, WORDS(POINTER(callback)), 1);
+	return (aclError)emu_call(629, WORDS(POINTER(callback)), 1);
 }
 
 aclError aclrtSetGroup(int32_t groupId)
 {
-	return (aclError)emu_call(628, WORDS(SIGNED(groupId)), 1);
+	return (aclError)emu_call(630, WORDS(SIGNED(groupId)), 1);
 }
 
 aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
 {
-	return (aclError)emu_call(629, WORDS(POINTER(label), POINTER(stream)), 2);
+	return (aclError)emu_call(631, WORDS(POINTER(label), POINTER(stream)), 2);
 }
 
 aclError aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config)
 {
-	return (aclError)emu_call(630, WORDS(POINTER(desc), SIGNED(kind), POINTER(srcAddr), POINTER(dstAddr), UNSIGNED(count), POINTER(config)), 6);
+	return (aclError)emu_call(632, WORDS(POINTER(desc), SIGNED(kind), POINTER(srcAddr), POINTER(dstAddr), UNSIGNED(count), POINTER(config)), 6);
 }
 
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
-	return (aclError)emu_call(631, WORDS(UNSIGNED(timeout)), 1);
+	return (aclError)emu_call(633, WORDS(UNSIGNED(timeout)), 1);
 }
 
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
-	return (aclError)emu_call(632, WORDS(UNSIGNED(timeout), POINTER(actualTimeout)), 2);
+	return (aclError)emu_call(634, WORDS(UNSIGNED(timeout), POINTER(actualTimeout)), 2);
 }
 
 aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout)
 {
-	return (aclError)emu_call(633, WORDS(UNSIGNED(timeout)), 1);
+	return (aclError)emu_call(635, WORDS(UNSIGNED(timeout)), 1);
 }
 
 aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
-	return (aclError)emu_call(634, WORDS(UNSIGNED(timeout)), 1);
+	return (aclError)emu_call(636, WORDS(UNSIGNED(timeout)), 1);
 }
 
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value)
 {
-	return (aclError)emu_call(635, WORDS(POINTER(stream), SIGNED(stmAttrType), POINTER(value)), 3);
+	return (aclError)emu_call(637, WORDS(POINTER(stream), SIGNED(stmAttrType), POINTER(value)), 3);
 }
 
 aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue, size_t valueSize)
 {
-	return (aclError)emu_call(636, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
+	return (aclError)emu_call(638, WORDS(POINTER(handle), SIGNED(attr), POINTER(attrValue), UNSIGNED(valueSize)), 4);
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
-	return (aclError)emu_call(637, WORDS(POINTER(stream), UNSIGNED(mode)), 2);
+	return (aclError)emu_call(639, WORDS(POINTER(stream), UNSIGNED(mode)), 2);
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
-	return (aclError)emu_call(638, WORDS(POINTER(stream), UNSIGNED(flag)), 2);
+	return (aclError)emu_call(640, WORDS(POINTER(stream), UNSIGNED(flag)), 2);
 }
 
 aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value)
 {
-	return (aclError)emu_call(639, WORDS(POINTER(stream), SIGNED(type), UNSIGNED(value)), 3);
+	return (aclError)emu_call(641, WORDS(POINTER(stream), SIGNED(type), UNSIGNED(value)), 3);
 }
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-	return (aclError)emu_call(640, WORDS(SIGNED(opt), SIGNED(value)), 2);
+	return (aclError)emu_call(642, WORDS(SIGNED(opt), SIGNED(value)), 2);
 }
 
 aclError aclrtSetTsDevice(aclrtTsId tsId)
 {
-	return (aclError)emu_call(641, WORDS(SIGNED(tsId)), 1);
+	return (aclError)emu_call(643, WORDS(SIGNED(tsId)), 1);
 }
 
 aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void *args)
 {
-	return (aclError)emu_call(642, WORDS(SIGNED(stage), POINTER(callback), POINTER(args)), 3);
+	return (aclError)emu_call(644, WORDS(SIGNED(stage), POINTER(callback), POINTER(args)), 3);
 }
 
 aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
 {
-	return (aclError)emu_call(643, WORDS(SIGNED(stage), POINTER(callback)), 2);
+	return (aclError)emu_call(645, WORDS(SIGNED(stage), POINTER(callback)), 2);
 }
 
 aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs *args)
 {
-	return (aclError)emu_call(644, WORDS(SIGNED(pid), POINTER(args)), 2);
+	return (aclError)emu_call(646, WORDS(SIGNED(pid), POINTER(args)), 2);
 }
 
 aclError aclrtSnapShotProcessLock(int pid, void *reserve)
 {
-	return (aclError)emu_call(645, WORDS(SIGNED(pid), POINTER(reserve)), 2);
+	return (aclError)emu_call(647, WORDS(SIGNED(pid), POINTER(reserve)), 2);
 }
 
 aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs *args)
 {
-	return (aclError)emu_call(646, WORDS(SIGNED(pid), POINTER(args)), 2);
+	return (aclError)emu_call(648, WORDS(SIGNED(pid), POINTER(args)), 2);
 }
 
 aclError aclrtSnapShotProcessUnlock(int pid, void *reserve)
 {
-	return (aclError)emu_call(647, WORDS(SIGNED(pid), POINTER(reserve)), 2);
+	return (aclError)emu_call(649, WORDS(SIGNED(pid), POINTER(reserve)), 2);
 }
 
 aclError aclrtStreamAbort(aclrtStream stream)
 {
-	return (aclError)emu_call(648, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(650, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
-	return (aclError)emu_call(649, WORDS(POINTER(stream), POINTER(flags)), 2);
+	return (aclError)emu_call(651, WORDS(POINTER(stream), POINTER(flags)), 2);
 }
 
 aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 {
-	return (aclError)emu_call(650, WORDS(POINTER(stream), POINTER(streamId)), 2);
+	return (aclError)emu_call(652, WORDS(POINTER(stream), POINTER(streamId)), 2);
 }
 
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
-	return (aclError)emu_call(651, WORDS(POINTER(stream), POINTER(priority)), 2);
+	return (aclError)emu_call(653, WORDS(POINTER(stream), POINTER(priority)), 2);
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
-	return (aclError)emu_call(652, WORDS(POINTER(stream), POINTER(status)), 2);
+	return (aclError)emu_call(654, WORDS(POINTER(stream), POINTER(status)), 2);
 }
 
 aclError aclrtStreamStop(aclrtStream stream)
 {
-	return (aclError)emu_call(653, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(655, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
-	return (aclError)emu_call(654, WORDS(POINTER(stream), POINTER(event)), 2);
+	return (aclError)emu_call(656, WORDS(POINTER(stream), POINTER(event)), 2);
 }
 
 aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint32_t timeout, uint32_t flag)
 {
-	return (aclError)emu_call(655, WORDS(POINTER(stream), POINTER(event), UNSIGNED(timeout), UNSIGNED(flag)), 4);
+	return (aclError)emu_call(657, WORDS(POINTER(stream), POINTER(event), UNSIGNED(timeout), UNSIGNED(flag)), 4);
 }
 
 aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
 {
-	return (aclError)emu_call(656, WORDS(POINTER(stream), POINTER(event), SIGNED(timeout)), 3);
+	return (aclError)emu_call(658, WORDS(POINTER(stream), POINTER(event), SIGNED(timeout)), 3);
 }
 
 aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-	return (aclError)emu_call(657, WORDS(UNSIGNED(hostFuncThreadId), POINTER(exeStream)), 2);
+	return (aclError)emu_call(659, WORDS(UNSIGNED(hostFuncThreadId), POINTER(exeStream)), 2);
 }
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-	return (aclError)emu_call(658, WORDS(UNSIGNED(threadId), POINTER(stream)), 2);
+	return (aclError)emu_call(660, WORDS(UNSIGNED(threadId), POINTER(stream)), 2);
 }
 
 aclError aclrtSwitchLabelByIndex(void *ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
 {
-	return (aclError)emu_call(659, WORDS(POINTER(ptr), UNSIGNED(maxValue), POINTER(labelList), POINTER(stream)), 4);
+	return (aclError)emu_call(661, WORDS(POINTER(ptr), UNSIGNED(maxValue), POINTER(labelList), POINTER(stream)), 4);
 }
 
 aclError aclrtSwitchStream(void *leftValue, aclrtCondition cond, void *rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
 {
-	return (aclError)emu_call(660, WORDS(POINTER(leftValue), SIGNED(cond), POINTER(rightValue), SIGNED(dataType), POINTER(trueStream), POINTER(falseStream), POINTER(stream)), 7);
+	return (aclError)emu_call(662, WORDS(POINTER(leftValue), SIGNED(cond), POINTER(rightValue), SIGNED(dataType), POINTER(trueStream), POINTER(falseStream), POINTER(stream)), 7);
 }
 
 aclError aclrtSynchronizeDevice(void)
 {
-	return (aclError)emu_call(661, 0, 0);
+	return (aclError)emu_call(663, 0, 0);
 }
 
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
-	return (aclError)emu_call(662, WORDS(SIGNED(timeout)), 1);
+	return (aclError)emu_call(664, WORDS(SIGNED(timeout)), 1);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
-	return (aclError)emu_call(663, WORDS(POINTER(event)), 1);
+	return (aclError)emu_call(665, WORDS(POINTER(event)), 1);
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
-	return (aclError)emu_call(664, WORDS(POINTER(event), SIGNED(timeout)), 2);
+	return (aclError)emu_call(666, WORDS(POINTER(event), SIGNED(timeout)), 2);
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream)
 {
-	return (aclError)emu_call(665, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(667, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
-	return (aclError)emu_call(666, WORDS(POINTER(stream), SIGNED(timeout)), 2);
+	return (aclError)emu_call(668, WORDS(POINTER(stream), SIGNED(timeout)), 2);
 }
 
 aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo *info, aclrtStream execStream)
 {
-	return (aclError)emu_call(667, WORDS(POINTER(taskStream), UNSIGNED(taskId), POINTER(info), POINTER(execStream)), 4);
+	return (aclError)emu_call(669, WORDS(POINTER(taskStream), UNSIGNED(taskId), POINTER(info), POINTER(execStream)), 4);
 }
 
 aclError aclrtUnSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream)
 {
-	return (aclError)emu_call(668, WORDS(UNSIGNED(hostFuncThreadId), POINTER(exeStream)), 2);
+	return (aclError)emu_call(670, WORDS(UNSIGNED(hostFuncThreadId), POINTER(exeStream)), 2);
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
-	return (aclError)emu_call(669, WORDS(UNSIGNED(threadId), POINTER(stream)), 2);
+	return (aclError)emu_call(671, WORDS(UNSIGNED(threadId), POINTER(stream)), 2);
 }
 
 aclError aclrtUnmapMem(void *virPtr)
 {
-	return (aclError)emu_call(670, WORDS(POINTER(virPtr)), 1);
+	return (aclError)emu_call(672, WORDS(POINTER(virPtr)), 1);
 }
 
 aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream)
 {
-	return (aclError)emu_call(671, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(673, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtUseStreamResInCurrentThread(aclrtStream stream)
 {
-	return (aclError)emu_call(672, WORDS(POINTER(stream)), 1);
+	return (aclError)emu_call(674, WORDS(POINTER(stream)), 1);
 }
 
 aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
-	return (aclError)emu_call(673, WORDS(POINTER(devAddr), UNSIGNED(value), UNSIGNED(flag), POINTER(stream)), 4);
+	return (aclError)emu_call(675, WORDS(POINTER(devAddr), UNSIGNED(value), UNSIGNED(flag), POINTER(stream)), 4);
 }
 
 aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream)
 {
-	return (aclError)emu_call(674, WORDS(POINTER(devAddr), UNSIGNED(value), UNSIGNED(flag), POINTER(stream)), 4);
+	return (aclError)emu_call(676, WORDS(POINTER(devAddr), UNSIGNED(value), UNSIGNED(flag), POINTER(stream)), 4);
 }
 
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
 {
-	return (aclError)emu_call(675, WORDS(POINTER(notify), POINTER(stream), UNSIGNED(timeout)), 3);
+	return (aclError)emu_call(677, WORDS(POINTER(notify), POINTER(stream), UNSIGNED(timeout)), 3);
 }
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
-	return (aclError)emu_call(676, WORDS(SIGNED(name), POINTER(version)), 2);
+	return (aclError)emu_call(678, WORDS(SIGNED(name), POINTER(version)), 2);
 }
 
 aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
-	return (aclError)emu_call(677, WORDS(POINTER(pkgName), POINTER(versionNum)), 2);
+	return (aclError)emu_call(679, WORDS(POINTER(pkgName), POINTER(versionNum)), 2);
 }
 
 aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
-	return (aclError)emu_call(678, WORDS(POINTER(pkgName), POINTER(versionStr)), 2);
+	return (aclError)emu_call(680, WORDS(POINTER(pkgName), POINTER(versionStr)), 2);
 }
 
 aclError acltdtAddDataItem(acltdtDataset *dataset, acltdtDataItem *dataItem)
 {
-	return (aclError)emu_call(679, WORDS(POINTER(dataset), POINTER(dataItem)), 2);
+	return (aclError)emu_call(681, WORDS(POINTER(dataset), POINTER(dataItem)), 2);
 }
 
 aclError acltdtAddQueueRoute(acltdtQueueRouteList *routeList, const acltdtQueueRoute *route)
 {
-	return (aclError)emu_call(680, WORDS(POINTER(routeList), POINTER(route)), 2);
+	return (aclError)emu_call(682, WORDS(POINTER(routeList), POINTER(route)), 2);
 }
 
 aclError acltdtAllocBuf(size_t size, uint32_t type, acltdtBuf *buf)
 {
-	return (aclError)emu_call(681, WORDS(UNSIGNED(size), UNSIGNED(type), POINTER(buf)), 3);
+	return (aclError)emu_call(683, WORDS(UNSIGNED(size), UNSIGNED(type), POINTER(buf)), 3);
 }
 
 aclError acltdtAppendBufChain(acltdtBuf headBuf, acltdtBuf buf)
 {
-	return (aclError)emu_call(682, WORDS(POINTER(headBuf), POINTER(buf)), 2);
+	return (aclError)emu_call(684, WORDS(POINTER(headBuf), POINTER(buf)), 2);
 }
 
 aclError acltdtAttachQueue(uint32_t qid, int32_t timeout, uint32_t *permission)
 {
-	return (aclError)emu_call(683, WORDS(UNSIGNED(qid), SIGNED(timeout), POINTER(permission)), 3);
+	return (aclError)emu_call(685, WORDS(UNSIGNED(qid), SIGNED(timeout), POINTER(permission)), 3);
 }
 
 aclError acltdtBindQueueRoutes(acltdtQueueRouteList *qRouteList)
 {
-	return (aclError)emu_call(684, WORDS(POINTER(qRouteList)), 1);
+	return (aclError)emu_call(686, WORDS(POINTER(qRouteList)), 1);
 }
 
 aclError acltdtCleanChannel(acltdtChannelHandle *handle)
 {
-	return (aclError)emu_call(685, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(687, WORDS(POINTER(handle)), 1);
 }
 
 aclError acltdtCopyBufRef(acltdtBuf buf, acltdtBuf *newBuf)
 {
-	return (aclError)emu_call(686, WORDS(POINTER(buf), POINTER(newBuf)), 2);
+	return (aclError)emu_call(688, WORDS(POINTER(buf), POINTER(newBuf)), 2);
 }
 
 acltdtChannelHandle *acltdtCreateChannel(uint32_t deviceId, const char *name)
 {
-	return (acltdtChannelHandle *)(uintptr_t)emu_call(687, WORDS(UNSIGNED(deviceId), POINTER(name)), 2);
+	return (acltdtChannelHandle *)(uintptr_t)emu_call(689, WORDS(UNSIGNED(deviceId), POINTER(name)), 2);
 }
 
 acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, const char *name, size_t capacity)
 {
-	return (acltdtChannelHandle *)(uintptr_t)emu_call(688, WORDS(UNSIGNED(deviceId), POINTER(name), UNSIGNED(capacity)), 3);
+	return (acltdtChannelHandle *)(uintptr_t)emu_call(690, WORDS(UNSIGNED(deviceId), POINTER(name), UNSIGNED(capacity)), 3);
 }
 
 acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *dims, size_t dimNum, aclDataType dataType, void *data, size_t size)
 {
-	return (acltdtDataItem *)(uintptr_t)emu_call(689, WORDS(SIGNED(tdtType), POINTER(dims), UNSIGNED(dimNum), SIGNED(dataType), POINTER(data), UNSIGNED(size)), 6);
+	return (acltdtDataItem *)(uintptr_t)emu_call(691, WORDS(SIGNED(tdtType), POINTER(dims), UNSIGNED(dimNum), SIGNED(dataType), POINTER(data), UNSIGNED(size)), 6);
 }
 
 acltdtDataset *acltdtCreateDataset(void)
 {
-	return (acltdtDataset *)(uintptr_t)emu_call(690, 0, 0);
+	return (acltdtDataset *)(uintptr_t)emu_call(692, 0, 0);
 }
 
 aclError acltdtCreateQueue(const acltdtQueueAttr *attr, uint32_t *qid)
 {
-	return (aclError)emu_call(691, WORDS(POINTER(attr), POINTER(qid)), 2);
+	return (aclError)emu_call(693, WORDS(POINTER(attr), POINTER(qid)), 2);
 }
 
 acltdtQueueAttr *acltdtCreateQueueAttr(void)
 {
-	return (acltdtQueueAttr *)(uintptr_t)emu_call(692, 0, 0);
+	return (acltdtQueueAttr *)(uintptr_t)emu_call(694, 0, 0);
 }
 
 acltdtQueueRoute *acltdtCreateQueueRoute(uint32_t srcId, uint32_t dstId)
 {
-	return (acltdtQueueRoute *)(uintptr_t)emu_call(693, WORDS(UNSIGNED(srcId), UNSIGNED(dstId)), 2);
+	return (acltdtQueueRoute *)(uintptr_t)emu_call(695, WORDS(UNSIGNED(srcId), UNSIGNED(dstId)), 2);
 }
 
 acltdtQueueRouteList *acltdtCreateQueueRouteList(void)
 {
-	return (acltdtQueueRouteList *)(uintptr_t)emu_call(694, 0, 0);
+	return (acltdtQueueRouteList *)(uintptr_t)emu_call(696, 0, 0);
 }
 
 acltdtQueueRouteQueryInfo *acltdtCreateQueueRouteQueryInfo(void)
 {
-	return (acltdtQueueRouteQueryInfo *)(uintptr_t)emu_call(695, 0, 0);
+	return (acltdtQueueRouteQueryInfo *)(uintptr_t)emu_call(697, 0, 0);
 }
 
 aclError acltdtDequeue(uint32_t qid, acltdtBuf *buf, int32_t timeout)
 {
-	return (aclError)emu_call(696, WORDS(UNSIGNED(qid), POINTER(buf), SIGNED(timeout)), 3);
+	return (aclError)emu_call(698, WORDS(UNSIGNED(qid), POINTER(buf), SIGNED(timeout)), 3);
 }
 
 aclError acltdtDequeueData(uint32_t qid, void *data, size_t dataSize, size_t *retDataSize, void *userData, size_t userDataSize, int32_t timeout)
 {
-	return (aclError)emu_call(697, WORDS(UNSIGNED(qid), POINTER(data), UNSIGNED(dataSize), POINTER(retDataSize), POINTER(userData), UNSIGNED(userDataSize), SIGNED(timeout)), 7);
+	return (aclError)emu_call(699, WORDS(UNSIGNED(qid), POINTER(data), UNSIGNED(dataSize), POINTER(retDataSize), POINTER(userData), UNSIGNED(userDataSize), SIGNED(timeout)), 7);
 }
 
 aclError acltdtDestroyChannel(acltdtChannelHandle *handle)
 {
-	return (aclError)emu_call(698, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(700, WORDS(POINTER(handle)), 1);
 }
 
 aclError acltdtDestroyDataItem(acltdtDataItem *dataItem)
 {
-	return (aclError)emu_call(699, WORDS(POINTER(dataItem)), 1);
+	return (aclError)emu_call(701, WORDS(POINTER(dataItem)), 1);
 }
 
 aclError acltdtDestroyDataset(acltdtDataset *dataset)
 {
-	return (aclError)emu_call(700, WORDS(POINTER(dataset)), 1);
+	return (aclError)emu_call(702, WORDS(POINTER(dataset)), 1);
 }
 
 aclError acltdtDestroyQueue(uint32_t qid)
 {
-	return (aclError)emu_call(701, WORDS(UNSIGNED(qid)), 1);
+	return (aclError)emu_call(703, WORDS(UNSIGNED(qid)), 1);
 }
 
 aclError acltdtDestroyQueueAttr(const acltdtQueueAttr *attr)
 {
-	return (aclError)emu_call(702, WORDS(POINTER(attr)), 1);
+	return (aclError)emu_call(704, WORDS(POINTER(attr)), 1);
 }
 
 aclError acltdtDestroyQueueRoute(const acltdtQueueRoute *route)
 {
-	return (aclError)emu_call(703, WORDS(POINTER(route)), 1);
+	return (aclError)emu_call(705, WORDS(POINTER(route)), 1);
 }
 
 aclError acltdtDestroyQueueRouteList(const acltdtQueueRouteList *routeList)
 {
-	return (aclError)emu_call(704, WORDS(POINTER(routeList)), 1);
+	return (aclError)emu_call(706, WORDS(POINTER(routeList)), 1);
 }
 
 aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo *info)
 {
-	return (aclError)emu_call(705, WORDS(POINTER(info)), 1);
+	return (aclError)emu_call(707, WORDS(POINTER(info)), 1);
 }
 
 aclError acltdtEnqueue(uint32_t qid, acltdtBuf buf, int32_t timeout)
 {
-	return (aclError)emu_call(706, WORDS(UNSIGNED(qid), POINTER(buf), SIGNED(timeout)), 3);
+	return (aclError)emu_call(708, WORDS(UNSIGNED(qid), POINTER(buf), SIGNED(timeout)), 3);
 }
 
 aclError acltdtEnqueueData(uint32_t qid, const void *data, size_t dataSize, const void *userData, size_t userDataSize, int32_t timeout, uint32_t rsv)
 {
-	return (aclError)emu_call(707, WORDS(UNSIGNED(qid), POINTER(data), UNSIGNED(dataSize), POINTER(userData), UNSIGNED(userDataSize), SIGNED(timeout), UNSIGNED(rsv)), 7);
+	return (aclError)emu_call(709, WORDS(UNSIGNED(qid), POINTER(data), UNSIGNED(dataSize), POINTER(userData), UNSIGNED(userDataSize), SIGNED(timeout), UNSIGNED(rsv)), 7);
 }
 
 aclError acltdtFreeBuf(acltdtBuf buf)
 {
-	return (aclError)emu_call(708, WORDS(POINTER(buf)), 1);
+	return (aclError)emu_call(710, WORDS(POINTER(buf)), 1);
 }
 
 aclError acltdtGetBufChainNum(acltdtBuf headBuf, uint32_t *num)
 {
-	return (aclError)emu_call(709, WORDS(POINTER(headBuf), POINTER(num)), 2);
+	return (aclError)emu_call(711, WORDS(POINTER(headBuf), POINTER(num)), 2);
 }
 
 aclError acltdtGetBufData(acltdtBuf buf, void **dataPtr, size_t *size)
 {
-	return (aclError)emu_call(710, WORDS(POINTER(buf), POINTER(dataPtr), POINTER(size)), 3);
+	return (aclError)emu_call(712, WORDS(POINTER(buf), POINTER(dataPtr), POINTER(size)), 3);
 }
 
 aclError acltdtGetBufDataLen(acltdtBuf buf, size_t *len)
 {
-	return (aclError)emu_call(711, WORDS(POINTER(buf), POINTER(len)), 2);
+	return (aclError)emu_call(713, WORDS(POINTER(buf), POINTER(len)), 2);
 }
 
 aclError acltdtGetBufFromChain(acltdtBuf headBuf, uint32_t index, acltdtBuf *buf)
 {
-	return (aclError)emu_call(712, WORDS(POINTER(headBuf), UNSIGNED(index), POINTER(buf)), 3);
+	return (aclError)emu_call(714, WORDS(POINTER(headBuf), UNSIGNED(index), POINTER(buf)), 3);
 }
 
 aclError acltdtGetBufUserData(acltdtBuf buf, void *dataPtr, size_t size, size_t offset)
 {
-	return (aclError)emu_call(713, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
+	return (aclError)emu_call(715, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
 }
 
 void *acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem)
 {
-	return (void *)(uintptr_t)emu_call(714, WORDS(POINTER(dataItem)), 1);
+	return (void *)(uintptr_t)emu_call(716, WORDS(POINTER(dataItem)), 1);
 }
 
 acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset, size_t index)
 {
-	return (acltdtDataItem *)(uintptr_t)emu_call(715, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
+	return (acltdtDataItem *)(uintptr_t)emu_call(717, WORDS(POINTER(dataset), UNSIGNED(index)), 2);
 }
 
 size_t acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem)
 {
-	return (size_t)emu_call(716, WORDS(POINTER(dataItem)), 1);
+	return (size_t)emu_call(718, WORDS(POINTER(dataItem)), 1);
 }
 
 aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem *dataItem)
 {
-	return (aclDataType)emu_call(717, WORDS(POINTER(dataItem)), 1);
+	return (aclDataType)emu_call(719, WORDS(POINTER(dataItem)), 1);
 }
 
 const char *acltdtGetDatasetName(const acltdtDataset *dataset)
 {
-	return (const char *)(uintptr_t)emu_call(718, WORDS(POINTER(dataset)), 1);
+	return (const char *)(uintptr_t)emu_call(720, WORDS(POINTER(dataset)), 1);
 }
 
 size_t acltdtGetDatasetSize(const acltdtDataset *dataset)
 {
-	return (size_t)emu_call(719, WORDS(POINTER(dataset)), 1);
+	return (size_t)emu_call(721, WORDS(POINTER(dataset)), 1);
 }
 
 size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem)
 {
-	return (size_t)emu_call(720, WORDS(POINTER(dataItem)), 1);
+	return (size_t)emu_call(722, WORDS(POINTER(dataItem)), 1);
 }
 
 aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims, size_t dimNum)
 {
-	return (aclError)emu_call(721, WORDS(POINTER(dataItem), POINTER(dims), UNSIGNED(dimNum)), 3);
+	return (aclError)emu_call(723, WORDS(POINTER(dataItem), POINTER(dims), UNSIGNED(dimNum)), 3);
 }
 
 aclError acltdtGetQueueAttr(const acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len, size_t *paramRetSize, void *param)
 {
-	return (aclError)emu_call(722, WORDS(POINTER(attr), SIGNED(type), UNSIGNED(len), POINTER(paramRetSize), POINTER(param)), 5);
+	return (aclError)emu_call(724, WORDS(POINTER(attr), SIGNED(type), UNSIGNED(len), POINTER(paramRetSize), POINTER(param)), 5);
 }
 
 aclError acltdtGetQueueRoute(const acltdtQueueRouteList *routeList, size_t index, acltdtQueueRoute *route)
 {
-	return (aclError)emu_call(723, WORDS(POINTER(routeList), UNSIGNED(index), POINTER(route)), 3);
+	return (aclError)emu_call(725, WORDS(POINTER(routeList), UNSIGNED(index), POINTER(route)), 3);
 }
 
 size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList *routeList)
 {
-	return (size_t)emu_call(724, WORDS(POINTER(routeList)), 1);
+	return (size_t)emu_call(726, WORDS(POINTER(routeList)), 1);
 }
 
 aclError acltdtGetQueueRouteParam(const acltdtQueueRoute *route, acltdtQueueRouteParamType type, size_t len, size_t *paramRetSize, void *param)
 {
-	return (aclError)emu_call(725, WORDS(POINTER(route), SIGNED(type), UNSIGNED(len), POINTER(paramRetSize), POINTER(param)), 5);
+	return (aclError)emu_call(727, WORDS(POINTER(route), SIGNED(type), UNSIGNED(len), POINTER(paramRetSize), POINTER(param)), 5);
 }
 
 aclError acltdtGetSliceInfoFromItem(const acltdtDataItem *dataItem, size_t *sliceNum, size_t *sliceId)
 {
-	return (aclError)emu_call(726, WORDS(POINTER(dataItem), POINTER(sliceNum), POINTER(sliceId)), 3);
+	return (aclError)emu_call(728, WORDS(POINTER(dataItem), POINTER(sliceNum), POINTER(sliceId)), 3);
 }
 
 acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem *dataItem)
 {
-	return (acltdtTensorType)emu_call(727, WORDS(POINTER(dataItem)), 1);
+	return (acltdtTensorType)emu_call(729, WORDS(POINTER(dataItem)), 1);
 }
 
 aclError acltdtGrantQueue(uint32_t qid, int32_t pid, uint32_t permission, int32_t timeout)
 {
-	return (aclError)emu_call(728, WORDS(UNSIGNED(qid), SIGNED(pid), UNSIGNED(permission), SIGNED(timeout)), 4);
+	return (aclError)emu_call(730, WORDS(UNSIGNED(qid), SIGNED(pid), UNSIGNED(permission), SIGNED(timeout)), 4);
 }
 
 aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle, size_t *size)
 {
-	return (aclError)emu_call(729, WORDS(POINTER(handle), POINTER(size)), 2);
+	return (aclError)emu_call(731, WORDS(POINTER(handle), POINTER(size)), 2);
 }
 
 aclError acltdtQueryQueueRoutes(const acltdtQueueRouteQueryInfo *queryInfo, acltdtQueueRouteList *qRouteList)
 {
-	return (aclError)emu_call(730, WORDS(POINTER(queryInfo), POINTER(qRouteList)), 2);
+	return (aclError)emu_call(732, WORDS(POINTER(queryInfo), POINTER(qRouteList)), 2);
 }
 
 aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *dataset, int32_t timeout)
 {
-	return (aclError)emu_call(731, WORDS(POINTER(handle), POINTER(dataset), SIGNED(timeout)), 3);
+	return (aclError)emu_call(733, WORDS(POINTER(handle), POINTER(dataset), SIGNED(timeout)), 3);
 }
 
 aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *dataset, int32_t timeout)
 {
-	return (aclError)emu_call(732, WORDS(POINTER(handle), POINTER(dataset), SIGNED(timeout)), 3);
+	return (aclError)emu_call(734, WORDS(POINTER(handle), POINTER(dataset), SIGNED(timeout)), 3);
 }
 
 aclError acltdtSetBufDataLen(acltdtBuf buf, size_t len)
 {
-	return (aclError)emu_call(733, WORDS(POINTER(buf), UNSIGNED(len)), 2);
+	return (aclError)emu_call(735, WORDS(POINTER(buf), UNSIGNED(len)), 2);
 }
 
 aclError acltdtSetBufUserData(acltdtBuf buf, const void *dataPtr, size_t size, size_t offset)
 {
-	return (aclError)emu_call(734, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
+	return (aclError)emu_call(736, WORDS(POINTER(buf), POINTER(dataPtr), UNSIGNED(size), UNSIGNED(offset)), 4);
 }
 
 aclError acltdtSetQueueAttr(acltdtQueueAttr *attr, acltdtQueueAttrType type, size_t len, const void *param)
 {
-	return (aclError)emu_call(735, WORDS(POINTER(attr), SIGNED(type), UNSIGNED(len), POINTER(param)), 4);
+	return (aclError)emu_call(737, WORDS(POINTER(attr), SIGNED(type), UNSIGNED(len), POINTER(param)), 4);
 }
 
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void *value)
 {
-	return (aclError)emu_call(736, WORDS(POINTER(param), SIGNED(type), UNSIGNED(len), POINTER(value)), 4);
+	return (aclError)emu_call(738, WORDS(POINTER(param), SIGNED(type), UNSIGNED(len), POINTER(value)), 4);
 }
 
 aclError acltdtStopChannel(acltdtChannelHandle *handle)
 {
-	return (aclError)emu_call(737, WORDS(POINTER(handle)), 1);
+	return (aclError)emu_call(739, WORDS(POINTER(handle)), 1);
 }
 
 aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *qRouteList)
 {
-	return (aclError)emu_call(738, WORDS(POINTER(qRouteList)), 1);
+	return (aclError)emu_call(740, WORDS(POINTER(qRouteList)), 1);
 }
 
 mstxDomainHandle_t mstxDomainCreateA(const char *name)
 {
-	return (mstxDomainHandle_t)(uintptr_t)emu_call(739, WORDS(POINTER(name)), 1);
+	return (mstxDomainHandle_t)(uintptr_t)emu_call(741, WORDS(POINTER(name)), 1);
 }
 
 void mstxDomainDestroy(mstxDomainHandle_t domain)
 {
-	emu_call(740, WORDS(POINTER(domain)), 1);
+	emu_call(742, WORDS(POINTER(domain)), 1);
 }
 
 void mstxDomainMarkA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
 {
-	emu_call(741, WORDS(POINTER(domain), POINTER(message), POINTER(stream)), 3);
+	emu_call(743, WORDS(POINTER(domain), POINTER(message), POINTER(stream)), 3);
 }
 
 void mstxDomainRangeEnd(mstxDomainHandle_t domain, mstxRangeId id)
 {
-	emu_call(742, WORDS(POINTER(domain), UNSIGNED(id)), 2);
+	emu_call(744, WORDS(POINTER(domain), UNSIGNED(id)), 2);
 }
 
 mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message, aclrtStream stream)
 {
-	return (mstxRangeId)emu_call(743, WORDS(POINTER(domain), POINTER(message), POINTER(stream)), 3);
+	return (mstxRangeId)emu_call(745, WORDS(POINTER(domain), POINTER(message), POINTER(stream)), 3);
 }
 
 void mstxMarkA(const char *message, aclrtStream stream)
 {
-	emu_call(744, WORDS(POINTER(message), POINTER(stream)), 2);
+	emu_call(746, WORDS(POINTER(message), POINTER(stream)), 2);
 }
 
 void mstxRangeEnd(mstxRangeId id)
 {
-	emu_call(745, WORDS(UNSIGNED(id)), 1);
+	emu_call(747, WORDS(UNSIGNED(id)), 1);
 }
 
 mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream)
 {
-	return (mstxRangeId)emu_call(746, WORDS(POINTER(message), POINTER(stream)), 2);
+	return (mstxRangeId)emu_call(748, WORDS(POINTER(message), POINTER(stream)), 2);
 }

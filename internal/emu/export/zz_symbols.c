@@ -43,6 +43,8 @@ const struct emu_symbol emu_symbols[] = {
 	{"HcclScatter", (void *)HcclScatter, 0},
 	{"HcclSend", (void *)HcclSend, 0},
 	{"HcclSetConfig", (void *)HcclSetConfig, 0},
+	{"InitPTACacheThreadLocal", (void *)InitPTACacheThreadLocal, 0},
+	{"UnInitPTACacheThreadLocal", (void *)UnInitPTACacheThreadLocal, 0},
 	{"aclAppLog", (void *)aclAppLog, 0},
 	{"aclCreateBoolArray", (void *)aclCreateBoolArray, 0},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, 0},
@@ -2822,4 +2824,4 @@ const struct emu_symbol emu_symbols[] = {
 	{"mstxRangeStartA", (void *)mstxRangeStartA, 1},
 };
 
-const int emu_symbol_count = 2817;
+const int emu_symbol_count = 2819;

@@ -44,6 +44,8 @@ var functions = [...]function{
 	{"HcclScatter", hcclNotSupported},
 	{"HcclSend", hcclNotSupported},
 	{"HcclSetConfig", hcclNotSupported},
+	{"InitPTACacheThreadLocal", nothing},
+	{"UnInitPTACacheThreadLocal", nothing},
 	{"aclAppLog", nothing},
 	{"aclCreateBoolArray", nothing},
 	{"aclCreateDataBuffer", nothing},

@@ -26,7 +26,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	return 0
 }
 
-func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*op.Executor, error) {
+func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepared, error) {
 	p, ok := implementations[o.Name]
 	if !ok {
 		return nil, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: the emulator does not implement this operator", o.Name)}
@@ -35,10 +35,20 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*op.Exe
 	if err != nil {
 		return nil, err
 	}
+	x, err := l.caches.prepare(t, o, args)
+	if err != nil {
+		return nil, err
+	}
 	join := func(group string) (op.Communicator, error) { return l.communicator(t, group) }
 	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older})
 	checkFormats(c)
-	return op.NewExecutor(p, c)
+	// What a hit would skip is done again: the arguments have passed the checks once, and the
+	// computation needs the addresses of this call.
+	if x.Executor, err = op.NewExecutor(p, c); err != nil {
+		x.end(false)
+		return nil, err
+	}
+	return x, nil
 }
 
 // Execute is phase two: it queues the prepared call on the stream.
@@ -47,13 +57,23 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 	if handle == 0 {
 		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: executor is null", name)})
 	}
-	e, ok := rt.Lookup[*op.Executor](&l.rt.Handles, handle)
-	if !ok || e.Call.Op.Name != name {
+	x, ok := rt.Lookup[*prepared](&l.rt.Handles, handle)
+	if !ok || x.Call.Op.Name != name {
 		return answer(t, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: %#x is not a live executor of this operator", name, handle)})
 	}
-	if !e.Repeatable {
+	if !x.Repeatable {
 		l.rt.Handles.Delete(handle)
 	}
+	if err := x.fill(t); err != nil {
+		return answer(t, err)
+	}
+	code := l.execute(t, x.Executor, workspace, size, stream)
+	x.end(code == 0)
+	return code
+}
+
+func (l *Library) execute(t *rt.Thread, e *op.Executor, workspace, size, stream uint64) uint64 {
+	name := e.Call.Op.Name
 	if e.Call.LaunchErr() != nil {
 		return answer(t, e.Call.LaunchErr())
 	}

@@ -20,12 +20,13 @@ type Library struct {
 
 	Older bool // act as CANN 8.1, whose kernels take fewer combinations of dtypes
 
-	rt    *rt.Runtime
-	links op.Links
+	rt     *rt.Runtime
+	links  op.Links
+	caches *caches
 }
 
 // New returns the library that uses the handles, streams and memory of a runtime.
-func New(r *rt.Runtime) *Library { return &Library{rt: r} }
+func New(r *rt.Runtime) *Library { return &Library{rt: r, caches: newCaches()} }
 
 // Operators returns the number of operators in the table. Their ids are 0 to Operators()-1.
 func Operators() int { return len(op.Operators) }

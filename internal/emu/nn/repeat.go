@@ -12,105 +12,65 @@ func (l *Library) aclDestroyAclOpExecutor(executor rt.Handle) error {
 	if executor == 0 {
 		return &op.Error{Code: int32(abi.ACLNN_ERR_INNER_NULLPTR), Text: "aclDestroyAclOpExecutor: executor is null"}
 	}
-	if _, ok := rt.Lookup[*op.Executor](&l.rt.Handles, executor); !ok {
+	x, ok := rt.Lookup[*prepared](&l.rt.Handles, executor)
+	if !ok {
 		return stale("aclOpExecutor", executor)
 	}
 	l.rt.Handles.Delete(executor)
+	x.end(false)
 	return nil
 }
 
-func (l *Library) aclSetAclOpExecutorRepeatable(executor *op.Executor) error {
+// aclSetAclOpExecutorRepeatable makes an executor usable several times. It knows two kinds of
+// executors, and a wrap of the cache is neither.
+func (l *Library) aclSetAclOpExecutorRepeatable(t *rt.Thread, executor *prepared) error {
+	if executor.wrapped {
+		return &op.Error{Code: int32(abi.ACLNN_ERR_INNER), Text: fmt.Sprintf("aclSetAclOpExecutorRepeatable: %v: the executor is a wrap of the thread's cache, which cannot be repeated", executor.Call)}
+	}
+	if err := executor.leave(t); err != nil {
+		return err
+	}
 	executor.Repeatable = true
 	return nil
 }
 
 //npugen:decode aclOpExecutor
-func (l *Library) executor(function, parameter string, h rt.Handle) (*op.Executor, error) {
+func (l *Library) executor(function, parameter string, h rt.Handle) (*prepared, error) {
 	if h == 0 {
 		return nil, null(function, parameter)
 	}
-	e, ok := rt.Lookup[*op.Executor](&l.rt.Handles, h)
+	e, ok := rt.Lookup[*prepared](&l.rt.Handles, h)
 	if !ok {
 		return nil, stale("aclOpExecutor", h)
 	}
 	return e, nil
 }
 
-// selector chooses the tensor parameters that an address setter counts.
-type selector func(op.Param) bool
-
-func anyTensor(op.Param) bool      { return true }
-func inputTensor(p op.Param) bool  { return p.Use != op.Written }
-func outputTensor(p op.Param) bool { return p.Use == op.Written }
-
-func (l *Library) aclSetTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
-	return setTensorAddr(executor, anyTensor, index, addr)
+func (l *Library) aclSetTensorAddr(executor *prepared, index uint64, tensor rt.Handle, addr uintptr) error {
+	return l.setAddr(executor, executor.places(), index, tensor, addr)
 }
 
-func (l *Library) aclSetInputTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
-	return setTensorAddr(executor, inputTensor, index, addr)
+func (l *Library) aclSetInputTensorAddr(executor *prepared, index uint64, tensor rt.Handle, addr uintptr) error {
+	return l.setAddr(executor, slots(executor.Call, inputs), index, tensor, addr)
 }
 
-func (l *Library) aclSetOutputTensorAddr(executor *op.Executor, index uint64, _ rt.Handle, addr uintptr) error {
-	return setTensorAddr(executor, outputTensor, index, addr)
+func (l *Library) aclSetOutputTensorAddr(executor *prepared, index uint64, tensor rt.Handle, addr uintptr) error {
+	return l.setAddr(executor, slots(executor.Call, outputs), index, tensor, addr)
 }
 
-// setTensorAddr changes the address of a tensor of a repeatable executor. The index counts tensors
-// in declaration order, including members of lists and excluding absent tensors.
-func setTensorAddr(e *op.Executor, selects selector, index uint64, addr uintptr) error {
-	left := index
-	for i, p := range e.Call.Op.Params {
-		if !selects(p) {
-			continue
-		}
-		switch x := e.Call.Args()[i].(type) {
-		case *op.Tensor:
-			if left == 0 {
-				x.Addr = uint64(addr)
-				return nil
-			}
-			left--
-		case []*op.Tensor:
-			if left < uint64(len(x)) {
-				x[left].Addr = uint64(addr)
-				return nil
-			}
-			left -= uint64(len(x))
-		}
-	}
-	return &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("%s: there is no tensor with index %d", e.Call, index)}
+func (l *Library) aclSetDynamicTensorAddr(executor *prepared, irIndex, relativeIndex uint64, tensors rt.Handle, addr uintptr) error {
+	return l.setDynamicAddr(executor, executor.places(), irIndex, relativeIndex, tensors, addr)
 }
 
-func (l *Library) aclSetDynamicTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
-	return setDynamicAddr(executor, anyTensor, irIndex, relativeIndex, addr)
+func (l *Library) aclSetDynamicInputTensorAddr(executor *prepared, irIndex, relativeIndex uint64, tensors rt.Handle, addr uintptr) error {
+	return l.setDynamicAddr(executor, slots(executor.Call, inputs), irIndex, relativeIndex, tensors, addr)
 }
 
-func (l *Library) aclSetDynamicInputTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
-	return setDynamicAddr(executor, inputTensor, irIndex, relativeIndex, addr)
+func (l *Library) aclSetDynamicOutputTensorAddr(executor *prepared, irIndex, relativeIndex uint64, tensors rt.Handle, addr uintptr) error {
+	return l.setDynamicAddr(executor, slots(executor.Call, outputs), irIndex, relativeIndex, tensors, addr)
 }
 
-func (l *Library) aclSetDynamicOutputTensorAddr(executor *op.Executor, irIndex, relativeIndex uint64, _ rt.Handle, addr uintptr) error {
-	return setDynamicAddr(executor, outputTensor, irIndex, relativeIndex, addr)
-}
-
-// setDynamicAddr changes the address of a member of a tensor list. irIndex counts tensor arguments,
-// a list as one; relativeIndex counts the list's members.
-func setDynamicAddr(e *op.Executor, selects selector, irIndex, relativeIndex uint64, addr uintptr) error {
-	left := irIndex
-	for i, p := range e.Call.Op.Params {
-		if !selects(p) || p.Class != op.TensorClass && p.Class != op.TensorListClass {
-			continue
-		}
-		if left > 0 {
-			left--
-			continue
-		}
-		list, ok := e.Call.Args()[i].([]*op.Tensor)
-		if !ok || relativeIndex >= uint64(len(list)) {
-			break
-		}
-		list[relativeIndex].Addr = uint64(addr)
-		return nil
-	}
-	return &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("%s: there is no tensor list %d with a member %d", e.Call, irIndex, relativeIndex)}
+// places are those of the inputs and, behind them, of the outputs.
+func (x *prepared) places() []slot {
+	return append(slots(x.Call, inputs), slots(x.Call, outputs)...)
 }

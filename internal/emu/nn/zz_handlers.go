@@ -10,6 +10,14 @@ import (
 // Functions returns the functions that the package emulates, by C name.
 func (x *Library) Functions() map[string]rt.Func {
 	return map[string]rt.Func{
+		"InitPTACacheThreadLocal": func(t *rt.Thread, _ []uint64) uint64 {
+			x.InitPTACacheThreadLocal(t)
+			return 0
+		},
+		"UnInitPTACacheThreadLocal": func(t *rt.Thread, _ []uint64) uint64 {
+			x.UnInitPTACacheThreadLocal(t)
+			return 0
+		},
 		"aclCreateBoolArray": func(_ *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
 			return uint64(x.aclCreateBoolArray((*byte)(rt.Pointer(a[0])), a[1]))
@@ -192,7 +200,7 @@ func (x *Library) Functions() map[string]rt.Func {
 			if err != nil {
 				return answer(t, err)
 			}
-			return answer(t, x.aclSetAclOpExecutorRepeatable(executor))
+			return answer(t, x.aclSetAclOpExecutorRepeatable(t, executor))
 		},
 		"aclSetDynamicInputTensorAddr": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[4]

@@ -115,6 +115,15 @@ func (c *Call) Older() bool { return c.older }
 // Workspace requests n more bytes of scratch device memory.
 func (c *Call) Workspace(n int64) { c.workspace += n }
 
+// Retarget gives the call's copies of a tensor the address that the tensor has now.
+func (c *Call) Retarget(object *Tensor) {
+	for _, t := range c.tensors {
+		if t.object == object {
+			t.Addr = object.Addr
+		}
+	}
+}
+
 // String returns the call with its tensors for error texts.
 func (c *Call) String() string {
 	var parts []string

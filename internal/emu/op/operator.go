@@ -43,8 +43,9 @@ const (
 // Operator is an entry of the generated operator table: the C name without "aclnn", and the
 // arguments except workspaceSize and executor. Its index in the table is the operator's id.
 type Operator struct {
-	Name   string
-	Params []Param
+	Name       string
+	Individual bool // has an NNOPBASE executor, see abi.Individual
+	Params     []Param
 }
 
 // Prepare is phase one of an operator: it checks the arguments and returns the computation.

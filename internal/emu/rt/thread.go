@@ -17,6 +17,8 @@ type Thread struct {
 	LastError   int32  // result of aclrtPeekAtLastError
 	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
 	limiter     uint64 // stream whose core limits the thread uses, 0 for none
+	Number      uint64 // of the thread's cache of executors in package nn, 0 when it has none
+	PassesCache bool   // phase one passes the cache by
 	pending     int32  // length of the unread text in text
 	text        [textSize]byte
 	shown       [textSize]byte // what the last aclGetRecentErrMsg of this thread returned

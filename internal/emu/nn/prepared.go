@@ -1,0 +1,91 @@
+package nn
+
+import (
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/rt"
+)
+
+// prepared is an aclOpExecutor: a call that phase one has accepted, and its place in the cache.
+type prepared struct {
+	*op.Executor
+	entry   *entry // which the call made, or which it uses when it is a wrap; nil when it is not cached
+	wrapped bool
+
+	runs, foreign uint64 // of the entry when the wrap was made
+}
+
+// prepare looks a call up in the cache of its thread. A call that is not there takes the time that
+// phase one takes on the device, and gets an entry.
+func (c *caches) prepare(t *rt.Thread, o *op.Operator, args []any) (*prepared, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	tc := c.of(t)
+	passes := o.Individual || t.PassesCache
+	if !passes {
+		tc.key = appendKey(tc.key[:0], o, args)
+	}
+	if passes || len(tc.key) > keyLimit {
+		tc.passed.Add(1)
+		spend(c.cold)
+		return new(prepared), nil
+	}
+	if x := tc.find(tc.key); x != nil {
+		return x, nil
+	}
+	spend(c.cold)
+	return &prepared{entry: tc.add(tc.key, c.limit)}, nil
+}
+
+// fill does what phase two does with the buffer of an entry: it writes the addresses of this call into
+// it, for the kernel launch that follows. The owner of the entry and other threads do so without a
+// lock, so that of two calls that overlap one launches with the arguments of the other.
+func (x *prepared) fill(t *rt.Thread) error {
+	if !x.wrapped {
+		return nil
+	}
+	e := x.entry
+	e.owner.mu.Lock()
+	defer e.owner.mu.Unlock()
+	own := e.owner.thread == t.Number
+	switch {
+	case e.place == nil:
+		return x.misused("the thread of phase one has dropped the entry of its cache that the executor wraps")
+	case e.foreign != x.foreign, !own && e.runs != x.runs:
+		return x.misused("race: between the phases of this call, another call of the same operator and shapes has used the same entry of a thread's cache, " +
+			"and one of the two ran phase two on another thread than phase one")
+	}
+	e.runs++
+	if !own {
+		e.foreign++
+	}
+	return nil
+}
+
+// leave takes the call's entry out of the cache, because the executor becomes its only user. CANN looks
+// for it in the cache of the calling thread; in another one it would stay behind the executor's end.
+func (x *prepared) leave(t *rt.Thread) error {
+	if x.entry == nil {
+		return nil
+	}
+	if x.entry.owner.thread != t.Number {
+		return x.misused("aclSetAclOpExecutorRepeatable runs on another thread than phase one, whose cache keeps an entry that ends with the executor")
+	}
+	x.end(false)
+	return nil
+}
+
+// end ends an executor. The entry that it made can be used from now on if phase two succeeded.
+func (x *prepared) end(succeeded bool) {
+	if x.entry == nil || x.wrapped {
+		return
+	}
+	x.entry.settle(succeeded)
+	x.entry = nil
+}
+
+// misused is the error of a use that corrupts memory on the device.
+func (x *prepared) misused(text string) error {
+	return x.refuse(int32(abi.ACLNN_ERR_INNER), "%s", text)
+}
