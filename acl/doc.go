@@ -20,6 +20,17 @@
 // synchronises after every launch. Every wait takes a context.Context; a wait that is cut
 // short leaves the object usable.
 //
+// # Threads
+//
+// No rule about OS threads reaches the caller: the context rides with each call. aclnn keeps
+// executors, error texts and what it loads of the platform per OS thread, and what it keeps must not be
+// used on two threads at once. So a launch with both its phases, and aclnn.Prepare, are one crossing to
+// C each, which runs on one OS thread; if the workspace is too small, the crossing gives its executor up
+// before it returns. Launches run on the thread that the goroutine happens to have. A thread of its own
+// for each device was tried: handing a launch over to it and back took 15 µs and more, against 0.2 µs in
+// place, and the share of launches that find their executor in the cache of their thread was over 99 %
+// either way, with 16 goroutines on each of four devices, after each had taken two steps.
+//
 // # Closing
 //
 // Every object that a function of this package makes must be closed. Close may be called twice;

@@ -38,8 +38,8 @@ func (l *lent) Use(buffer any) error {
 // Launch implements bridge.Stream.
 func (l *lent) Launch(launch *cshim.Launch) error {
 	s := (*Stream)(l)
-	if err := s.usable("Stream.Launch"); err != nil {
-		return err
+	if !s.ready() {
+		return s.usable("Stream.Launch")
 	}
 	q := s.q
 	ws := q.workspace()

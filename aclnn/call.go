@@ -102,8 +102,10 @@ func (c *Call) Launch() error {
 
 func (c *Call) free() {
 	c.st, c.user, c.op, c.err = nil, nil, nil, nil
-	clear(c.used)
-	c.used = c.used[:0]
+	if len(c.used) > 0 {
+		clear(c.used)
+		c.used = c.used[:0]
+	}
 	calls.Put(c)
 }
 

@@ -37,6 +37,23 @@ type TensorDesc struct {
 	Storage           [MaxRank]int64
 }
 
+// smallRank is up to which rank a tensor is encoded without what lies behind its dimensions.
+const smallRank = 4
+
+// smallDesc is the beginning of a TensorDesc.
+type smallDesc struct {
+	class, slot       uint8
+	DType             int16
+	Format            int16
+	Rank, StorageRank uint8
+	Address           uint64
+	Offset            int64
+	Dims              [smallRank]int64
+}
+
+// smallStrides is the beginning of its strides. Registers hold a small struct, but no array.
+type smallStrides struct{ first, second, third, fourth int64 }
+
 // record is the head of an argument that C makes an object of: C's struct cann_record.
 type record struct {
 	class, slot uint8
@@ -51,7 +68,7 @@ const (
 )
 
 // extend makes room for n words behind the records. They hold what an earlier launch left:
-// every one must be written.
+// every one that is read must be written.
 func (l *Launch) extend(n int) []uint64 {
 	at := l.used
 	l.used += n
@@ -61,7 +78,9 @@ func (l *Launch) extend(n int) []uint64 {
 	return l.records[at:l.used]
 }
 
-// grow makes the words in use, and as many again.
+// grow makes the words in use, and as many again. It is kept out of those who seldom need it.
+//
+//go:noinline
 func (l *Launch) grow() {
 	words := make([]uint64, max(512, 2*l.used))
 	copy(words, l.records)
@@ -121,10 +140,20 @@ func (l *Launch) Tensors(n int) { l.object(classTensors, 0, n) }
 
 // Member appends a member of a tensor list.
 func (l *Launch) Member(d *TensorDesc) {
-	r := (*TensorDesc)(unsafe.Pointer(unsafe.SliceData(l.extend(tensorWords))))
-	*r = *d
+	at := l.used
+	l.used += tensorWords
+	if l.used > len(l.records) {
+		l.grow()
+	}
+	r := (*TensorDesc)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.records)), at*8))
+	if d.Rank <= smallRank && d.StorageRank <= 1 { // most tensors: copying is much of what a launch costs
+		*(*smallDesc)(unsafe.Pointer(r)) = *(*smallDesc)(unsafe.Pointer(d))
+		*(*smallStrides)(unsafe.Pointer(&r.Strides)) = *(*smallStrides)(unsafe.Pointer(&d.Strides))
+		r.Storage[0] = d.Storage[0]
+	} else {
+		*r = *d
+	}
 	r.class, r.slot = classTensor, uint8(l.words)
-	l.tensors++
 }
 
 // Scalar appends a scalar of the given dtype; value holds its little-endian bytes.

@@ -16,12 +16,11 @@ type Launch struct {
 	floating uint64   // bit i: parameter i is floating-point
 	records  []uint64 // what C makes objects of, the first used of them
 	used     int
-	tensors  int
 }
 
 // Reset drops the arguments and sets the operator.
 func (l *Launch) Reset(op *Operator) {
-	l.op, l.words, l.floats, l.floating, l.used, l.tensors = op, 0, 0, 0, 0, 0
+	l.op, l.words, l.floats, l.floating, l.used = op, 0, 0, 0, 0
 	l.head.records = 0
 }
 
@@ -51,8 +50,22 @@ func (l *Launch) Run(context, stream, workspace, size uint64) (need uint64, err 
 	return 0, l.failure()
 }
 
-// start finds the operator and fills the head for phase one.
+// start fills the head for phase one.
 func (l *Launch) start() error {
+	h := &l.head
+	h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
+	if h.execute == 0 || l.words > maxWords || l.floats > len(h.floats) {
+		if err := l.impossible(); err != nil {
+			return err
+		}
+		h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
+	}
+	h.words = uint32(l.words)
+	return nil
+}
+
+// impossible finds the operator, or says why the launch cannot be made.
+func (l *Launch) impossible() error {
 	if err := l.op.Available(); err != nil {
 		return err
 	}
@@ -60,9 +73,6 @@ func (l *Launch) start() error {
 		return refuse("%s: %d words and %d floating-point arguments, at most %d and %d can be passed",
 			l.op.Symbol, l.words, l.floats, maxWords, len(l.head.floats))
 	}
-	h := &l.head
-	h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
-	h.words = uint32(l.words)
 	return nil
 }
 
@@ -110,14 +120,15 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	if err := l.start(); err != nil {
 		return nil, err
 	}
-	p := &Prepared{tensors: make([]uint64, l.tensors+1), places: l.places(), addresses: make([]uint64, l.tensors+1)}
+	places := l.places()
+	p := &Prepared{tensors: make([]uint64, len(places)+1), places: append(places, 0), addresses: make([]uint64, len(places)+1)}
 	h := &l.head
 	h.context = context
 	h.prepareOnly(l.first(), &p.tensors[0])
 	if h.stage != stageDone {
 		return nil, l.failure()
 	}
-	p.launch.op, p.launch.head, p.launch.tensors = l.op, *h, l.tensors
+	p.launch.op, p.launch.head = l.op, *h
 	return p, nil
 }
 
@@ -128,7 +139,7 @@ const addressUnit = 32
 // inputs, or among the outputs and one. Absent tensors, scalars, arrays and the members of lists
 // each take a place.
 func (l *Launch) places() []uint64 {
-	places := make([]uint64, 0, l.tensors+1)
+	var places []uint64
 	var members [maxParams + maxFloats]int
 	l.Each(func(param, member int, _ *TensorDesc) { members[param] = max(members[param], member) })
 	l.Each(func(param, member int, _ *TensorDesc) {
@@ -145,7 +156,7 @@ func (l *Launch) places() []uint64 {
 		}
 		places = append(places, place)
 	})
-	return append(places, 0)
+	return places
 }
 
 // slot is the letter of a parameter. Of an operator without Slots every parameter counts.
@@ -167,14 +178,17 @@ func (p *Prepared) Workspace() uint64 { return p.launch.head.need }
 // addresses at run time only, so a captured or queued run keeps the old one.
 func (p *Prepared) Bind(i int, address uint64) error {
 	switch {
-	case i < 0 || i >= p.launch.tensors:
-		return refuse("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.launch.tensors)
+	case i < 0 || i >= p.count():
+		return refuse("%s: there is no tensor %d, the call has %d", p.launch.op.Symbol, i, p.count())
 	case address%addressUnit != 0:
 		return refuse("%s: the address %#x of tensor %d is not a multiple of %d", p.launch.op.Symbol, address, i, addressUnit)
 	}
 	p.addresses[i] = address
 	return nil
 }
+
+// count is how many tensors the call has. The slices have one element more, so that all have a first.
+func (p *Prepared) count() int { return len(p.tensors) - 1 }
 
 // Run queues phase two on the stream.
 func (p *Prepared) Run(stream, workspace, size uint64) error {
@@ -183,7 +197,7 @@ func (p *Prepared) Run(stream, workspace, size uint64) error {
 		return refuse("%s: workspace of %d bytes, %d are needed", p.launch.op.Symbol, size, h.need)
 	}
 	h.stream, h.workspace, h.size = stream, workspace, size
-	h.run(&p.tensors[0], &p.places[0], &p.addresses[0], uint32(p.launch.tensors))
+	h.run(&p.tensors[0], &p.places[0], &p.addresses[0], uint32(p.count()))
 	clear(p.addresses)
 	if h.stage != stageDone {
 		return p.launch.failure()

@@ -78,6 +78,9 @@ var (
 	_ = equal[unsafe.Offsetof(TensorDesc{}.Strides)-unsafe.Offsetof(C.struct_cann_tensor{}.strides)]
 	_ = equal[unsafe.Offsetof(TensorDesc{}.Storage)-unsafe.Offsetof(C.struct_cann_tensor{}.storage)]
 
+	_ = equal[unsafe.Offsetof(TensorDesc{}.Address)-unsafe.Offsetof(smallDesc{}.Address)]
+	_ = equal[unsafe.Offsetof(TensorDesc{}.Dims)-unsafe.Offsetof(smallDesc{}.Dims)]
+
 	_ = equal[unsafe.Sizeof(record{})-C.sizeof_struct_cann_record]
 	_ = equal[unsafe.Offsetof(record{}.dtype)-unsafe.Offsetof(C.struct_cann_record{}.dtype)]
 	_ = equal[unsafe.Offsetof(record{}.count)-unsafe.Offsetof(C.struct_cann_record{}.count)]

@@ -158,7 +158,7 @@ func knobs() map[string]string {
 	all := make(map[string]string)
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
-		for _, prefix := range []string{"CANN_", "ASCEND_", "HCCL_", "ACL_"} {
+		for _, prefix := range []string{"CANN_", "ASCEND_", "HCCL_", "ACL_", "ACLNN_"} {
 			if strings.HasPrefix(name, prefix) && name != "CANN_JOB_SECRET" {
 				all[name] = value
 			}

@@ -62,6 +62,9 @@ var process = sync.OnceValue(func() *Machine {
 	return m
 })
 
+// Caches returns the executor caches of the threads that have launched operators.
+func (m *Machine) Caches() []nn.CacheStats { return m.library.Caches() }
+
 // OldAPI reports whether CANN_EMU_API asks for the interface of CANN 8.1.
 var OldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
 
