@@ -23,10 +23,14 @@ const arenaUnit, arenaTail = 512, 32
 
 // NewArena makes an arena of n bytes on the stream's device.
 func (s *Stream) NewArena(n int) (*Arena, error) {
+	if s.Capturing() {
+		return nil, s.q.refuse("Stream.NewArena", ErrCapture, "an arena does not belong to a graph; make it before the capture")
+	}
 	base, err := s.Malloc(n)
 	if err != nil {
 		return nil, err
 	}
+	s.q.scope.chip.pool.Label(base.mem.block, "arena")
 	base.unwatch() // the arena's own leak is reported, and its memory never released
 	a := &Arena{st: s, base: base}
 	a.now = a.generation()

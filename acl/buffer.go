@@ -2,6 +2,7 @@ package acl
 
 import (
 	"context"
+	"runtime/debug"
 
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
@@ -71,6 +72,9 @@ func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 		l.remains = heir(b.region)
 	}
 	b.open(KindBuffer, l)
+	if m.block != nil && process.stacks.Load() {
+		c.pool.Label(m.block, "buffer\n"+string(debug.Stack()))
+	}
 	return b
 }
 

@@ -164,6 +164,7 @@ func TestCaptureRefuses(t *testing.T) {
 			"executor":           prepared.Run,
 			"arena":              func() error { _, err := arena.Malloc(8); return err },
 			"arena reset":        arena.Reset,
+			"new arena":          func() error { _, err := st.NewArena(64); return err },
 			"another capture": func() error {
 				_, err := st.Capture(background, acl.CaptureRelaxed, func() error { return nil })
 				return err

@@ -74,6 +74,7 @@ func (w *workspace) grow(q *queue, need uint64) (*scratch, error) {
 	if err != nil {
 		return nil, q.scope.outOfMemory("operator workspace", need, err)
 	}
+	q.scope.chip.pool.Label(b, "workspace")
 	s := &scratch{block: b, addr: b.Address(), size: b.Size()}
 	s.refs.Store(2) // the workspace's and the caller's
 	w.current.Store(s)

@@ -96,7 +96,8 @@ func (t *Trainer) forget() error {
 
 // Step computes the gradients of a batch and updates the weights. It returns the loss and the
 // norm of the gradients, as Gradients and Optimizer.Step do; they and the weights differ from
-// those by rounding only. Once it has started, it ignores the end of ctx.
+// those by rounding only. Once it has started, it ignores the end of ctx. An error of the capture,
+// in the first step of a shape, comes after the update of the weights.
 func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err error) {
 	if err := errors.Join(ctx.Err(), b.validate(t.m.Config.VocabSize)); err != nil {
 		return 0, 0, err

@@ -10,6 +10,7 @@ type Block struct {
 	right      *Block
 	free       bool   // in a free list of its owner
 	requested  uint64 // bytes asked for
+	label      string // what it is for
 }
 
 // Address is the device address of the block's first byte, 512-byte aligned within its

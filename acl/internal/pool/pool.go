@@ -101,11 +101,13 @@ type Pool struct {
 	streams map[Stream]*lists
 	pending []pending
 	stats   Stats
+
+	segments map[*segment]struct{}
 }
 
 // New makes an empty pool.
 func New(s Source) *Pool {
-	return &Pool{source: s, streams: make(map[Stream]*lists)}
+	return &Pool{source: s, streams: make(map[Stream]*lists), segments: make(map[*segment]struct{})}
 }
 
 // round is the size of a block for n bytes, and whether it is a small one.
@@ -189,7 +191,7 @@ func (p *Pool) give(b *Block, owner *lists, size, requested uint64) {
 		r := b.split(size)
 		former.bins(r.segment).add(r)
 	}
-	b.owner, b.requested = owner, requested
+	b.owner, b.requested, b.label = owner, requested, ""
 	p.stats.Mallocs++
 	p.stats.Allocated += requested
 	p.stats.InUse += b.size
@@ -238,6 +240,7 @@ func (p *Pool) newSegment(owner *lists, size uint64, small bool) (*Block, error)
 	}
 	s := &segment{addr: addr, size: n, small: small}
 	s.first = &Block{addr: addr, size: n, owner: owner, segment: s}
+	p.segments[s] = struct{}{}
 	p.stats.DeviceMallocs++
 	p.stats.Segments++
 	p.stats.Reserved += n
@@ -254,6 +257,7 @@ func (p *Pool) Free(b *Block, users []Stream) error {
 	p.stats.Frees++
 	p.stats.Allocated -= b.requested
 	p.stats.InUse -= b.size
+	b.requested = 0
 	if b.owner.gone {
 		b.owner = &p.nobody
 	}

@@ -163,6 +163,7 @@ func (p *Pool) shrink() error {
 				kept = append(kept, b)
 				return
 			}
+			delete(p.segments, b.segment)
 			p.stats.DeviceFrees++
 			p.stats.Segments--
 			p.stats.Reserved -= b.size
