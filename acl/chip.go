@@ -3,7 +3,9 @@ package acl
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,8 +22,30 @@ type chip struct {
 	pool    *pool.Pool
 	staging staging
 	peers   atomic.Uint64 // bit per device whose memory this one may use
+	aside   aside         // for waits for the whole device
 
 	captures atomic.Int32 // captures under way on streams of the device
+
+	mu     sync.Mutex
+	scopes []*scope // that exist
+}
+
+func (c *chip) forget(sc *scope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scopes = slices.DeleteFunc(c.scopes, func(x *scope) bool { return x == sc })
+}
+
+// queues are the streams of all contexts of the device.
+func (c *chip) queues() (all []*queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, sc := range c.scopes {
+		sc.mu.Lock()
+		all = slices.AppendSeq(all, maps.Keys(sc.queues))
+		sc.mu.Unlock()
+	}
+	return all
 }
 
 // slot is the place of a device in the process.
@@ -93,6 +117,7 @@ func (c *chip) leave() error {
 		s.chip = nil
 	}
 	s.mu.Unlock()
+	c.aside.finish()
 	errs := []error{c.primary.drain(), c.staging.close(), c.pool.Trim(c.Synchronize), c.primary.destroyFences()}
 	if err := unsetPrimary(c.id); err != nil {
 		errs = append(errs, c.primary.fail(err))

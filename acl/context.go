@@ -103,7 +103,7 @@ func (x *Context) Handle() uint64 {
 }
 
 // Synchronize waits for all work of the device, in all contexts, and returns what failed in
-// it (aclrtSynchronizeDeviceWithTimeout). If ctx ends first the work goes on and the error
+// it (aclrtSynchronizeDevice). If ctx ends first the work goes on and the error
 // matches ctx.Err(); see Stream.Synchronize.
 func (x *Context) Synchronize(ctx context.Context) error {
 	if err := x.usable("Context.Synchronize"); err != nil {
@@ -125,9 +125,19 @@ func (x *Context) Synchronize(ctx context.Context) error {
 	return err
 }
 
-// waitDevice waits for all work of the device.
+// waitDevice waits for all work of the device, as queue.wait does for that of a stream. Streams of
+// other code in the process are waited for aside.
 func (sc *scope) waitDevice(ctx context.Context) (interrupted bool, err error) {
-	return wait(ctx, func(timeout int32) error { return aclrtSynchronizeDeviceWithTimeout(sc.handle, timeout) })
+	join := func() error { return aclrtSynchronizeDeviceWithTimeout(sc.handle, forever) }
+	if ctx.Done() == nil {
+		return false, join()
+	}
+	for _, q := range sc.chip.queues() {
+		if interrupted, _ := q.pass(ctx); interrupted {
+			return true, nil
+		}
+	}
+	return sc.chip.aside.wait(ctx, join)
 }
 
 // launched is the number of launches of each stream.

@@ -127,8 +127,18 @@ func (s *Stream) download(ctx context.Context, data []byte, src *Buffer) (err er
 			}
 		}
 		p := under[0]
-		if err := p.slot.wait(ctx); err != nil {
-			return err
+		if len(data) > 0 || len(under) > 1 {
+			if err := p.slot.wait(ctx); err != nil {
+				return err
+			}
+		} else { // only a wait for the stream tells whether the data is good
+			interrupted, err := q.settle(ctx, op)
+			if !interrupted {
+				p.slot.passed()
+			}
+			if err != nil {
+				return err
+			}
 		}
 		copy(p.to, cshim.Bytes(p.slot.addr, len(p.to)))
 		stage.release(p.slot)

@@ -3,11 +3,14 @@
 package acl_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/machine"
 )
 
 // again runs tests of this package in a process with another emulator.
@@ -113,4 +117,78 @@ func TestSanitizers(t *testing.T) {
 			require.ErrorContains(t, first, part)
 		}
 	}, "CANN_EMU_SANITIZE=memory,race")
+}
+
+// TestLongWaitLeavesNothing: a wait of ten minutes, on the clock of the test, for work that hangs
+// leaves no task on the stream and no error in CANN's log, and a cancelled wait returns at once.
+func TestLongWaitLeavesNothing(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	synctest.Test(t, func(t *testing.T) {
+		st, err := dev.NewStream()
+		require.NoError(t, err)
+		gate := make(chan struct{})
+		require.NoError(t, st.HostFunc(func() { <-gate }))
+		ev, err := st.Record()
+		require.NoError(t, err)
+		synctest.Wait() // until the function runs
+		before := machine.Process().Backlog()
+		for name, wait := range map[string]func(context.Context) error{
+			"stream": st.Synchronize, "event": ev.Synchronize, "device": dev.Synchronize,
+		} {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			require.ErrorIs(t, wait(ctx), context.DeadlineExceeded, name)
+			require.Equal(t, 10*time.Minute, time.Since(start), name)
+			cancel()
+
+			ctx, cancel = context.WithCancel(t.Context())
+			returned := make(chan error)
+			go func() { returned <- wait(ctx) }()
+			time.Sleep(time.Hour)
+			start = time.Now()
+			cancel()
+			require.ErrorIs(t, <-returned, context.Canceled, name)
+			require.Less(t, time.Since(start), 10*time.Millisecond, name)
+			require.Equal(t, before, machine.Process().Backlog(), name)
+		}
+		close(gate)
+		require.NoError(t, st.Close())
+		require.NoError(t, ev.Close())
+	})
+}
+
+// TestThousandFaults: each of a thousand faults in a row is told once, with its operator and its
+// stream, by the copy that would have brought wrong data, and the copy after it is right.
+func TestThousandFaults(t *testing.T) {
+	acltest.Faults(t, "run/aclnnMul=507015", func(t *testing.T) {
+		dev := acltest.Device(t, acltest.Open(t), 0)
+		streams := []*acl.Stream{acltest.Stream(t, dev), acltest.Stream(t, dev)}
+		for i := range 1000 {
+			st := streams[i%2]
+			ctx := background
+			if i%3 == 0 {
+				ctx = t.Context()
+			}
+			want := []float32{float32(i), 1}
+			x, err := aclnn.FromSlice(ctx, st, aclnn.Float32, want, 2)
+			require.NoError(t, err)
+			y, err := aclnn.New(st, aclnn.Float32, 2)
+			require.NoError(t, err)
+			require.NoError(t, aclnn.Exp(st, aclnn.ExpParams{Self: x, Out: y}))
+			require.NoError(t, aclnn.Mul(st, aclnn.MulParams{Self: x, Other: x, Out: y}))
+
+			got := make([]float32, 2)
+			var e *acl.Error
+			require.ErrorAs(t, aclnn.CopyFromDevice(ctx, st, got, y), &e)
+			require.ErrorIs(t, e, acl.ErrKernel)
+			require.Equal(t, "aclnnMul", e.Suspects[0])
+			require.Equal(t, st.ID(), e.Stream)
+			require.NoError(t, aclnn.CopyFromDevice(ctx, st, got, x))
+			require.Equal(t, want, got)
+			require.NoError(t, st.Synchronize(ctx))
+			require.NoError(t, x.Close())
+			require.NoError(t, y.Close())
+		}
+		require.NoError(t, dev.Synchronize(background))
+	})
 }

@@ -18,6 +18,7 @@ type Event struct {
 	handle aclrtEvent
 	last   atomic.Pointer[queue]     // stream of the last record
 	rec    atomic.Pointer[recording] // capture of the last record, nil outside of one
+	at     atomic.Uint64             // what was queued on it then, as queue.queued counts
 }
 
 // EventOption is an option of NewEvent.
@@ -126,9 +127,12 @@ func (e *Event) Record(s *Stream) error {
 	if q.scope.chip != e.scope.chip {
 		return q.refuse("Event.Record", ErrWrongDevice, "the event is of device %d", e.scope.chip.id)
 	}
+	at := q.queued() + 1
 	if err := aclrtRecordEvent(q.scope.handle, e.handle, q.handle); err != nil {
 		return q.fault(err)
 	}
+	q.fed.Add(1)
+	e.at.Store(at)
 	if e.last.Load() != q {
 		e.last.Store(q)
 	}
@@ -152,6 +156,7 @@ func (s *Stream) Wait(e *Event) error {
 	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
 		return q.fault(err)
 	}
+	q.fed.Add(1)
 	if rec := e.rec.Load(); rec != nil {
 		rec.join(q)
 	}
@@ -170,9 +175,11 @@ func (e *Event) Query() (done bool, err error) {
 	return e.scope.eventDone(e.handle)
 }
 
-// Synchronize waits until the last record has happened (aclrtSynchronizeEventWithTimeout).
-// If ctx ends first the event stays usable, and the error matches ctx.Err(); see
-// Stream.Synchronize.
+// Synchronize waits until the last record has happened (aclrtSynchronizeEvent). CANN does not tell
+// here what failed in the work before the record: if the stream has no later work, this call asks
+// the stream too and returns its failure, else a later Stream.Synchronize does. If ctx ends first
+// the event stays usable, and the error matches ctx.Err(); if the event is recorded again
+// meanwhile, the wait may be for that record.
 func (e *Event) Synchronize(ctx context.Context) error {
 	if err := e.usable("Event.Synchronize"); err != nil {
 		return err
@@ -181,23 +188,44 @@ func (e *Event) Synchronize(ctx context.Context) error {
 		return noContext("Event.Synchronize")
 	}
 	defer runtime.KeepAlive(e)
+	q := e.last.Load()
 	cut, err := e.scope.waitEvent(ctx, e.handle)
 	switch {
 	case cut:
 		return e.scope.interrupted("Event.Synchronize", ctx)
-	case err == nil:
-		return nil
-	}
-	if q := e.last.Load(); q != nil {
+	case q == nil:
+		return e.scope.faulty(err)
+	case err != nil:
 		return q.fault(err)
 	}
-	return e.scope.fault(err)
+	return q.verdict(e.at.Load())
 }
 
+// verdict returns what failed on a stream that has ended the work queued until then, and nil if it
+// has more work.
+func (q *queue) verdict(until uint64) error {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
+	if q.gone.Load() {
+		return nil
+	}
+	if q.queued() != until {
+		if idle, err := q.query(); err != nil || !idle {
+			return err
+		}
+	}
+	launched := q.ring.launched.Load()
+	err := q.faulty(q.join())
+	q.ring.passed(launched)
+	return err
+}
+
+// waitEvent waits for the last record of an event until ctx ends.
 func (sc *scope) waitEvent(ctx context.Context, handle aclrtEvent) (interrupted bool, err error) {
-	return wait(ctx, func(timeout int32) error {
-		return aclrtSynchronizeEventWithTimeout(sc.handle, handle, timeout)
-	})
+	if ctx.Done() == nil {
+		return false, aclrtSynchronizeEventWithTimeout(sc.handle, handle, forever)
+	}
+	return poll(ctx, func() (bool, error) { return sc.eventDone(handle) })
 }
 
 // Elapsed is the device's time from start to e, negative if e came first

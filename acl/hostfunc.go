@@ -35,6 +35,7 @@ func (s *Stream) HostFunc(f func()) error {
 		cancel()
 		return s.q.fail(err)
 	}
+	s.q.fed.Add(1)
 	return nil
 }
 

@@ -218,21 +218,36 @@ func TestAsynchronousFault(t *testing.T) {
 			ev, err := st.Record()
 			require.NoError(t, err)
 			defer func() { require.NoError(t, ev.Close()) }()
-			err = ev.Synchronize(background)
-			_ = st.Synchronize(background) // takes the fault from the stream
-			return err
+			return ev.Synchronize(background)
+		},
+		"event, cancellable": func(st *acl.Stream) error {
+			ev, err := st.Record()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, ev.Close()) }()
+			return ev.Synchronize(t.Context())
+		},
+		"event before other work": func(st *acl.Stream) error {
+			ev, err := st.Record()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, ev.Close()) }()
+			release := hold(t, st)
+			require.NoError(t, ev.Synchronize(background), "the stream cannot be asked")
+			release()
+			return st.Synchronize(background)
 		},
 		"copy": func(st *acl.Stream) error {
-			err := acl.CopyFromDevice(background, st, make([]byte, 4), buf)
-			_ = st.Synchronize(background) // takes the fault from the stream
-			return err
+			return acl.CopyFromDevice(background, st, make([]byte, 4), buf)
+		},
+		"copy, cancellable": func(st *acl.Stream) error {
+			return acl.CopyFromDevice(t.Context(), st, make([]byte, 4), buf)
 		},
 		"query": func(st *acl.Stream) error {
-			for {
-				if done, err := st.Query(); done || err != nil {
-					return err
-				}
+			for done := false; !done; {
+				var err error
+				done, err = st.Query()
+				require.NoError(t, err, "a query does not tell")
 			}
+			return st.Synchronize(t.Context())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +266,7 @@ func TestAsynchronousFault(t *testing.T) {
 			assert.Equal(t, acl.DamageWork, e.Damage())
 			assert.Contains(t, err.Error(), "most likely aclnnAdd")
 			assert.Contains(t, e.Hint, "ASCEND_LAUNCH_BLOCKING")
+			require.NoError(t, st.Synchronize(background), "the fault is told once")
 
 			require.NoError(t, add(st, x[0], x[1], x[2]))
 			require.NoError(t, st.Synchronize(background), "the stream works on")

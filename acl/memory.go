@@ -89,6 +89,7 @@ func (q *queue) accept(op string, r *region, n uint64) error {
 		return err
 	}
 	r.mem.use(q)
+	q.fed.Add(1) // by this package, or by the C code that the use is noted for
 	return nil
 }
 
@@ -127,11 +128,8 @@ type direct struct {
 func (d direct) takeBack(m *memory, addr uint64) error {
 	var errs []error
 	for _, q := range m.users {
-		if q.gone.Load() {
-			continue
-		}
-		if err := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever); err != nil {
-			errs = append(errs, q.fault(err))
+		if !q.gone.Load() {
+			errs = append(errs, q.synchronize())
 		}
 	}
 	if err := d.free(m.scope.handle, uintptr(addr)); err != nil {

@@ -3,6 +3,7 @@ package acl
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/goascend/cann/internal/abi"
@@ -15,7 +16,11 @@ type queue struct {
 	user    bridge.User // who the stream is to the memory that it uses
 	handle  aclrtStream
 	id      int
-	gone    atomic.Bool // all work has ended and no more comes
+	gone    atomic.Bool   // all work has ended and no more comes
+	ending  sync.RWMutex  // held for reading by those who ask a stream that another goroutine may close
+	fed     atomic.Uint64 // number of tasks queued, operators aside, which the ring counts
+	aside   aside
+	unasked bool // CANN does not wait for its work, which never ends for its queries
 	ring    ring
 	arena   workspace
 	seat    atomic.Pointer[seat] // its place in a capture or an update; nil at other times
@@ -76,16 +81,55 @@ func (l *lostStream) idle() bool {
 func (l *lostStream) end() error { return errors.Join(l.failed, l.q.synchronize(), l.q.destroy()) }
 
 // synchronize waits for the work, without limit, and returns what failed in it.
-func (q *queue) synchronize() error {
-	return q.faulty(aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever))
+func (q *queue) synchronize() error { return q.faulty(q.join()) }
+
+// join waits in CANN, which reads and clears the fault of a stream in this call alone: queries and
+// waits for events do not tell of it.
+func (q *queue) join() error {
+	err := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever)
+	if left := q.aside.take(); err == nil {
+		err = left
+	}
+	return err
 }
 
-// wait waits for the work until ctx ends.
+// wait waits for the work that was queued before the call until ctx ends, and returns what failed
+// in it. It asks whether the stream is idle. When others go on to queue work the stream may never
+// be; then a call of CANN waits aside.
 func (q *queue) wait(ctx context.Context) (interrupted bool, err error) {
-	return wait(ctx, func(timeout int32) error {
-		return aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, timeout)
-	})
+	if ctx.Done() == nil || q.unasked {
+		return false, q.join()
+	}
+	interrupted, fed := q.pass(ctx)
+	switch {
+	case interrupted:
+		return true, nil
+	case fed:
+		return q.aside.wait(ctx, q.join)
+	}
+	return false, q.join()
 }
+
+// pass waits until the stream is idle or gone, or ctx ends, or fed says that others queue work.
+func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
+	if q.gone.Load() || q.unasked {
+		return false, false
+	}
+	before := q.queued()
+	interrupted, _ = poll(ctx, func() (bool, error) {
+		fed = q.queued() != before
+		if fed {
+			return true, nil
+		}
+		return q.query() // a failed query is told by join
+	})
+	return interrupted, fed
+}
+
+// queued is a number that grows when work is queued.
+func (q *queue) queued() uint64 { return q.fed.Load() + q.ring.launched.Load() }
 
 // destroy ends a stream whose work has ended.
 func (q *queue) destroy() error {
@@ -95,7 +139,10 @@ func (q *queue) destroy() error {
 
 // release gives back everything that a stream holds once its work has ended.
 func (q *queue) release() {
+	q.aside.finish()
+	q.ending.Lock()
 	q.gone.Store(true)
+	q.ending.Unlock()
 	q.hosted.cancel()
 	q.reports.end(q)
 	q.arena.close(q)

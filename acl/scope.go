@@ -26,6 +26,9 @@ type scope struct {
 func newScope(c *chip, handle aclrtContext) *scope {
 	sc := &scope{chip: c, handle: handle, queues: make(map[*queue]struct{})}
 	sc.refs.Store(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scopes = append(c.scopes, sc)
 	return sc
 }
 
@@ -53,6 +56,7 @@ func (sc *scope) release() error {
 		return sc.chip.leave()
 	}
 	err := errors.Join(sc.drain(), sc.destroyFences())
+	sc.chip.forget(sc)
 	if e := aclrtDestroyContext(0, sc.handle); e != nil {
 		err = errors.Join(err, sc.fail(e))
 	}

@@ -72,8 +72,8 @@ func (s *staging) acquire(ctx context.Context, size uint64, wait bool) (b *slotB
 	return b, true, nil
 }
 
-// ready waits for the slot's last copy, and allocates the slot at its first use. That the
-// copy, or work before it, has failed is for the synchronise of its own stream to tell.
+// ready waits for the slot's last copy, and allocates the slot at its first use. That the stream of
+// that copy has failed is for its own waits to tell.
 func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	var e *Error
 	if err := b.wait(ctx); errors.As(err, &e) && e.Damage() != DamageWork {
@@ -87,8 +87,8 @@ func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	return s.chip.primary.wrap(err)
 }
 
-// wait waits for the copy that uses the slot, and returns what failed in it or before it. A
-// slot whose wait was interrupted is still in use.
+// wait waits for the copy that uses the slot. Whether the copy or work before it has failed is known
+// only to a wait for the stream. A slot whose wait was interrupted is still in use.
 func (b *slotBuffer) wait(ctx context.Context) error {
 	f := b.fence
 	if f == nil {
@@ -104,9 +104,16 @@ func (b *slotBuffer) wait(ctx context.Context) error {
 			failed = f.q.fault(err)
 		}
 	}
-	f.Release()
-	b.fence = nil
+	b.passed()
 	return failed
+}
+
+// passed notes that the copy that uses the slot has ended.
+func (b *slotBuffer) passed() {
+	if b.fence != nil {
+		b.fence.Release()
+		b.fence = nil
+	}
 }
 
 // release puts a slot back; its fence, if it has one, tells when it is free.
@@ -121,13 +128,11 @@ func (q *queue) transfer(b *slotBuffer, r region, n uint64, kind aclrtMemcpyKind
 	if err := aclrtMemcpyAsync(q.scope.handle, uintptr(to), size, uintptr(from), n, kind, q.handle); err != nil {
 		return q.fault(err)
 	}
+	q.fed.Add(1)
 	f, err := q.Fence()
 	if err != nil {
 		// Nothing else can tell when the slot is free.
-		if e := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever); e != nil {
-			err = errors.Join(err, q.fault(e))
-		}
-		return err
+		return errors.Join(err, q.synchronize())
 	}
 	b.fence, _ = f.(*fence)
 	return nil

@@ -65,6 +65,10 @@ func (x *Context) NewStream(options ...StreamOption) (*Stream, error) {
 		return nil, sc.fail(err)
 	}
 	q, err := sc.newQueue(handle)
+	if err == nil {
+		const aloof = abi.ACL_STREAM_PERSISTENT | abi.ACL_STREAM_CPU_SCHEDULE | abi.ACL_STREAM_DEVICE_USE_ONLY
+		q.unasked = cfg.flags&aloof != 0
+	}
 	if err == nil && cfg.stopOnFailure {
 		if err = aclrtSetStreamFailureMode(sc.handle, handle, abi.ACL_STOP_ON_FAILURE); err != nil {
 			err = q.fail(err)
@@ -129,7 +133,7 @@ func (s *Stream) CloseContext(ctx context.Context) error {
 		return s.q.interrupted(op, ctx)
 	}
 	if !s.close() {
-		return nil
+		return s.q.faulty(err)
 	}
 	return errors.Join(s.q.faulty(err), s.q.destroy())
 }
@@ -190,9 +194,9 @@ func (s *Stream) Recent() []string {
 }
 
 // Synchronize waits until all work queued before the call has ended, and returns what failed
-// in it (aclrtSynchronizeStreamWithTimeout). If ctx ends first the work goes on, the stream
-// stays usable, and the error matches ctx.Err(). A cancellation is noticed within 160 ms, a
-// deadline within 1 ms.
+// in it (aclrtSynchronizeStream). If ctx ends first the work goes on, the stream stays usable, and
+// the error matches ctx.Err(); nothing of the wait stays on the stream. A failure is reported once,
+// by whichever wait comes first, and the stream can be used again.
 func (s *Stream) Synchronize(ctx context.Context) error {
 	if err := s.usable("Stream.Synchronize"); err != nil {
 		return err
@@ -200,23 +204,24 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 	if ctx == nil {
 		return noContext("Stream.Synchronize")
 	}
-	q := s.q
-	launched := q.ring.launched.Load()
-	cut, err := q.wait(ctx)
-	switch {
-	case cut:
-		return q.interrupted("Stream.Synchronize", ctx)
-	case err != nil:
-		e := q.fault(err)
-		q.ring.passed(launched) // the failure is told; it is not that of later launches
-		return e
-	}
-	q.ring.passed(launched)
-	runtime.KeepAlive(s)
-	return nil
+	defer runtime.KeepAlive(s)
+	_, err := s.q.settle(ctx, "Stream.Synchronize")
+	return err
 }
 
-// Query reports whether all work queued so far has ended (aclrtStreamQuery).
+// settle is wait with the error that the caller of op gets.
+func (q *queue) settle(ctx context.Context, op string) (interrupted bool, err error) {
+	launched := q.ring.launched.Load()
+	if interrupted, err = q.wait(ctx); interrupted {
+		return true, q.interrupted(op, ctx)
+	}
+	err = q.faulty(err)
+	q.ring.passed(launched) // a failure is told; it is not that of later launches
+	return false, err
+}
+
+// Query reports whether all work queued so far has ended (aclrtStreamQuery). What failed in it is
+// for Synchronize to tell.
 func (s *Stream) Query() (done bool, err error) {
 	if err := s.usable("Stream.Query"); err != nil {
 		return false, err

@@ -89,6 +89,9 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	return all
 }
 
+// Backlog returns what waits of the program have left behind, for tests.
+func (m *Machine) Backlog() rt.Backlog { return m.rt.Backlog() }
+
 // Implemented lists the C functions, operators aside, that the emulator implements; see
 // nn.Implemented for the operators.
 func Implemented() []string {

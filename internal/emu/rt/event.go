@@ -22,6 +22,7 @@ const (
 type Event struct {
 	handle uint64
 	device *Device
+	ctx    *Context // in which it was created
 	flags  uint32
 	ex     bool
 	early  bool         // took a hardware id at creation
@@ -49,7 +50,6 @@ func (e *Event) set(rec *record) {
 type record struct {
 	done  chan struct{}
 	at    time.Time
-	fault *Fault // fault of the stream when it passed the record
 	order sanitize.Order
 }
 
@@ -58,7 +58,7 @@ func (r *Runtime) makeEvent(t *Thread, event Out[Handle], e *Event) Code {
 	if c == nil {
 		return code
 	}
-	e.device = c.device
+	e.device, e.ctx = c.device, c
 	if e.early {
 		e.device.mu.Lock()
 		full := e.device.events >= maxEvents
@@ -153,9 +153,6 @@ func (r *Runtime) aclrtRecordEvent(t *Thread, event *Event, stream *Stream) Code
 	}
 	pass := func() {
 		rec.at = time.Now()
-		s.mu.Lock()
-		rec.fault = s.fault
-		s.mu.Unlock()
 		close(rec.done)
 	}
 	e.mu.Lock()
@@ -313,6 +310,9 @@ func (r *Runtime) aclrtQueryEvent(t *Thread, event *Event, status Out[int32]) Co
 	if code := event.captured(t, "aclrtQueryEvent"); code != 0 {
 		return code
 	}
+	if code := event.stopped(t); code != 0 {
+		return code
+	}
 	if _, done := event.state(); done {
 		status.Set(int32(abi.ACL_EVENT_STATUS_COMPLETE))
 	} else {
@@ -325,6 +325,9 @@ func (r *Runtime) aclrtQueryEvent(t *Thread, event *Event, status Out[int32]) Co
 // recorded counts as complete.
 func (r *Runtime) aclrtQueryEventStatus(t *Thread, event *Event, status Out[int32]) Code {
 	if code := event.captured(t, "aclrtQueryEventStatus"); code != 0 {
+		return code
+	}
+	if code := event.stopped(t); code != 0 {
 		return code
 	}
 	var done bool
@@ -375,12 +378,25 @@ func (r *Runtime) aclrtSynchronizeEventWithTimeout(t *Thread, event *Event, time
 	if rec == nil {
 		return 0
 	}
+	if code := event.stopped(t); code != 0 {
+		return code
+	}
 	if !w.On(rec.done) {
+		r.expired.Add(1)
 		return t.Fail(EventSyncTimeout, "EE1002: event synchronize timeout after %d ms", timeout)
 	}
 	r.sanitizer.Passed(&rec.order)
-	if rec.fault != nil {
-		return rec.fault.Report(t)
+	return event.stopped(t)
+}
+
+// stopped returns the failure that has stopped the context of the event. Other faults are not told
+// by an event: only a wait for their stream reads them.
+func (e *Event) stopped(t *Thread) Code {
+	if e.ctx == nil {
+		return 0
+	}
+	if f := e.ctx.failure.Load(); f != nil {
+		return f.Report(t)
 	}
 	return 0
 }

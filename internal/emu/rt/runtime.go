@@ -33,6 +33,7 @@ type Runtime struct {
 	exception   atomic.Uintptr // exception callback
 	streamCount atomic.Int32   // last stream id
 	notifyCount atomic.Int32   // last notify id
+	expired     atomic.Uint64  // number of waits that ran out of time
 	faults      *Faults
 	sanitizer   *sanitize.Checker // nil without a sanitizer
 	allocations atomic.Uint64     // number of allocations made so far
@@ -77,6 +78,25 @@ func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
 func (r *Runtime) Order(name string) *sanitize.Order {
 	o, _ := r.orders.LoadOrStore(name, new(sanitize.Order))
 	return o.(*sanitize.Order)
+}
+
+// Backlog describes what waits of the program have left behind.
+type Backlog struct {
+	Expired uint64 // waits that ran out of time so far, each an error in CANN's log
+	Pending int    // tasks that streams have not started
+}
+
+// Backlog counts over all devices.
+func (r *Runtime) Backlog() Backlog {
+	b := Backlog{Expired: r.expired.Load()}
+	for _, d := range r.devices {
+		for _, s := range d.allStreams() {
+			s.mu.Lock()
+			b.Pending += len(s.queue) - s.head
+			s.mu.Unlock()
+		}
+	}
+	return b
 }
 
 // Devices returns the number of visible devices.

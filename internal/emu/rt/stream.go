@@ -1,6 +1,7 @@
 package rt
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,6 +150,9 @@ func (r *Runtime) Stream(t *Thread, h Handle) (*Stream, Code) {
 // Memory returns the memory of the stream's device.
 func (s *Stream) Memory() *Memory { return s.ctx.device.memory }
 
+// Handle returns the stream's handle, which is not null for a default stream either.
+func (s *Stream) Handle() uint64 { return s.handle }
+
 // ID returns the stream's number in error texts and the trace.
 func (s *Stream) ID() int32 { return s.id }
 
@@ -195,6 +199,12 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if s.closed {
 		return t.Fail(ParamInvalid, "EE1003: the stream was destroyed while %s waited for a place in its queue", task.Name)
 	}
+	s.push(task)
+	return 0
+}
+
+// push appends a task to the queue. The caller holds s.mu.
+func (s *Stream) push(task Task) {
 	if s.head > 0 && len(s.queue) == cap(s.queue) {
 		n := copy(s.queue, s.queue[s.head:])
 		clear(s.queue[n:])
@@ -203,7 +213,6 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	s.queue = append(s.queue, task)
 	s.submitted++
 	s.notEmpty.Signal()
-	return 0
 }
 
 // loop runs the tasks until the stream is closed and empty.
@@ -350,6 +359,7 @@ func (s *Stream) Synchronize(w Wait) *Fault {
 		s.waiters = append(s.waiters, me)
 		s.mu.Unlock()
 		if !w.On(me.done) {
+			s.expire(me)
 			return &Fault{Code: StreamSyncTimeout, Text: "EE1002: stream synchronize timeout"}
 		}
 		z.Returned(me.clock)
@@ -369,7 +379,19 @@ func (s *Stream) Synchronize(w Wait) *Fault {
 	return f
 }
 
-// idle reports whether all queued tasks are done and, if so, returns the stream's fault.
+// expire leaves behind what a wait that ran out of time does: an error in the log, and on the
+// stream the task by which the runtime would have noticed the end of the work.
+func (s *Stream) expire(w *waiter) {
+	s.ctx.device.rt.expired.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiters = slices.DeleteFunc(s.waiters, func(o *waiter) bool { return o == w })
+	if !s.closed && len(s.queue)-s.head < queueDepth {
+		s.push(Task{Name: "EVENT_RECORD"})
+	}
+}
+
+// idle reports whether all queued tasks are done. The fault of the stream stays for a wait.
 func (s *Stream) idle() (bool, *Fault) {
 	if f := s.ctx.failure.Load(); f != nil {
 		return true, f
@@ -381,9 +403,7 @@ func (s *Stream) idle() (bool, *Fault) {
 	}
 	z := s.ctx.device.rt.sanitizer
 	z.Returned(z.Reached(&s.actor))
-	f := s.fault
-	s.fault = nil
-	return true, f
+	return true, nil
 }
 
 // abort drops the queued tasks and interrupts a task that waits. Blocked calls return code.

@@ -16,6 +16,7 @@ type Thread struct {
 	Context     uint64 // current context handle, 0 when none
 	LastError   int32  // result of aclrtPeekAtLastError
 	captureMode int32  // how captures restrict the thread, aclmdlRICaptureThreadExchangeMode
+	Collectives int32  // 1 + the device that HCCL remembers, 0 when none; package ccl uses it
 	limiter     uint64 // stream whose core limits the thread uses, 0 for none
 	Number      uint64 // of the thread's cache of executors in package nn, 0 when it has none
 	PassesCache bool   // phase one passes the cache by
