@@ -2,6 +2,7 @@
 
 #include "shim.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,3 +75,26 @@ void cann_call(struct cann_call *c) { call(c, NULL); }
 void cann_call_host(struct cann_call *c, void *host) { call(c, host); }
 
 void cann_call_back(struct cann_call *c, void *host) { call(c, host); }
+
+struct fresh {
+	struct cann_call *call;
+	void *host;
+};
+
+static void *run_fresh(void *argument)
+{
+	struct fresh *f = argument;
+	call(f->call, f->host);
+	return NULL;
+}
+
+void cann_call_fresh(struct cann_call *c, void *host)
+{
+	struct fresh f = {c, host};
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, run_fresh, &f) != 0) {
+		call(c, host);
+		return;
+	}
+	pthread_join(thread, NULL);
+}

@@ -30,6 +30,9 @@ type Call struct {
 	Host unsafe.Pointer
 	// CallsBack says that the callee may run Go functions on this thread.
 	CallsBack bool
+	// Fresh runs the call on an OS thread that is made for it, for callees that remember for as
+	// long as a thread lives what they saw on it first.
+	Fresh bool
 }
 
 // Do makes context current on the OS thread (0 leaves it), calls f and gives the code it

@@ -16,7 +16,7 @@ import (
 
 // run crosses to C and calls the function.
 func (c *Call) run() {
-	if Emulated || c.CallsBack {
+	if Emulated || c.CallsBack || c.Fresh {
 		c.runBack()
 		return
 	}
@@ -31,11 +31,16 @@ func (c *Call) run() {
 var backs = sync.Pool{New: func() any { return new(Call) }}
 
 // runBack calls through a copy on the heap: Go code that runs during the call, as the
-// emulator's does, may move this goroutine's stack, and C must not see the call move.
+// emulator's does, may move this goroutine's stack, and C must not see the call move. The same
+// holds for a call that another thread runs.
 func (c *Call) runBack() {
 	h := backs.Get().(*Call)
 	*h = *c
-	C.cann_call_back((*C.struct_cann_call)(unsafe.Pointer(h)), h.Host)
+	if h.Fresh {
+		C.cann_call_fresh((*C.struct_cann_call)(unsafe.Pointer(h)), h.Host)
+	} else {
+		C.cann_call_back((*C.struct_cann_call)(unsafe.Pointer(h)), h.Host)
+	}
 	*c = *h
 	h.Host = nil
 	backs.Put(h)

@@ -28,6 +28,8 @@ void cann_call(struct cann_call *c);
 void cann_call_host(struct cann_call *c, void *host);
 /* The same for a callee that may call back into Go on this thread. */
 void cann_call_back(struct cann_call *c, void *host);
+/* The same on a thread that is made for the call; on this one if the system has no more. */
+void cann_call_fresh(struct cann_call *c, void *host);
 
 /* The arguments of an operator are words in C order. An argument that is an object in C
  * (tensor, scalar, array, list) or a string also has a record, from which its word is made

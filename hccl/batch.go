@@ -2,6 +2,7 @@ package hccl
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -26,7 +27,7 @@ func RecvFrom(peer int, t *aclnn.Tensor) Message { return Message{t, peer, abi.H
 // given. A rank's messages to itself come in pairs of equal size and dtype. Tensors may have
 // different dtypes. Empty messages are dropped on both sides.
 func (c *Comm) Exchange(st *acl.Stream, messages ...Message) error {
-	if err := c.do(fnHcclBatchSendRecv, func() error { return usable(st) }); err != nil {
+	if err := c.do(fnHcclBatchSendRecv, func() error { return queueable(st) }); err != nil {
 		return err
 	}
 	var items []hcclSendRecvItem
@@ -63,7 +64,24 @@ func (c *Comm) Exchange(st *acl.Stream, messages ...Message) error {
 		}
 	}
 	defer runtime.KeepAlive(messages) // and their tensors
-	return c.do(fnHcclBatchSendRecv, func() error {
+	err := c.do(fnHcclBatchSendRecv, func() error {
 		return hcclBatchSendRecv(c.context, &items[0], uint32(len(items)), c.handle, streamOf(st))
 	})
+	if err != nil {
+		return err
+	}
+	if t := c.tracker.Load(); t != nil {
+		return t.exchanges.queued(st, tracked{call: fnHcclBatchSendRecv, peers: peersOf(items)})
+	}
+	return nil
+}
+
+// peersOf lists the other ranks of messages, in ascending order.
+func peersOf(items []hcclSendRecvItem) []int {
+	var peers []int
+	for _, x := range items {
+		peers = append(peers, int(x.remoteRank))
+	}
+	slices.Sort(peers)
+	return slices.Compact(peers)
 }

@@ -128,8 +128,7 @@ func (c *Comm) Recv(st *acl.Stream, t *aclnn.Tensor, from int) error {
 // message is hcclSend or hcclRecv.
 type message func(current aclrtContext, buf uintptr, count uint64, dataType hcclDataType, rank uint32, comm hcclComm, stream aclrtStream) error
 
-// point queues a send or receive. The tracker does not count these because they differ between
-// ranks.
+// point queues a send or receive.
 func (c *Comm) point(st *acl.Stream, f *cshim.Func, send message, t *aclnn.Tensor, peer int) error {
 	p := pass{c, st, f, t, t}
 	kind, err := p.start()
@@ -142,16 +141,26 @@ func (c *Comm) point(st *acl.Stream, f *cshim.Func, send message, t *aclnn.Tenso
 	if err := send(c.context, addressOf(t), uint64(t.Len()), kind, uint32(peer), c.handle, streamOf(st)); err != nil {
 		return p.failed(err)
 	}
+	if watched := c.tracker.Load(); watched != nil {
+		return watched.exchanges.queued(st, tracked{call: f, dtype: t.DType().String(), agreement: agreement{counted: true, count: t.Len()}, peers: []int{peer}})
+	}
 	return nil
 }
 
 // Barrier makes the stream wait until the streams of all ranks have reached the same barrier
 // (HcclBarrier). The host does not wait.
 func (c *Comm) Barrier(st *acl.Stream) error {
-	return c.do(fnHcclBarrier, func() error {
-		if err := usable(st); err != nil {
+	err := c.do(fnHcclBarrier, func() error {
+		if err := queueable(st); err != nil {
 			return err
 		}
 		return hcclBarrier(c.context, c.handle, streamOf(st))
 	})
+	if err != nil {
+		return err
+	}
+	if t := c.tracker.Load(); t != nil {
+		return t.collectives.queued(st, tracked{call: fnHcclBarrier})
+	}
+	return nil
 }

@@ -21,6 +21,11 @@
 // replays meets a rank that queues the same collectives one by one on some machines only; let all
 // do the same.
 //
+// One process per device is the usual way, and the one that programs of others take. Several
+// devices in one process work too: HCCL keeps its communicators by the device of the calling
+// thread, and older versions never notice that it changes, so this package makes and destroys
+// communicators on threads that it starts for each of these calls. HCCL takes no default stream.
+//
 // Ranks, launchers, rank tables, host groups and meshes do not need HCCL; they are in package
 // hccl/world.
 package hccl

@@ -43,7 +43,7 @@ func (p pass) start() (kind hcclDataType, err error) {
 	if err := p.c.usable(); err != nil {
 		return 0, p.failed(err)
 	}
-	if err := usable(p.st); err != nil {
+	if err := queueable(p.st); err != nil {
 		return 0, p.failed(err)
 	}
 	for _, t := range []*aclnn.Tensor{p.a, p.b} {
@@ -102,8 +102,8 @@ func (p pass) queued(err error, agreed agreement) error {
 	if err != nil {
 		return p.failed(err)
 	}
-	if t := p.c.tracker.Load(); t != nil && !p.st.Capturing() {
-		return t.queued(p, agreed)
+	if t := p.c.tracker.Load(); t != nil {
+		return t.collectives.queued(p.st, tracked{call: p.f, dtype: p.a.DType().String(), agreement: agreed})
 	}
 	return nil
 }
@@ -118,6 +118,17 @@ func usable(st *acl.Stream) error {
 		return err
 	}
 	return s.Usable()
+}
+
+// queueable refuses a stream that usable refuses, and the default stream: HCCL has none.
+func queueable(st *acl.Stream) error {
+	if err := usable(st); err != nil {
+		return err
+	}
+	if st.Handle() == 0 {
+		return invalid("HCCL takes no default stream; make one with NewStream")
+	}
+	return nil
 }
 
 // streamOf returns the stream's handle for HCCL.

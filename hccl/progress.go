@@ -12,8 +12,8 @@ import (
 )
 
 // Track lets a world.Watchdog observe the progress of this rank: from now on an event is recorded
-// after each collective. dev is the communicator's device. Tracking ends with Close. Collectives of
-// a graph are not observed.
+// after each collective, and each send and receive. dev is the communicator's device. Tracking ends
+// with Close. Collectives of a graph are not observed.
 func (c *Comm) Track(dev *acl.Device) error {
 	if dev == nil {
 		return failed("hccl.Comm.Track", c.Rank(), c.Size(), invalid("the device is nil"))
@@ -22,9 +22,9 @@ func (c *Comm) Track(dev *acl.Device) error {
 	if err != nil {
 		return err
 	}
-	t := &tracker{name: name}
-	for i := range t.ring {
-		if t.ring[i].after, err = dev.NewEvent(); err != nil {
+	t := &tracker{name: name, rank: c.rank}
+	for i := range t.collectives.ring {
+		if err = errors.Join(t.collectives.ring[i].open(dev), t.exchanges.ring[i].open(dev)); err != nil {
 			return errors.Join(err, t.close())
 		}
 	}
@@ -35,7 +35,8 @@ func (c *Comm) Track(dev *acl.Device) error {
 }
 
 // Progress returns the progress of this rank for a world.Watchdog, the zero Progress without Track.
-// If more than 32 collectives are in flight, the oldest are reported as ending together.
+// If more than 32 collectives, or exchanges, are in flight, the oldest are reported as ending
+// together.
 func (c *Comm) Progress() world.Progress {
 	if c == nil {
 		return world.Progress{}
@@ -46,22 +47,34 @@ func (c *Comm) Progress() world.Progress {
 	return world.Progress{}
 }
 
-// tracker numbers collectives and finds out which have ended.
+// tracker numbers the calls of a communicator and finds out which have ended. Exchanges are counted
+// apart, because ranks need not make the same ones.
 type tracker struct {
-	name string
+	name                   string
+	rank                   int
+	collectives, exchanges track
+}
 
+// track is the calls of one kind, which end in order.
+type track struct {
 	mu        sync.Mutex
 	ring      [32]tracked
 	seq, done uint64
 	moved     time.Time // last change of done, or of seq while nothing was in flight
 }
 
-// tracked is a collective in flight.
+// tracked is a call in flight.
 type tracked struct {
 	after *acl.Event
 	call  *cshim.Func
-	dtype string
+	dtype string // "" when the call has none
 	agreement
+	peers []int // of an exchange
+}
+
+func (c *tracked) open(dev *acl.Device) (err error) {
+	c.after, err = dev.NewEvent()
+	return err
 }
 
 // agreement holds what all ranks must agree on besides the function and the dtype. Each field has a
@@ -74,43 +87,66 @@ type agreement struct {
 	root  int
 }
 
-// queued records a collective that was just queued.
-func (t *tracker) queued(p pass, agreed agreement) error {
+// queued records a call that was just queued, but not into a graph.
+func (t *track) queued(st *acl.Stream, c tracked) error {
+	if st.Capturing() {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.done == t.seq {
 		t.moved = time.Now()
 	}
 	t.seq++
-	slot := &t.ring[t.seq%uint64(len(t.ring))]
-	slot.call, slot.dtype, slot.agreement = p.f, p.a.DType().String(), agreed
-	return slot.after.Record(p.st)
+	slot := t.at(t.seq)
+	c.after = slot.after
+	*slot = c
+	return slot.after.Record(st)
 }
 
-func (t *tracker) progress() world.Progress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := uint64(len(t.ring))
-	for k := max(t.done, t.seq-min(t.seq, n)) + 1; k <= t.seq; k++ {
+func (t *track) at(seq uint64) *tracked { return &t.ring[seq%uint64(len(t.ring))] }
+
+// look finds out which calls have ended, and how long the oldest of the others has been. The caller
+// holds t.mu.
+func (t *track) look() (since time.Duration) {
+	for k := max(t.done, t.seq-min(t.seq, uint64(len(t.ring)))) + 1; k <= t.seq; k++ {
 		// A query fails only on a device in trouble, which AsyncError reports.
-		if ended, err := t.ring[k%n].after.Query(); err != nil || !ended {
+		if ended, err := t.at(k).after.Query(); err != nil || !ended {
 			break
 		}
 		t.done, t.moved = k, time.Now()
 	}
-	p := world.Progress{Comm: t.name, Seq: t.seq, Done: t.done}
-	if t.seq > 0 {
-		p.Op = t.ring[t.seq%n].String()
+	if t.done == t.seq {
+		return 0
 	}
-	if t.done < t.seq {
-		p.Since = time.Since(t.moved)
+	return time.Since(t.moved)
+}
+
+func (t *tracker) progress() world.Progress {
+	p := world.Progress{Comm: t.name, Rank: t.rank}
+	c, e := &t.collectives, &t.exchanges
+	c.mu.Lock()
+	p.Since = c.look()
+	if p.Seq, p.Done = c.seq, c.done; c.seq > 0 {
+		p.Op = c.at(c.seq).String()
+	}
+	c.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p.Since = max(p.Since, e.look())
+	if p.Exchanges, p.Exchanged = e.seq, e.done; e.done < e.seq {
+		oldest := e.at(max(e.done+1, e.seq-min(e.seq, uint64(len(e.ring)))+1))
+		p.Exchange, p.Peers = oldest.String(), oldest.peers
 	}
 	return p
 }
 
-// String describes what all ranks must agree on.
+// String describes what all ranks must agree on, and the peers of an exchange.
 func (c *tracked) String() string {
-	s := fmt.Sprintf("%s %s", c.call.Name(), c.dtype)
+	s := c.call.Name()
+	if c.dtype != "" {
+		s += " " + c.dtype
+	}
 	if c.counted {
 		s += fmt.Sprintf("[%d]", c.count)
 	}
@@ -120,15 +156,16 @@ func (c *tracked) String() string {
 	if c.rooted {
 		s += fmt.Sprintf(" root %d", c.root)
 	}
+	if c.peers != nil {
+		s += fmt.Sprintf(" with ranks %v", c.peers)
+	}
 	return s
 }
 
 func (t *tracker) close() error {
 	var errs []error
-	for i := range t.ring {
-		if e := t.ring[i].after; e != nil {
-			errs = append(errs, e.Close())
-		}
+	for i := range t.collectives.ring {
+		errs = append(errs, t.collectives.ring[i].after.Close(), t.exchanges.ring[i].after.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -69,3 +69,66 @@ func TestWatchdogOfComm(t *testing.T) {
 	})
 	require.False(t, errors.Is(ctx.Err(), context.DeadlineExceeded))
 }
+
+// TestProgressOfExchanges: barriers count as collectives; sends, receives and batches are counted
+// apart, with their peers, and a watchdog names the rank that has not come to an exchange.
+func TestProgressOfExchanges(t *testing.T) {
+	const ranks, late = 3, 2
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	groups, err := world.LocalGroups(ctx, ranks, world.GroupConfig{})
+	require.NoError(t, err)
+	stalls := make(chan *world.StallError, ranks)
+	joined(t, ranks, func(st *acl.Stream, c *hccl.Comm) {
+		if !assert.NoError(t, c.Track(st.Device())) {
+			return
+		}
+		w := world.StartWatchdog(groups[c.Rank()], world.WatchdogConfig{
+			Interval: 10 * time.Millisecond, Stall: time.Second,
+			OnFault: func(err error) {
+				var stall *world.StallError
+				if assert.ErrorAs(t, err, &stall) {
+					stalls <- stall
+				}
+			},
+		})
+		defer func() { assert.NoError(t, w.Close()) }()
+		defer w.Watch(c)()
+		x, err := aclnn.FromSlice(ctx, st, aclnn.Float32, []float32{1, 2}, 2)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer x.Close()
+		assert.NoError(t, c.Barrier(st))
+		if c.Rank() == 0 {
+			assert.NoError(t, c.Send(st, x, 1))
+		} else if c.Rank() == 1 {
+			assert.NoError(t, c.Recv(st, x, 0))
+		}
+		assert.NoError(t, st.Synchronize(ctx))
+		p := c.Progress()
+		assert.Equal(t, "HcclBarrier", p.Op)
+		assert.EqualValues(t, 1, p.Done)
+		assert.EqualValues(t, min(1, 2-c.Rank()), p.Exchanged)
+		assert.Equal(t, c.Rank(), p.Rank)
+
+		exchange := func() error {
+			return c.Exchange(st, hccl.SendTo((c.Rank()+1)%ranks, x), hccl.RecvFrom((c.Rank()+2)%ranks, x))
+		}
+		if c.Rank() == late {
+			for range ranks { // until every rank has said so
+				stall := <-stalls
+				assert.ErrorIs(t, stall, world.ErrStalled)
+				assert.Equal(t, []int{late}, stall.Ranks)
+				assert.ErrorContains(t, stall, "is in exchange 2 (HcclBatchSendRecv with ranks [0 2])")
+			}
+		}
+		assert.NoError(t, exchange())
+		assert.NoError(t, st.Synchronize(ctx))
+		p = c.Progress()
+		assert.Equal(t, p.Exchanges, p.Exchanged)
+		assert.Empty(t, p.Exchange)
+		assert.Zero(t, p.Since)
+	})
+	require.False(t, errors.Is(ctx.Err(), context.DeadlineExceeded))
+}

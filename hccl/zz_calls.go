@@ -174,7 +174,7 @@ func hcclCommDeactivateCommMemory(current aclrtContext, comm hcclComm, virPtr ui
 
 // hcclCommDestroy calls HcclResult HcclCommDestroy(HcclComm comm).
 func hcclCommDestroy(current aclrtContext, comm hcclComm) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, Fresh: true}
 	return c.Do(fnHcclCommDestroy, uint64(current))
 }
 
@@ -184,13 +184,13 @@ func hcclCommInitAll(current aclrtContext, ndev uint32, devices *int32, comms *h
 	defer pin.Unpin()
 	pin.Pin(devices)
 	pin.Pin(comms)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(ndev), uint64(uintptr(unsafe.Pointer(devices))), uint64(uintptr(unsafe.Pointer(comms)))}, Rebinds: true}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(ndev), uint64(uintptr(unsafe.Pointer(devices))), uint64(uintptr(unsafe.Pointer(comms)))}, Rebinds: true, Fresh: true}
 	return c.Do(fnHcclCommInitAll, uint64(current))
 }
 
 // hcclCommInitClusterInfo calls HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm).
 func hcclCommInitClusterInfo(current aclrtContext, clusterInfo *byte, rank uint32) (comm hcclComm, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(rank)}, Out: 1 << 2, HostArg: 1, Host: unsafe.Pointer(clusterInfo)}
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(rank)}, Out: 1 << 2, HostArg: 1, Host: unsafe.Pointer(clusterInfo), Fresh: true}
 	if err = c.Do(fnHcclCommInitClusterInfo, uint64(current)); err != nil {
 		return
 	}
@@ -204,7 +204,7 @@ func hcclCommInitClusterInfoConfig(current aclrtContext, clusterInfo *byte, rank
 	defer pin.Unpin()
 	pin.Pin(clusterInfo)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(clusterInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 3}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(clusterInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 3, Fresh: true}
 	if err = c.Do(fnHcclCommInitClusterInfoConfig, uint64(current)); err != nil {
 		return
 	}
@@ -214,7 +214,7 @@ func hcclCommInitClusterInfoConfig(current aclrtContext, clusterInfo *byte, rank
 
 // hcclCommInitRootInfo calls HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm).
 func hcclCommInitRootInfo(current aclrtContext, nRanks uint32, rootInfo *hcclRootInfo, rank uint32) (comm hcclComm, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), 0, uint64(rank)}, Out: 1 << 3, HostArg: 2, Host: unsafe.Pointer(rootInfo)}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), 0, uint64(rank)}, Out: 1 << 3, HostArg: 2, Host: unsafe.Pointer(rootInfo), Fresh: true}
 	if err = c.Do(fnHcclCommInitRootInfo, uint64(current)); err != nil {
 		return
 	}
@@ -228,7 +228,7 @@ func hcclCommInitRootInfoConfig(current aclrtContext, nRanks uint32, rootInfo *h
 	defer pin.Unpin()
 	pin.Pin(rootInfo)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), uint64(uintptr(unsafe.Pointer(rootInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 4}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), uint64(uintptr(unsafe.Pointer(rootInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 4, Fresh: true}
 	if err = c.Do(fnHcclCommInitRootInfoConfig, uint64(current)); err != nil {
 		return
 	}
@@ -267,7 +267,7 @@ func hcclCreateSubCommConfig(current aclrtContext, comm *hcclComm, rankNum uint3
 	pin.Pin(comm)
 	pin.Pin(rankIds)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(comm))), uint64(rankNum), uint64(uintptr(unsafe.Pointer(rankIds))), uint64(subCommId), uint64(subCommRankId), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 6}
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(comm))), uint64(rankNum), uint64(uintptr(unsafe.Pointer(rankIds))), uint64(subCommId), uint64(subCommRankId), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 6, Fresh: true}
 	if err = c.Do(fnHcclCreateSubCommConfig, uint64(current)); err != nil {
 		return
 	}
@@ -330,7 +330,7 @@ func hcclGetRankSize(current aclrtContext, comm hcclComm) (rankSize uint32, err 
 
 // hcclGetRootInfo calls HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo).
 func hcclGetRootInfo(current aclrtContext, rootInfo *hcclRootInfo) error {
-	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(rootInfo)}
+	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(rootInfo), Fresh: true}
 	return c.Do(fnHcclGetRootInfo, uint64(current))
 }
 

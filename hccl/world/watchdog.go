@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,13 +18,21 @@ import (
 type Progress struct {
 	// Comm names the communicator. It is equal on its ranks and unique among all communicators.
 	Comm string
+	// Rank is this rank's number in the communicator.
+	Rank int
 	// Seq is the number of collectives that this rank has queued, Done the number that have ended.
-	// Sends and receives are not counted, because they differ between ranks.
 	Seq, Done uint64
 	// Op describes collective Seq by what all ranks must agree on: kind, count, dtype, operation
 	// and root.
 	Op string
-	// Since is how long Done has been unchanged while it is less than Seq.
+	// Exchanges is the number of sends, receives and batches of these that this rank has queued,
+	// Exchanged the number that have ended. Ranks need not have the same.
+	Exchanges, Exchanged uint64
+	// Exchange describes the oldest exchange that has not ended, and Peers are its other ranks, as
+	// the communicator numbers them.
+	Exchange string
+	Peers    []int
+	// Since is how long Done, or Exchanged, has been unchanged while something is queued.
 	Since time.Duration
 }
 
@@ -33,6 +42,17 @@ type Monitored interface {
 	Progress() Progress
 	// AsyncError returns an error that HCCL has detected asynchronously, or nil. It must not block.
 	AsyncError() error
+}
+
+// awaited lists the ranks for which exchanges wait and that are in no exchange themselves.
+func awaited(at map[int]Progress) (ranks []int) {
+	for rank, p := range at {
+		if p.Exchanged == p.Exchanges && slices.ContainsFunc(slices.Collect(maps.Values(at)), func(o Progress) bool { return slices.Contains(o.Peers, p.Rank) }) {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	return ranks
 }
 
 // Causes of a *StallError, for errors.Is.
@@ -62,6 +82,9 @@ func (e *StallError) Error() string {
 		where := fmt.Sprintf("queued %d (%s), ended %d", p.Seq, p.Op, p.Done)
 		if p.Seq == 0 {
 			where = "queued none"
+		}
+		if p.Exchanged < p.Exchanges {
+			where += fmt.Sprintf(", is in exchange %d (%s)", p.Exchanged+1, p.Exchange)
 		}
 		places[where] = append(places[where], rank)
 	}
@@ -248,7 +271,7 @@ func diagnose(name string, at map[int]Progress, stall time.Duration) *StallError
 	stuck, lowest := false, ^uint64(0)
 	for rank, p := range at {
 		ranks = append(ranks, rank)
-		stuck = stuck || p.Since >= stall && p.Done < p.Seq
+		stuck = stuck || p.Since >= stall && (p.Done < p.Seq || p.Exchanged < p.Exchanges)
 		lowest = min(lowest, p.Seq)
 	}
 	slices.Sort(ranks)
@@ -265,13 +288,13 @@ func diagnose(name string, at map[int]Progress, stall time.Duration) *StallError
 	if !stuck {
 		return nil
 	}
-	e := &StallError{Comm: name, Seq: lowest, At: at, Err: ErrStalled}
+	e := &StallError{Comm: name, Seq: lowest, At: at, Ranks: awaited(at), Err: ErrStalled}
 	ahead := false
 	for _, rank := range ranks {
 		ahead = ahead || at[rank].Seq > lowest
 	}
 	if ahead { // the others wait for the ranks that have queued least
-		e.Seq = lowest + 1
+		e.Seq, e.Ranks = lowest+1, nil
 		for _, rank := range ranks {
 			if at[rank].Seq == lowest {
 				e.Ranks = append(e.Ranks, rank)

@@ -33,6 +33,11 @@ func TestDiagnose(t *testing.T) {
 		{"one has queued nothing", map[int]Progress{3: {}, 4: stuck}, ErrStalled, 1, []int{3}, "rank 3 queued none"},
 		{"all are in it", map[int]Progress{0: stuck, 1: stuck}, ErrStalled, 7, nil, "ranks 0, 1 queued 7"},
 		{"different kinds", map[int]Progress{0: moving, 2: {Seq: 7, Done: 6, Op: "barrier"}}, ErrMismatched, 7, []int{0, 2}, "rank 2 queued 7 (barrier)"},
+		{"an exchange without its peer", map[int]Progress{
+			3: {Rank: 1, Exchanges: 4, Exchanged: 3, Exchange: "HcclSend", Peers: []int{0}, Since: 2 * minute},
+			5: {Rank: 0, Exchanges: 2, Exchanged: 2},
+			7: {Rank: 2, Exchanges: 3, Exchanged: 3},
+		}, ErrStalled, 0, []int{5}, "rank 3 queued none, is in exchange 4 (HcclSend)"},
 		{"ended long ago", map[int]Progress{0: {Seq: 7, Done: 7, Since: 2 * minute}}, nil, 0, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

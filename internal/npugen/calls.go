@@ -26,6 +26,10 @@ var (
 	rebinds = []string{ // functions that change the thread's current context
 		"aclrtSetDevice", "aclrtResetDevice", "aclrtCreateContext", "aclrtDestroyContext", "HcclCommInitAll",
 	}
+	fresh = []string{ // functions that run on a thread made for the call: see package hccl
+		"HcclGetRootInfo", "HcclCommInitRootInfo", "HcclCommInitRootInfoConfig", "HcclCommInitClusterInfo",
+		"HcclCommInitClusterInfoConfig", "HcclCommInitAll", "HcclCreateSubCommConfig", "HcclCommDestroy",
+	}
 	callsBack = []string{ // functions that may run Go code on the calling thread
 		"aclrtLaunchHostFunc", "aclrtLaunchCallback", "aclrtProcessReport",
 	}
@@ -279,6 +283,9 @@ func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) {
 	}
 	if slices.Contains(callsBack, f.Name) {
 		set = append(set, "CallsBack: true")
+	}
+	if slices.Contains(fresh, f.Name) {
+		set = append(set, "Fresh: true")
 	}
 	if len(pinned) > 0 {
 		b.WriteString("\tvar pin runtime.Pinner\n\tdefer pin.Unpin()\n")

@@ -115,6 +115,8 @@ func (l *Library) uniform(t *rt.Thread, f collective, a uniform) error {
 		return null(f.call, "buf")
 	case a.recv == 0:
 		return null(f.call, "recvBuf")
+	case a.stream == 0:
+		return null(f.call, "stream")
 	}
 	c, e, err := l.checked(f.call, a.comm, a.count, a.dtype, a.op)
 	if err == nil {

@@ -15,6 +15,8 @@ type comm struct {
 	handle  rt.Handle // 0 until it is published
 	name    string
 	device  int
+	desk    int  // device among whose communicators HCCL keeps it
+	alone   bool // made by HcclCommInitAll, whose threads have one device each
 	rank    int
 	size    int
 	sub     bool
@@ -40,22 +42,22 @@ type comm struct {
 
 // newComm makes a communicator and reserves its name, which must be unique per device. The
 // communicator has no handle until it is published. The caller releases it with close.
-func (l *Library) newComm(name string, device, rank, size int) (*comm, error) {
+func (l *Library) newComm(name string, device, desk, rank, size int) (*comm, error) {
 	keep, err := scratch(2 * piece)
 	if err != nil {
 		return nil, refuse(internal, "EI0007: memory of communicator %q: %v", name, err)
 	}
 	c := &comm{
-		library: l, name: name, device: device, rank: rank, size: size, keep: keep,
+		library: l, name: name, device: device, desk: desk, rank: rank, size: size, keep: keep,
 		links: make([]link, size), order: l.rt.Order(name), turn: make(chan struct{}, 1), broken: make(chan struct{}),
 	}
 	c.turn <- struct{}{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := place{device, name}
+	key := place{desk, name}
 	if l.names[key] != nil {
 		release(keep)
-		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName", device, name)
+		return nil, refuse(badParameter, "EI0003: device %d already has a communicator named %q; destroy it, or give this one another hcclCommName%s", desk, name, misplaced(desk, device))
 	}
 	l.names[key] = c
 	return c, nil
@@ -163,7 +165,7 @@ func (c *comm) enter(id string, here func(rank int) bool) error {
 func (l *Library) leave(c *comm) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.names, place{c.device, c.name})
+	delete(l.names, place{c.desk, c.name})
 	f := c.fabric
 	if f == nil {
 		return
@@ -190,9 +192,10 @@ func (c *comm) checkRank(function, what string, r uint32) error {
 func (l *Library) Find(device int, name string) (handle rt.Handle, rank, size int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c, ok := l.names[place{device, name}]
-	if !ok || c.handle == 0 {
-		return 0, 0, 0, false
+	for key, c := range l.names {
+		if key.name == name && c.device == device && c.handle != 0 {
+			return c.handle, c.rank, c.size, true
+		}
 	}
-	return c.handle, c.rank, c.size, true
+	return 0, 0, 0, false
 }

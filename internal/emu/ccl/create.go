@@ -63,8 +63,9 @@ func (l *Library) HcclCommInitAll(ndev uint32, devices *int32, comms *rt.Handle)
 // made so far, which the caller must close.
 func (l *Library) createAll(id string, devices []int32) (made []*comm, err error) {
 	for i, d := range devices {
-		c, err := l.newComm(id, int(d), i, len(devices))
+		c, err := l.newComm(id, int(d), int(d), i, len(devices))
 		if err == nil {
+			c.alone = true
 			made = append(made, c)
 			err = c.enter(id, all)
 		}
@@ -79,7 +80,7 @@ const noSubComm = 0xFFFFFFFF
 
 // HcclCreateSubCommConfig makes a communicator of some ranks of another one. Ranks that are
 // not members pass null rankIDs and subCommID 0xFFFFFFFF.
-func (l *Library) HcclCreateSubCommConfig(comm rt.In[rt.Handle], rankNum uint32, rankIDs *uint32, subCommID uint64, subCommRankID uint32, config rt.Address, subComm rt.Out[rt.Handle]) error {
+func (l *Library) HcclCreateSubCommConfig(t *rt.Thread, comm rt.In[rt.Handle], rankNum uint32, rankIDs *uint32, subCommID uint64, subCommRankID uint32, config rt.Address, subComm rt.Out[rt.Handle]) error {
 	const call = "HcclCreateSubCommConfig"
 	c, err := l.usable(call, comm.Get())
 	switch {
@@ -119,7 +120,11 @@ func (l *Library) HcclCreateSubCommConfig(comm rt.In[rt.Handle], rankNum uint32,
 	if err := c.linked(); err != nil {
 		return refuse(remoteError, "%s: %v", call, err)
 	}
-	sub, err := c.derive(name, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
+	desk, err := l.desk(t, call)
+	if err != nil {
+		return err
+	}
+	sub, err := c.derive(name, desk, fmt.Sprintf("%d/%v", subCommID, members), members, int(subCommRankID))
 	if err != nil {
 		return err
 	}

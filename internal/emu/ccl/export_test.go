@@ -11,3 +11,6 @@ func ParseTable(text []byte) (int, error) {
 
 // MoveToOwnHost makes a library appear to be on a host of its own.
 func MoveToOwnHost(l *Library) { l.host = random(16) }
+
+// Remember makes a library remember the device of a thread, as HCCL did in 2024.
+func Remember(l *Library) { l.remembers = true }

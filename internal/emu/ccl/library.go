@@ -12,11 +12,12 @@ import (
 
 // Library is the emulated libhccl of one process.
 type Library struct {
-	rt       *rt.Runtime
-	timeouts Timeouts
-	invalid  error  // environment error that the constructors of communicators return
-	unique   string // identifies this process
-	host     string
+	rt        *rt.Runtime
+	remembers bool // the device of a thread: see desk.go
+	timeouts  Timeouts
+	invalid   error  // environment error that the constructors of communicators return
+	unique    string // identifies this process
+	host      string
 
 	mu            sync.Mutex
 	names         map[place]*comm
@@ -73,11 +74,13 @@ func seconds(name string, unset, lo, hi int) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// New returns the library for a runtime, with the timeouts of the environment.
+// New returns the library for a runtime, with the timeouts of the environment. With
+// CANN_EMU_API=8.1.RC1 it remembers the device of a thread as HCCL did then.
 func New(r *rt.Runtime) *Library {
 	t, err := TimeoutsFromEnv()
 	l := NewWithTimeouts(r, t)
 	l.invalid = err
+	l.remembers = os.Getenv("CANN_EMU_API") == abi.V81RC1
 	return l
 }
 
@@ -144,13 +147,13 @@ func (l *Library) HcclGetCommAsyncError(comm *comm, asyncError rt.Out[int32]) er
 	return nil
 }
 
-// HcclCommDestroy destroys a communicator. It returns HCCL_E_AGAIN while collectives are
+// HcclCommDestroy destroys a communicator of the thread's device. It returns HCCL_E_AGAIN while collectives are
 // pending; a null handle is not an error.
-func (l *Library) HcclCommDestroy(comm rt.Handle) error {
+func (l *Library) HcclCommDestroy(t *rt.Thread, comm rt.Handle) error {
 	if comm == 0 {
 		return nil
 	}
-	c, err := l.find("HcclCommDestroy", comm)
+	c, err := l.findAt(t, "HcclCommDestroy", comm)
 	if err != nil {
 		return err
 	}

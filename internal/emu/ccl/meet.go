@@ -48,7 +48,11 @@ func (l *Library) meet(t *rt.Thread, call string, size uint32, info rt.In[rootIn
 	own := l.roots[id]
 	l.mu.Unlock()
 	g := gathering{l: l, secret: b[rootSecret:rootName], root: address, deadline: l.connectDeadline(), own: own}
-	c, err := l.newComm(name, device, int(rank), int(size))
+	desk, err := l.desk(t, call)
+	if err != nil {
+		return err
+	}
+	c, err := l.newComm(name, device, desk, int(rank), int(size))
 	if err != nil {
 		return err
 	}
@@ -220,8 +224,8 @@ func (c *comm) attach(peer int, conn *handshake.Conn, address string, shared *re
 }
 
 // derive makes a sub-communicator of the given members, over the same connections.
-func (c *comm) derive(name, id string, members []uint32, rank int) (*comm, error) {
-	sub, err := c.library.newComm(name, c.device, rank, len(members))
+func (c *comm) derive(name string, desk int, id string, members []uint32, rank int) (*comm, error) {
+	sub, err := c.library.newComm(name, c.device, desk, rank, len(members))
 	if err != nil {
 		return nil, err
 	}

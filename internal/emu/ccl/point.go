@@ -35,7 +35,7 @@ func (l *Library) point(t *rt.Thread, m peerCall, make func(transfer) phase) err
 	if m.count == 0 {
 		return nil
 	}
-	if err := notNull(m.call, argument{"comm", m.comm}, argument{m.buffer, uint64(m.buf)}); err != nil {
+	if err := notNull(m.call, argument{"comm", m.comm}, argument{m.buffer, uint64(m.buf)}, argument{"stream", m.stream}); err != nil {
 		return err
 	}
 	c, e, err := l.checked(m.call, m.comm, m.count, m.dtype, 0)
@@ -60,6 +60,8 @@ func (l *Library) HcclBatchSendRecv(t *rt.Thread, sendRecvInfo *item, itemNum ui
 	switch {
 	case comm == 0:
 		return null(call, "comm")
+	case stream == 0:
+		return null(call, "stream")
 	case sendRecvInfo == nil:
 		return null(call, "sendRecvInfo")
 	case itemNum == 0:

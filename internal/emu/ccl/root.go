@@ -70,8 +70,8 @@ func (l *Library) HcclGetRootInfo(t *rt.Thread, rootInfo rt.Out[rootInfo]) error
 	if l.invalid != nil {
 		return l.invalid
 	}
-	if _, code := l.rt.CurrentDevice(t); code != 0 {
-		return refuse(runtimeError, "EI0003: %s: no device is set on this thread", call)
+	if _, err := l.desk(t, call); err != nil {
+		return err
 	}
 	listener, err := listenRoot()
 	if err != nil {

@@ -39,6 +39,9 @@ func (c *comm) launch(t *rt.Thread, stream rt.Handle, p plan) error {
 
 // stream looks up a stream handle. It fails if this rank cannot queue a call on the stream.
 func (c *comm) stream(t *rt.Thread, call string, handle rt.Handle) (*rt.Stream, error) {
+	if handle == 0 { // HCCL has no default stream
+		return nil, null(call, "stream")
+	}
 	s, code := c.library.rt.Stream(t, handle)
 	if code != 0 {
 		return nil, refuse(runtimeError, "EI0003: %s: the stream cannot be used (%d)", call, int32(code))

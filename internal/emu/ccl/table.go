@@ -179,7 +179,11 @@ func (l *Library) joinTable(t *rt.Thread, call, path string, rank uint32, name s
 	if name == "" {
 		name = worldName
 	}
-	c, err := l.newComm(name, device, int(rank), len(table.ranks))
+	desk, err := l.desk(t, call)
+	if err != nil {
+		return err
+	}
+	c, err := l.newComm(name, device, desk, int(rank), len(table.ranks))
 	if err != nil {
 		return refuse(unavailable, "%s: %v", call, err)
 	}

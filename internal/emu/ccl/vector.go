@@ -134,6 +134,9 @@ func (l *Library) HcclAlltoAll(t *rt.Thread, sendBuf uintptr, sendCount uint64, 
 	if err := sameType(call, sendType, recvType); err != nil {
 		return err
 	}
+	if err := notNull(call, argument{"stream", stream}); err != nil {
+		return err
+	}
 	c, _, err := l.checked(call, comm, sendCount, sendType, 0)
 	if err != nil {
 		return err

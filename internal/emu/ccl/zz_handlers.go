@@ -71,7 +71,7 @@ func (x *Library) Functions() map[string]rt.Func {
 			return 0
 		},
 		"HcclCommDestroy": func(t *rt.Thread, a []uint64) uint64 {
-			return answer(t, x.HcclCommDestroy(rt.Handle(a[0])))
+			return answer(t, x.HcclCommDestroy(t, rt.Handle(a[0])))
 		},
 		"HcclCommInitAll": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[2]
@@ -150,7 +150,7 @@ func (x *Library) Functions() map[string]rt.Func {
 			if a[6] == 0 {
 				return answer(t, null("HcclCreateSubCommConfig", "subComm"))
 			}
-			return answer(t, x.HcclCreateSubCommConfig(rt.In[rt.Handle](a[0]), uint32(a[1]), (*uint32)(rt.Pointer(a[2])), a[3], uint32(a[4]), rt.Address(a[5]), rt.Out[rt.Handle](a[6])))
+			return answer(t, x.HcclCreateSubCommConfig(t, rt.In[rt.Handle](a[0]), uint32(a[1]), (*uint32)(rt.Pointer(a[2])), a[3], uint32(a[4]), rt.Address(a[5]), rt.Out[rt.Handle](a[6])))
 		},
 		"HcclGetCommAsyncError": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]

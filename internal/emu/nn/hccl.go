@@ -29,8 +29,16 @@ func (l *Library) communicator(t *rt.Thread, group string) (op.Communicator, err
 	return op.Communicator{}, fmt.Errorf("device %d has no communicator named %q; take the name from HcclGetCommName", device, group)
 }
 
-// collect queues a collective of a call. If HCCL refuses it, its error text remains.
+// collect queues a collective of a call. If HCCL refuses it, its error text remains. Operators run on
+// the default stream too, which HCCL must be given by its handle.
 func (l *Library) collect(t *rt.Thread, p *op.Collective, workspace, stream uint64) uint64 {
+	if stream == 0 {
+		s, code := l.rt.Stream(t, 0)
+		if s == nil {
+			return code
+		}
+		stream = s.Handle()
+	}
 	if l.Collectives.Functions[p.Function](t, append(p.Words(workspace), p.Comm.Handle, stream)) != 0 {
 		return uint64(abi.ACLNN_ERR_INNER)
 	}
