@@ -9,7 +9,9 @@
 
 uint64_t dl_open(const char *path, char **reason)
 {
-	void *h = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
+	/* Not RTLD_GLOBAL: functions inside a library must not be replaced by those that another one,
+	 * such as a custom operator package, happens to name alike. */
+	void *h = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (!h) {
 		const char *text = dlerror();
 		*reason = strdup(text ? text : "unknown reason");

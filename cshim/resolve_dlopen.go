@@ -101,7 +101,9 @@ func (g *opened) open(cs []candidate) {
 		h := C.dl_open(path, &reason)
 		C.free(unsafe.Pointer(path))
 		if h == 0 {
-			g.tried = append(g.tried, Attempt{c.path, C.GoString(reason)})
+			if _, err := os.Stat(c.path); err == nil || !c.extra {
+				g.tried = append(g.tried, Attempt{c.path, C.GoString(reason)})
+			}
 			C.free(unsafe.Pointer(reason))
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -16,6 +17,7 @@ type candidate struct {
 	name   string
 	path   string
 	custom bool // part of an operator package somebody installed beside CANN
+	extra  bool // not in every version: its absence is no news
 }
 
 // homes are the roots of a CANN installation, those named by the environment first.
@@ -36,6 +38,8 @@ func candidates(l Library) []candidate {
 		return append(inHomes("libascendcl.so"), inHomes("libacl_rt.so")...)
 	case Op:
 		return append(customPackages(), operatorLibraries()...)
+	case HCCL: // from 9.x on libhcomm manages the communicators
+		return append(inHomes("libhccl.so"), extra(inHomes("libhcomm.so"))...)
 	}
 	return inHomes(l.String())
 }
@@ -84,22 +88,62 @@ func customPackages() []candidate {
 	return out
 }
 
-// operatorLibraries are CANN's own: the parts that newer versions split libopapi into, then
-// libopapi, then the feature libraries of some releases.
+// Newer versions split libopapi into parts, and some older ones keep families of operators in
+// libraries of their own. The rest of libopapi, libopapi_legacy, comes after the other parts.
+var (
+	parts    = []string{"math", "nn", "cv", "transformer", "oam"}
+	families = []string{"ops_infer", "ops_train", "math", "sparse", "fft", "rand"}
+)
+
+const legacy = "libopapi_legacy.so"
+
+// operatorLibraries are CANN's own: the parts, those of an installation that are not known here
+// among them, then libopapi, then the families.
 func operatorLibraries() []candidate {
 	var out []candidate
+	for _, p := range parts {
+		out = append(out, extra(inHomes("libopapi_"+p+".so"))...)
+	}
 	for _, h := range homes() {
-		parts, _ := filepath.Glob(filepath.Join(h, "lib64", "libopapi_*.so")) // the pattern is well-formed
-		for _, p := range parts {
-			out = append(out, candidate{name: filepath.Base(p), path: p})
+		found, _ := filepath.Glob(filepath.Join(h, "lib64", "libopapi_*.so")) // the pattern is well-formed
+		for _, p := range found {
+			if name := filepath.Base(p); name != legacy {
+				out = append(out, candidate{name: name, path: p})
+			}
 		}
 	}
-	out = append(out, inHomes("libopapi.so")...)
-	for _, f := range []string{"infer", "train", "math", "sparse", "fft", "rand"} {
-		name := "libaclnn_ops_" + f + ".so"
-		out = append(out, candidate{name: name, path: name})
+	out = append(out, extra(inHomes(legacy))...)
+	out = append(out, inOperatorFolders("libopapi.so")...)
+	for _, f := range families {
+		out = append(out, extra(inOperatorFolders("libaclnn_"+f+".so"))...)
 	}
 	return out
+}
+
+// inOperatorFolders is inHomes and the folders where versions up to 8 keep the operators.
+func inOperatorFolders(name string) []candidate {
+	out := inHomes(name)
+	opps := []string{os.Getenv("ASCEND_OPP_PATH")}
+	for _, h := range homes() {
+		opps = append(opps, filepath.Join(h, "opp"))
+	}
+	for _, opp := range opps {
+		if opp != "" {
+			dir := filepath.Join(opp, "built-in/op_impl/ai_core/tbe/op_api/lib/linux", machines[runtime.GOARCH])
+			out = append(out, candidate{name: name, path: filepath.Join(dir, name)})
+		}
+	}
+	return out
+}
+
+// machines are CANN's names of the processors.
+var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+func extra(cs []candidate) []candidate {
+	for i := range cs {
+		cs[i].extra = true
+	}
+	return cs
 }
 
 // allowed refuses an operator package that another user could have planted.
