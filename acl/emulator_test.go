@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -191,4 +192,66 @@ func TestThousandFaults(t *testing.T) {
 		}
 		require.NoError(t, dev.Synchronize(background))
 	})
+}
+
+// TestReopenOlderCANN: CANN 8.1 cannot be initialised twice. It stays initialised for those who open
+// it again, unless a configuration file needs its end; then Open says why it fails.
+func TestReopenOlderCANN(t *testing.T) {
+	const older = "CANN_EMU_API=" + abi.V81RC1
+	use := func(t *testing.T, cfg acl.Config) {
+		rt, err := acl.Open(cfg)
+		require.NoError(t, err)
+		dev, err := rt.Device(0)
+		require.NoError(t, err)
+		st, err := dev.NewStream()
+		require.NoError(t, err)
+		x, err := aclnn.FromSlice(t.Context(), st, aclnn.Float32, []float32{1, 2}, 2)
+		require.NoError(t, err)
+		require.NoError(t, add(st, x, x, x))
+		got, err := aclnn.ToSlice[float32](t.Context(), st, x)
+		require.NoError(t, err)
+		require.Equal(t, []float32{2, 4}, got)
+		require.NoError(t, x.Close())
+		require.NoError(t, st.Close())
+		require.NoError(t, dev.Close())
+		require.NoError(t, rt.Close())
+	}
+	t.Run("plain", func(t *testing.T) {
+		acltest.Rerun(t, func(t *testing.T) {
+			for range 3 {
+				use(t, acl.Config{})
+			}
+		}, older)
+	})
+	t.Run("with a file", func(t *testing.T) {
+		acltest.Rerun(t, func(t *testing.T) {
+			cfg := acl.Config{File: filepath.Join(t.TempDir(), "acl.json")}
+			require.NoError(t, os.WriteFile(cfg.File, []byte("{}"), 0o600))
+			use(t, cfg)
+			_, err := acl.Open(cfg)
+			e := requireError(t, err, acl.ErrNotSupported, 0)
+			require.Contains(t, e.Message, "keep a Runtime open")
+			require.Empty(t, acl.Live())
+		}, older)
+	})
+}
+
+// TestWaitsAcrossOlderChips: where streams do not wait for events of other devices, CANN says that
+// they do; the error tells.
+func TestWaitsAcrossOlderChips(t *testing.T) {
+	acltest.Rerun(t, func(t *testing.T) {
+		rt := acltest.Open(t)
+		require.Equal(t, "Ascend910A", rt.SoC())
+		here, there := acltest.Stream(t, acltest.Device(t, rt, 0)), acltest.Stream(t, acltest.Device(t, rt, 1))
+		release := hold(t, there)
+		ev, err := there.Record()
+		require.NoError(t, err)
+		e := requireError(t, here.Wait(ev), acl.ErrNotSupported, 0)
+		require.Contains(t, e.Message, "Event.Synchronize")
+		same := acltest.Stream(t, there.Device())
+		require.NoError(t, same.Wait(ev), "of the same device")
+		release()
+		require.NoError(t, same.Synchronize(t.Context()))
+		require.NoError(t, ev.Close())
+	}, "CANN_EMU_SOC=Ascend910A")
 }

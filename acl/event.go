@@ -144,7 +144,7 @@ func (e *Event) Record(s *Stream) error {
 }
 
 // Wait makes the stream wait for the event's last record; the call itself does not wait
-// (aclrtStreamWaitEvent). The event may be of another device.
+// (aclrtStreamWaitEvent). The event may be of another device, but on the chips before the 910B.
 func (s *Stream) Wait(e *Event) error {
 	if !s.ready() {
 		return s.usable("Stream.Wait")
@@ -153,6 +153,11 @@ func (s *Stream) Wait(e *Event) error {
 		return e.usable("Stream.Wait")
 	}
 	q := s.q
+	if e.scope.chip != q.scope.chip {
+		if err := q.across("Stream.Wait"); err != nil {
+			return err
+		}
+	}
 	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
 		return q.fault(err)
 	}

@@ -58,13 +58,17 @@ type processState struct {
 	mu       sync.Mutex
 	refs     int
 	joined   bool // somebody else had initialised CANN
+	lasting  bool // CANN stays initialised without users
+	ended    bool // this package has called aclFinalize
 	file     string
 	everOpen bool
 	slots    map[int]*slot
 }
 
-// Runtime is an open CANN. CANN is initialised once per process: every Open joins it, and
-// it is finalised when the last Runtime and everything made from them is closed.
+// Runtime is an open CANN. CANN is initialised once per process: every Open joins it, and it is
+// finalised when the last Runtime and everything made from them is closed. CANN 8.1 cannot be
+// initialised a second time: it stays initialised, but with Config.File, after whose end Open is
+// refused.
 type Runtime struct {
 	owned
 	soc string
@@ -115,15 +119,15 @@ func retain(cfg Config) error {
 
 // start initialises CANN; p.mu is held.
 func (p *processState) start(file string) error {
-	// CANN's handlers of SIGSEGV and others would replace those of Go's runtime.
-	if _, set := os.LookupEnv("ASCEND_COREDUMP_SIGNAL"); !set {
-		if err := os.Setenv("ASCEND_COREDUMP_SIGNAL", "none"); err != nil {
-			return wrap(err)
-		}
+	if p.lasting {
+		return nil
 	}
 	joined, err := initialise(file)
-	if err != nil {
+	switch {
+	case err != nil:
 		return wrap(err)
+	case joined && p.ended:
+		return refuse("acl.Open", ErrNotSupported, "this CANN cannot be initialised again after aclFinalize in one process; keep a Runtime open as long as the process uses devices")
 	}
 	p.joined, p.file, p.everOpen = joined, file, true
 	if p.slots == nil {
@@ -152,8 +156,9 @@ func initialise(file string) (joined bool, err error) {
 	return false, err
 }
 
-// release takes back one retain. The last one finalises CANN, but not if somebody else
-// initialised it and this version cannot count users.
+// release takes back one retain. The last one finalises CANN if its version counts users. One that
+// does not cannot be initialised again either: it is finalised only if there is a configuration
+// file, whose dumps and profiles that completes, and if nobody else initialised it.
 func release() error {
 	p := &process
 	p.mu.Lock()
@@ -165,10 +170,13 @@ func release() error {
 	_, err := aclFinalizeReference(0)
 	var missing *cshim.SymbolError
 	if errors.As(err, &missing) {
-		if p.joined {
+		if p.joined || p.file == "" {
+			p.lasting = !p.joined
+			cshim.Forget()
 			return nil
 		}
 		err = aclFinalize(0)
+		p.ended = true
 	}
 	cshim.Forget()
 	if err == nil || codeOf(err) == abi.ACL_ERROR_REPEAT_FINALIZE {

@@ -68,8 +68,3 @@ func TestVersions(t *testing.T) {
 	assert.NotEmpty(t, cann)
 	assert.Regexp(t, "^Ascend", rt.SoC())
 }
-
-func TestSignalsStayGos(t *testing.T) {
-	acltest.Open(t)
-	assert.NotEmpty(t, os.Getenv("ASCEND_COREDUMP_SIGNAL"))
-}

@@ -85,8 +85,18 @@ func Opened(l Library) ([]string, error) {
 	return paths, nil
 }
 
+// keepSignals asks CANN to leave the signals to Go. Its handlers of SIGSEGV and others, which a
+// library installs when it is opened, would replace those of Go's runtime.
+var keepSignals = sync.OnceFunc(func() {
+	const variable = "ASCEND_COREDUMP_SIGNAL"
+	if _, set := os.LookupEnv(variable); !set {
+		_ = os.Setenv(variable, "none") // the name is valid
+	}
+})
+
 // open opens what it can of the candidates, each file name from the first place that has it.
 func (g *opened) open(cs []candidate) {
+	keepSignals()
 	have := make(map[string]bool)
 	for _, c := range cs {
 		if have[c.name] {

@@ -101,3 +101,21 @@ func TestOperatorLibraries(t *testing.T) {
 		require.Len(t, missing.Tried, len(order))
 	})
 }
+
+// TestSignalsStayGos: CANN is asked to leave the signals alone before a library of it is opened.
+func TestSignalsStayGos(t *testing.T) {
+	t.Setenv("ASCEND_COREDUMP_SIGNAL", "")
+	require.NoError(t, os.Unsetenv("ASCEND_COREDUMP_SIGNAL"))
+	rerun(t, func(root string) {
+		build(t, root+"/lib64/libopapi.so", `#include <stdlib.h>
+#include <string.h>
+static int asked;
+__attribute__((constructor)) static void look(void)
+{
+	const char *v = getenv("ASCEND_COREDUMP_SIGNAL");
+	asked = v && !strcmp(v, "none");
+}
+int aclnnAsked(void) { return asked; }
+`)
+	}, func(t *testing.T) { require.EqualValues(t, 1, answer(t, "aclnnAsked")) })
+}

@@ -80,7 +80,7 @@ func New(r *rt.Runtime) *Library {
 	t, err := TimeoutsFromEnv()
 	l := NewWithTimeouts(r, t)
 	l.invalid = err
-	l.remembers = os.Getenv("CANN_EMU_API") == abi.V81RC1
+	l.remembers = r.API() == abi.V81RC1
 	return l
 }
 

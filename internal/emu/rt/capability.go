@@ -8,17 +8,25 @@ import (
 )
 
 // cannAttributes lists the features of the emulated chips: infinities and NaN in arithmetic,
-// bfloat16, and operators compiled at the call. C programs read the array in place.
-var cannAttributes = [...]int32{abi.ACL_CANN_ATTR_INF_NAN, abi.ACL_CANN_ATTR_BF16, abi.ACL_CANN_ATTR_JIT_COMPILE}
+// operators compiled at the call, and bfloat16, which the oldest lack. C programs read the array in
+// place.
+var cannAttributes = [...]int32{abi.ACL_CANN_ATTR_INF_NAN, abi.ACL_CANN_ATTR_JIT_COMPILE, abi.ACL_CANN_ATTR_BF16}
+
+func (r *Runtime) attributes() []int32 {
+	if socs[r.config.SoC].bfloat16 {
+		return cannAttributes[:]
+	}
+	return cannAttributes[:2]
+}
 
 func (r *Runtime) aclGetCannAttributeList(cannAttrList Out[Address], num Out[uint64]) Code {
 	cannAttrList.Set(Address(uintptr(unsafe.Pointer(&cannAttributes))))
-	num.Set(uint64(len(cannAttributes)))
+	num.Set(uint64(len(r.attributes())))
 	return 0
 }
 
 func (r *Runtime) aclGetCannAttribute(t *Thread, cannAttr int32, value Out[int32]) Code {
-	if !slices.Contains(cannAttributes[:], cannAttr) {
+	if !slices.Contains(r.attributes(), cannAttr) {
 		return t.Fail(InvalidParam, "EH0001: aclGetCannAttribute: attribute %d is unknown", cannAttr)
 	}
 	value.Set(1)
@@ -36,10 +44,9 @@ func (r *Runtime) aclrtGetDeviceCapability(t *Thread, _ *Device, devFeatureType 
 	return t.Fail(ParamInvalid, "EE1003: aclrtGetDeviceCapability: feature %d is unknown", devFeatureType)
 }
 
-// aclrtCheckArchCompatibility reports whether operators built for a chip run on this one. All chips
-// that the emulator knows have the same core architecture, so each is compatible.
+// aclrtCheckArchCompatibility reports whether operators built for a chip run on this one.
 func (r *Runtime) aclrtCheckArchCompatibility(socVersion string, canCompatible Out[int32]) Code {
-	_, err := findSoC(socVersion)
-	canCompatible.Set(truth(err == nil))
+	chip, err := findSoC(socVersion)
+	canCompatible.Set(truth(err == nil && chip.arch == socs[r.config.SoC].arch))
 	return 0
 }

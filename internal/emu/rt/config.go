@@ -15,17 +15,18 @@ type Config struct {
 	Devices  int    // number of devices
 	Memory   int64  // device memory in bytes, per device
 	SoC      string // chip name, as aclrtGetSocName returns it
+	API      string // older version of CANN whose ways are emulated, "" for the newest
 	Faults   *Faults
 	Sanitize sanitize.Config
 	Trace    string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 
-// ConfigFromEnv reads CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
+// ConfigFromEnv reads CANN_EMU_API, CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
 // CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and CANN_EMU_TRACE. The
 // default is 8 devices of an Ascend910B1, each with the memory of the chip but not more than this
 // machine has.
 func ConfigFromEnv() (Config, error) {
-	c := Config{Devices: 8, SoC: "Ascend910B1"}
+	c := Config{Devices: 8, SoC: "Ascend910B1", API: os.Getenv("CANN_EMU_API")}
 	if v := os.Getenv("CANN_EMU_SOC"); v != "" {
 		c.SoC = v
 	}

@@ -291,7 +291,7 @@ func (r *Runtime) aclrtGetDeviceInfo(t *Thread, device *Device, attr int32, valu
 	id := int64(device.id)
 	values := map[int32]int64{
 		1: 6, 101: chip.cube, 102: chip.cube, 201: chip.vector, 301: r.config.Memory, 302: chip.l2,
-		401: id, 402: id, 403: 0, 404: 0, 405: 0, 406: 0, 407: 0, 408: 0, 409: 0, 501: 0, 601: 2201,
+		401: id, 402: id, 403: 0, 404: 0, 405: 0, 406: 0, 407: 0, 408: 0, 409: 0, 501: 0, 601: chip.arch,
 	}
 	v, ok := values[attr]
 	if !ok && (attr < 202 || attr > 212) { // these describe SIMT, which the chips do not have

@@ -246,6 +246,9 @@ func (r *Runtime) streamWait(t *Thread, s *Stream, e *Event, limit time.Duration
 	if rec == nil {
 		return 0 // nothing was recorded, so there is nothing to wait for
 	}
+	if e.device != s.ctx.device && !socs[r.config.SoC].waitsAcross {
+		return 0 // as CANN answers, which logs a warning and lets the stream run on
+	}
 	e.waited++
 	passed := func() {
 		e.mu.Lock()

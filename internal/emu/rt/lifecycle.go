@@ -34,6 +34,9 @@ func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 		l.count++
 		return t.Fail(RepeatInitialize, "EH0006: aclInit: already initialised; the call counts as a reference and can be ignored")
 	}
+	if l.finalized && l.configured && r.config.API != "" {
+		return t.Fail(RepeatInitialize, "EH0006: aclInit: this version cannot be initialised again after aclFinalize")
+	}
 	var text []byte
 	path := ""
 	if configPath != nil && *configPath != "" {

@@ -30,6 +30,17 @@ func TestInitAndFinalize(t *testing.T) {
 	p.Must(th, "aclFinalize")
 }
 
+// TestInitOnce: an older version cannot be initialised again after its end, and says so as if it
+// were initialised.
+func TestInitOnce(t *testing.T) {
+	p := &process{rttest.Of(t, rt.NewMachine(rt.Config{Devices: 1, Memory: 1 << 20, SoC: "Ascend910B1", API: "8.1.RC1"})), t}
+	th := new(rt.Thread)
+	p.Must(th, "aclInit", 0)
+	p.Must(th, "aclFinalize")
+	require.Equal(t, int32(100002), p.Call(th, "aclInit", 0))
+	require.Equal(t, int32(100037), p.Call(th, "aclFinalize"), "it is not initialised")
+}
+
 func TestInitConfiguration(t *testing.T) {
 	for _, c := range []struct {
 		text string

@@ -74,6 +74,9 @@ func NewMachine(c Config) *Runtime {
 // Sanitizes reports whether tasks must list the memory that they access.
 func (r *Runtime) Sanitizes() bool { return r.sanitizer != nil }
 
+// API returns the older version of CANN whose ways are emulated, or "" for the newest.
+func (r *Runtime) API() string { return r.config.API }
+
 // Order returns the order of a name, the same one at each call.
 func (r *Runtime) Order(name string) *sanitize.Order {
 	o, _ := r.orders.LoadOrStore(name, new(sanitize.Order))

@@ -12,24 +12,29 @@ type soc struct {
 	megahertz    int64
 	l2           int64 // bytes
 	memory       int64 // bytes
+	arch         int64 // of the cores, as aclrtGetDeviceInfo returns it
+	waitsAcross  bool  // streams can wait for events of other devices
+	bfloat16     bool
 }
 
 const mib, gib = int64(1) << 20, int64(1) << 30
 
-// socs holds the Atlas A2 (910B) and A3 (910_93) chips by name.
+// socs holds the Atlas A2 (910B) and A3 (910_93) chips by name, and one of the first 910s, which lack
+// some features. Operators accept on it what they accept on a 910B.
 var socs = map[string]soc{
-	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib},
-	"Ascend910B2":    {24, 48, 1800, 192 * mib, 64 * gib},
-	"Ascend910B2C":   {24, 48, 1800, 192 * mib, 64 * gib},
-	"Ascend910B3":    {20, 40, 1800, 192 * mib, 64 * gib},
-	"Ascend910B4":    {20, 40, 1500, 96 * mib, 32 * gib},
-	"Ascend910B4-1":  {20, 40, 1500, 168 * mib, 32 * gib},
-	"Ascend910_9391": {24, 48, 1850, 192 * mib, 64 * gib},
-	"Ascend910_9392": {24, 48, 1850, 192 * mib, 64 * gib},
-	"Ascend910_9381": {24, 48, 1800, 192 * mib, 64 * gib},
-	"Ascend910_9382": {24, 48, 1800, 192 * mib, 64 * gib},
-	"Ascend910_9372": {20, 40, 1800, 192 * mib, 64 * gib},
-	"Ascend910_9362": {20, 40, 1500, 168 * mib, 64 * gib},
+	"Ascend910A":     {32, 32, 1000, 32 * mib, 32 * gib, 1001, false, false},
+	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910B2":    {24, 48, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910B2C":   {24, 48, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910B3":    {20, 40, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910B4":    {20, 40, 1500, 96 * mib, 32 * gib, 2201, true, true},
+	"Ascend910B4-1":  {20, 40, 1500, 168 * mib, 32 * gib, 2201, true, true},
+	"Ascend910_9391": {24, 48, 1850, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910_9392": {24, 48, 1850, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910_9381": {24, 48, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910_9382": {24, 48, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910_9372": {20, 40, 1800, 192 * mib, 64 * gib, 2201, true, true},
+	"Ascend910_9362": {20, 40, 1500, 168 * mib, 64 * gib, 2201, true, true},
 }
 
 func findSoC(name string) (soc, error) {

@@ -68,3 +68,28 @@ func TestFaultIsToldOnce(t *testing.T) {
 	}
 	p.Must(th, "aclrtDestroyEvent", e)
 }
+
+// TestWaitAcrossDevices: a stream waits for an event of another device, but not on the oldest chips,
+// where the call succeeds all the same.
+func TestWaitAcrossDevices(t *testing.T) {
+	for soc, waits := range map[string]bool{"Ascend910B1": true, "Ascend910_9391": true, "Ascend910A": false} {
+		p := newMachine(t, rt.Config{Devices: 2, Memory: 1 << 20, SoC: soc})
+		here, there := p.Thread(0), p.Thread(1)
+		s, other := p.Stream(here), p.Stream(there)
+		e := p.Event(there)
+		gate, ran := make(chan struct{}), make(chan struct{})
+		p.Submit(there, other, func() error { <-gate; return nil })
+		p.Must(there, "aclrtRecordEvent", e, other)
+		p.Must(here, "aclrtStreamWaitEvent", s, e)
+		p.Submit(here, s, func() error { close(ran); return nil })
+		if waits {
+			require.Equal(t, int32(507046), p.Call(here, "aclrtSynchronizeStreamWithTimeout", s, 10), soc)
+		} else {
+			<-ran
+		}
+		close(gate)
+		<-ran
+		p.Must(here, "aclrtSynchronizeStream", s)
+		p.Must(there, "aclrtDestroyEvent", e)
+	}
+}
