@@ -145,7 +145,7 @@ func TestLongWaitLeavesNothing(t *testing.T) {
 			ctx, cancel = context.WithCancel(t.Context())
 			returned := make(chan error)
 			go func() { returned <- wait(ctx) }()
-			time.Sleep(time.Hour)
+			time.Sleep(time.Minute)
 			start = time.Now()
 			cancel()
 			require.ErrorIs(t, <-returned, context.Canceled, name)
@@ -232,7 +232,7 @@ func TestReopenOlderCANN(t *testing.T) {
 			e := requireError(t, err, acl.ErrNotSupported, 0)
 			require.Contains(t, e.Message, "keep a Runtime open")
 			require.Empty(t, acl.Live())
-		}, older)
+		}, older, unopened+"=1")
 	})
 }
 

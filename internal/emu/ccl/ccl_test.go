@@ -14,6 +14,7 @@ import (
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/graph"
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
 // node is an emulated machine of one process.
@@ -23,7 +24,12 @@ type node struct {
 }
 
 func newNode(tb testing.TB, limits ccl.Timeouts) *node {
-	r := rt.NewMachine(rt.Config{Devices: 8, Memory: 256 << 20, SoC: "Ascend910B1"})
+	return newMachine(tb, limits, sanitize.Config{})
+}
+
+// newMachine is newNode with a sanitizer.
+func newMachine(tb testing.TB, limits ccl.Timeouts, z sanitize.Config) *node {
+	r := rt.NewMachine(rt.Config{Devices: 8, Memory: 256 << 20, SoC: "Ascend910B1", Sanitize: z})
 	n := &node{l: ccl.NewWithTimeouts(r, limits), f: r.Functions()}
 	maps.Copy(n.f, graph.New(r).Functions())
 	maps.Copy(n.f, n.l.Functions())

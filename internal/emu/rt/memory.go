@@ -96,7 +96,7 @@ func (m *Memory) close() {
 		_ = m.file.Close() // a peer's mapping stays valid
 	}
 	for _, x := range m.live {
-		m.device.rt.sanitizer.Forget(x.serial)
+		m.device.rt.sanitizer.Freed(x.allocation())
 	}
 	if m.shadow != nil {
 		m.shadow.Close()
@@ -165,7 +165,7 @@ func (m *Memory) Allocation(lo, hi uint64) (sanitize.Allocation, bool) {
 	}
 	x := m.live[i]
 	_, shared := m.shared[x.start]
-	return sanitize.Allocation{Start: x.start, End: x.end, Serial: x.serial}, !shared
+	return x.allocation(), !shared
 }
 
 // Shadow is for the sanitizer.
@@ -205,15 +205,21 @@ func (m *Memory) untake(n uint64) {
 // Release frees the allocation that starts at addr. It returns false when there is no such
 // allocation.
 func (m *Memory) Release(addr uint64) bool {
+	_, ok := m.discard(addr)
+	return ok
+}
+
+// discard is Release with what the sanitizer finds.
+func (m *Memory) discard(addr uint64) (finding string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.live.at(addr)
 	if i < 0 {
-		return false
+		return "", false
 	}
 	x := m.live.remove(i)
 	m.used -= x.reserved
-	m.device.rt.sanitizer.Forget(x.serial)
+	finding = m.device.rt.sanitizer.Freed(x.allocation())
 	m.unshare(x)
 	sanitize.Fence(m.bytes(x.start, x.start+x.reserved))
 	m.free.insert(span{start: x.start, end: x.start + x.reserved})
@@ -224,7 +230,7 @@ func (m *Memory) Release(addr uint64) bool {
 		}
 		m.warm = 0
 	}
-	return true
+	return finding, true
 }
 
 // bytes returns the host memory behind device addresses.

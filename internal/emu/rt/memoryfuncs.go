@@ -72,7 +72,14 @@ func (r *Runtime) aclrtMallocAlign32(t *Thread, devPtr Out[Address], size uint64
 // aclrtFree needs no context and waits for nothing.
 func (r *Runtime) aclrtFree(t *Thread, devPtr Address) Code {
 	addr := uint64(devPtr)
-	if m := r.memoryOf(addr); (m == nil || !m.Release(addr)) && !r.managed.release(addr) {
+	if m := r.memoryOf(addr); m != nil {
+		if finding, ok := m.discard(addr); finding != "" {
+			return (&Fault{Code: VectorException, Text: finding}).Report(t)
+		} else if ok {
+			return 0
+		}
+	}
+	if !r.managed.release(addr) {
 		return t.Fail(ParamInvalid, "EE1003: aclrtFree: %#x is no live device allocation; was it freed already?", addr)
 	}
 	return 0

@@ -1,12 +1,20 @@
 package rt
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
+)
 
 // span is a live range of addresses.
 type span struct {
 	start, end uint64 // end is exclusive
 	reserved   uint64 // bytes that the range takes from its arena, at least end-start
 	serial     uint64 // serial number among the allocations of the process
+}
+
+func (x *span) allocation() sanitize.Allocation {
+	return sanitize.Allocation{Start: x.start, End: x.end, Serial: x.serial}
 }
 
 // spans are disjoint ranges sorted by address.

@@ -190,13 +190,17 @@ func (r *Runtime) Submit(t *Thread, s *Stream, task Task) uint64 {
 	if b := s.Build.Load(); b != nil {
 		return b.Take(t, s, task)
 	}
-	task.after = r.sanitizer.Now()
+	if r.sanitizer != nil {
+		step := task.step()
+		task.after, task.ended = r.sanitizer.Now(), r.sanitizer.Queued(s.id, &step)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue)-s.head >= queueDepth && !s.closed {
 		s.notFull.Wait()
 	}
 	if s.closed {
+		task.end()
 		return t.Fail(ParamInvalid, "EE1003: the stream was destroyed while %s waited for a place in its queue", task.Name)
 	}
 	s.push(task)
@@ -242,6 +246,7 @@ func (s *Stream) loop() {
 
 // run runs one task. In a stopped context it only drops the task.
 func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
+	defer task.end()
 	if s.ctx.failure.Load() != nil {
 		task.drop()
 		return nil
@@ -280,9 +285,15 @@ func (s *Stream) Perform(task *Task, cancel <-chan struct{}) error {
 	return err
 }
 
-func (t Task) drop() {
+func (t *Task) drop() {
 	if t.Drop != nil {
 		t.Drop()
+	}
+}
+
+func (t *Task) end() {
+	if t.ended != nil {
+		t.ended()
 	}
 }
 
@@ -421,6 +432,7 @@ func (s *Stream) abort(code int32) {
 	s.mu.Unlock()
 	for _, t := range dropped {
 		t.drop()
+		t.end()
 	}
 }
 

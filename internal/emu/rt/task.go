@@ -34,6 +34,7 @@ type Task struct {
 	Acquires *sanitize.Order          // the task comes after those that released it
 	Host     bool                     // the task runs code of the program
 	after    sanitize.Clock           // the program's clock when it queued the task
+	ended    func()                   // called when the task has ended or was dropped; may be nil
 }
 
 func (t Task) do(s *Stream, cancel <-chan struct{}) error {

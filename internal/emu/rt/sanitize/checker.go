@@ -17,6 +17,7 @@ type Checker struct {
 	mu        sync.Mutex // guards all clocks, also those of actors and orders
 	host      Clock
 	histories map[uint64]history // by serial number of the allocation
+	uses      map[uint64][]*use  // by tasks that have not ended
 }
 
 // Step is a task as the Checker sees it.
@@ -35,7 +36,7 @@ func New(c Config, memory func(addr uint64) Memory) *Checker {
 	if c == (Config{}) {
 		return nil
 	}
-	return &Checker{Config: c, memory: memory, histories: make(map[uint64]history)}
+	return &Checker{Config: c, memory: memory, histories: make(map[uint64]history), uses: make(map[uint64][]*use)}
 }
 
 func (z *Checker) racing() bool { return z != nil && z.Race }
@@ -232,13 +233,4 @@ func (z *Checker) ordered(task string, actor int32, now Clock, x *Allocation, a 
 		return ""
 	}
 	return raceText(&t, o, both, x)
-}
-
-// Forget drops the history of a freed allocation.
-func (z *Checker) Forget(serial uint64) {
-	if z.racing() {
-		z.mu.Lock()
-		defer z.mu.Unlock()
-		delete(z.histories, serial)
-	}
 }

@@ -1,6 +1,6 @@
 // Package sanitize finds misuse of device memory by tasks of streams: reads of bytes that were never
-// written, and conflicting accesses of two streams, or of a stream and the host, without an order
-// between them.
+// written, conflicting accesses of two streams, or of a stream and the host, without an order between
+// them, and memory that is freed while a queued task, such as a collective, uses it.
 //
 //	z := sanitize.New(sanitize.Config{Race: true}, memory)
 //	text := z.Enter(&actor, &step) // "" or a finding

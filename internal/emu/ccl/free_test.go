@@ -1,0 +1,57 @@
+package ccl_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/rt/sanitize"
+)
+
+// TestFreedInCollective: the sanitizer reports memory that is freed while a collective uses it, and
+// nothing when the program has waited for the collective.
+func TestFreedInCollective(t *testing.T) {
+	for _, z := range []sanitize.Config{{Memory: true}, {Race: true}} {
+		n := newMachine(t, patient, z)
+		all := []*rank{newRank(t, n, 0), newRank(t, n, 1)}
+		joinAll(all)
+		for name, queue := range map[string]func(r *rank, p, q uint64){
+			"HcclAllReduce": func(r *rank, p, q uint64) { r.must("HcclAllReduce", p, q, 4, int32Type, sum, r.comm, r.stream) },
+			"HcclSend/HcclRecv": func(r *rank, p, q uint64) {
+				items := &[2]item{{0, 0, p, 4, int32Type, uint32(1 - r.id)}, {1, 0, q, 4, int32Type, uint32(1 - r.id)}}
+				r.must("HcclBatchSendRecv", address(&items[0]), 2, r.comm, r.stream)
+			},
+		} {
+			first, second := all[0], all[1]
+			p, q := first.upload(ones(4)), first.upload(ones(4))
+			x, y := second.upload(ones(4)), second.upload(ones(4))
+			queue(first, p, q)
+			for _, used := range []uint64{p, q} {
+				require.EqualValues(t, 507035, first.call("aclrtFree", used), "the peer has not come: the collective runs")
+				text := first.text()
+				require.Contains(t, text, "use after free: allocation")
+				require.Contains(t, text, "is freed while "+name+" on stream")
+			}
+			queue(second, x, y)
+			_ = first.sync() // finds its memory gone
+			_ = second.sync()
+			for _, r := range all {
+				r.must("HcclCommDestroy", r.comm)
+			}
+			joinAll(all)
+			p, q = first.upload(ones(4)), first.upload(ones(4))
+			queue(first, p, q)
+			queue(second, x, y)
+			require.Zero(t, first.sync(), first.text())
+			require.Zero(t, second.sync(), second.text())
+			for _, m := range []uint64{p, q} {
+				first.free(m)
+			}
+			second.free(x)
+			second.free(y)
+		}
+		for _, r := range all {
+			r.close()
+		}
+	}
+}
