@@ -50,7 +50,7 @@ func (s *Stream) Copy(dst, src Memory, n int) error {
 	if err := aclrtMemcpyAsync(q.scope.handle, uintptr(to.addr), to.size, uintptr(from.addr), uint64(n), copyKind(to, from), q.handle); err != nil {
 		return q.fault(err)
 	}
-	q.fed.Add(1)
+	q.feed()
 	runtime.KeepAlive(to)
 	runtime.KeepAlive(from)
 	runtime.KeepAlive(s)
@@ -75,7 +75,7 @@ func (s *Stream) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, heigh
 		uint64(width), uint64(height), copyKind(to, from), q.handle); err != nil {
 		return q.fault(err)
 	}
-	q.fed.Add(1)
+	q.feed()
 	runtime.KeepAlive(to)
 	runtime.KeepAlive(from)
 	runtime.KeepAlive(s)

@@ -18,7 +18,6 @@ type Event struct {
 	handle aclrtEvent
 	last   atomic.Pointer[queue]     // stream of the last record
 	rec    atomic.Pointer[recording] // capture of the last record, nil outside of one
-	at     atomic.Uint64             // what was queued on it then, as queue.queued counts
 }
 
 // EventOption is an option of NewEvent.
@@ -127,12 +126,10 @@ func (e *Event) Record(s *Stream) error {
 	if q.scope.chip != e.scope.chip {
 		return q.refuse("Event.Record", ErrWrongDevice, "the event is of device %d", e.scope.chip.id)
 	}
-	at := q.queued() + 1
 	if err := aclrtRecordEvent(q.scope.handle, e.handle, q.handle); err != nil {
 		return q.fault(err)
 	}
-	q.fed.Add(1)
-	e.at.Store(at)
+	q.feed()
 	if e.last.Load() != q {
 		e.last.Store(q)
 	}
@@ -161,7 +158,7 @@ func (s *Stream) Wait(e *Event) error {
 	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
 		return q.fault(err)
 	}
-	q.fed.Add(1)
+	q.feed()
 	if rec := e.rec.Load(); rec != nil {
 		rec.join(q)
 	}
@@ -203,21 +200,18 @@ func (e *Event) Synchronize(ctx context.Context) error {
 	case err != nil:
 		return q.fault(err)
 	}
-	return q.verdict(e.at.Load())
+	return q.verdict()
 }
 
-// verdict returns what failed on a stream that has ended the work queued until then, and nil if it
-// has more work.
-func (q *queue) verdict(until uint64) error {
+// verdict returns what failed on a stream that has no work left, and nil on one that has.
+func (q *queue) verdict() error {
 	q.ending.RLock()
 	defer q.ending.RUnlock()
 	if q.gone.Load() {
 		return nil
 	}
-	if q.queued() != until {
-		if idle, err := q.query(); err != nil || !idle {
-			return err
-		}
+	if idle, err := q.query(); err != nil || !idle {
+		return err
 	}
 	launched := q.ring.launched.Load()
 	err := q.faulty(q.join())

@@ -31,7 +31,7 @@ func (q *queue) Fence() (pool.Fence, error) {
 		f.Release()
 		return nil, q.fail(err)
 	}
-	q.fed.Add(1)
+	q.feed()
 	f.q = q
 	return f, nil
 }

@@ -35,7 +35,7 @@ func (s *Stream) HostFunc(f func()) error {
 		cancel()
 		return s.q.fail(err)
 	}
-	s.q.fed.Add(1)
+	s.q.feed()
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (q *queue) accept(op string, r *region, n uint64) error {
 		return err
 	}
 	r.mem.use(q)
-	q.fed.Add(1) // by this package, or by the C code that the use is noted for
+	q.feed() // by this package, or by the C code that the use is noted for
 	return nil
 }
 

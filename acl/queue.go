@@ -18,7 +18,8 @@ type queue struct {
 	id      int
 	gone    atomic.Bool   // all work has ended and no more comes
 	ending  sync.RWMutex  // held for reading by those who ask a stream that another goroutine may close
-	fed     atomic.Uint64 // number of tasks queued, operators aside, which the ring counts
+	waiting atomic.Int32  // waits that want to know whether others queue work
+	fed     atomic.Uint64 // number of tasks queued meanwhile, operators aside, which the ring counts
 	aside   aside
 	unasked bool // CANN does not wait for its work, which never ends for its queries
 	ring    ring
@@ -117,6 +118,8 @@ func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
 	if q.gone.Load() || q.unasked {
 		return false, false
 	}
+	q.waiting.Add(1)
+	defer q.waiting.Add(-1)
 	before := q.queued()
 	interrupted, _ = poll(ctx, func() (bool, error) {
 		fed = q.queued() != before
@@ -128,7 +131,14 @@ func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
 	return interrupted, fed
 }
 
-// queued is a number that grows when work is queued.
+// feed notes that work was queued, for those who wait.
+func (q *queue) feed() {
+	if q.waiting.Load() != 0 {
+		q.fed.Add(1)
+	}
+}
+
+// queued is a number that grows when work is queued while somebody waits.
 func (q *queue) queued() uint64 { return q.fed.Load() + q.ring.launched.Load() }
 
 // destroy ends a stream whose work has ended.

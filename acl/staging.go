@@ -128,7 +128,7 @@ func (q *queue) transfer(b *slotBuffer, r region, n uint64, kind aclrtMemcpyKind
 	if err := aclrtMemcpyAsync(q.scope.handle, uintptr(to), size, uintptr(from), n, kind, q.handle); err != nil {
 		return q.fault(err)
 	}
-	q.fed.Add(1)
+	q.feed()
 	f, err := q.Fence()
 	if err != nil {
 		// Nothing else can tell when the slot is free.

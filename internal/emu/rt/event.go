@@ -151,13 +151,14 @@ func (r *Runtime) aclrtRecordEvent(t *Thread, event *Event, stream *Stream) Code
 	if e.flags&eventExternal != 0 {
 		rec.order.Also = &e.order
 	}
-	pass := func() {
-		rec.at = time.Now()
-		close(rec.done)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	code := r.Submit(t, s, Task{Name: "aclrtRecordEvent", Releases: &rec.order, Run: func() error { pass(); return nil }, Drop: pass})
+	code := r.Submit(t, s, Task{
+		Name: "aclrtRecordEvent", Releases: &rec.order,
+		Run:  func() error { rec.at = time.Now(); return nil },
+		Drop: func() { rec.at = time.Now() },
+		Then: func() { close(rec.done) },
+	})
 	if code == 0 {
 		e.set(rec)
 	}

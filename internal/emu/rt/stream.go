@@ -240,7 +240,7 @@ func (s *Stream) loop() {
 			s.notFull.Broadcast()
 		}
 		s.mu.Unlock()
-		s.finish(s.run(task, cancel))
+		s.finish(&task, s.run(task, cancel))
 	}
 }
 
@@ -291,6 +291,12 @@ func (t *Task) drop() {
 	}
 }
 
+func (t *Task) then() {
+	if t.Then != nil {
+		t.Then()
+	}
+}
+
 func (t *Task) end() {
 	if t.ended != nil {
 		t.ended()
@@ -298,7 +304,7 @@ func (t *Task) end() {
 }
 
 // finish counts a task as done, stores its fault, and wakes the waiters.
-func (s *Stream) finish(f *Fault) {
+func (s *Stream) finish(task *Task, f *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f != nil {
@@ -308,6 +314,7 @@ func (s *Stream) finish(f *Fault) {
 		}
 	}
 	s.completed++
+	task.then()
 	s.wake(0)
 }
 
@@ -425,6 +432,9 @@ func (s *Stream) abort(code int32) {
 	clear(s.queue)
 	s.queue, s.head = s.queue[:0], 0
 	s.completed += uint64(len(dropped))
+	for i := range dropped {
+		dropped[i].then()
+	}
 	close(s.cancel)
 	s.cancel = make(chan struct{})
 	s.wake(code)

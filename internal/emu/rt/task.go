@@ -18,6 +18,10 @@ type Task struct {
 
 	Notes map[string]any // what the trace says about the task
 
+	// Then is called in the moment in which the stream counts the task as done, or drops it, so that
+	// both are seen together. It must not block.
+	Then func()
+
 	// Conditional is set for a task in a graph that runs other graphs on the stream of the replay.
 	Conditional func(on *Stream, cancel <-chan struct{}) error
 
