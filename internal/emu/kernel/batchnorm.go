@@ -147,6 +147,9 @@ func BatchGather(mean, variance, means, rstds, counts View, eps, correction floa
 // The caller frees it with the returned function.
 func Temporary(shape ...int64) (View, func()) { return temporary(dtype.Float32, shape) }
 
+// TemporaryOf is like Temporary for elements of type d.
+func TemporaryOf(d dtype.Type, shape ...int64) (View, func()) { return temporary(d, shape) }
+
 // TemporaryInt8 is like Temporary for int8.
 func TemporaryInt8(shape ...int64) (View, func()) { return temporary(dtype.Int8, shape) }
 

@@ -42,6 +42,38 @@ func Copy(dst, src View) error {
 	return nil
 }
 
+// CopyInOrder sets the elements of dst to those of src, both in row-major order and converted as by
+// Map. The shapes may differ but have the same number of elements.
+func CopyInOrder(dst, src View) error {
+	if dst.Len() != src.Len() {
+		return fmt.Errorf("kernel: shapes %v and %v have different numbers of elements", dst.Shape, src.Shape)
+	}
+	switch {
+	case dst.Len() == 0:
+		return nil
+	case src.Contiguous():
+		return Copy(dst, src.reshaped(dst.Shape...))
+	case dst.Contiguous():
+		return Copy(dst.reshaped(src.Shape...), src)
+	}
+	whole, release := temporary(src.DType, src.Shape)
+	defer release()
+	if err := Copy(whole, src); err != nil {
+		return err
+	}
+	return Copy(dst, whole.reshaped(dst.Shape...))
+}
+
+// Flat returns the elements of v in row-major order as a vector: v itself if it is contiguous, else
+// a copy. The caller calls release when the vector is no longer needed.
+func Flat(v View) (flat View, release func(), err error) {
+	if v.Contiguous() {
+		return v.reshaped(v.Len()), func() {}, nil
+	}
+	flat, release = temporary(v.DType, []int64{v.Len()})
+	return flat, release, CopyInOrder(flat, v)
+}
+
 // move copies elements of one type between views of one shape.
 func move(dst, src View) {
 	shape, strides := plan(dst.Shape, dst.Strides, src.Strides)
@@ -90,7 +122,7 @@ func Zero(v View) error {
 	return Copy(v, View{Data: unsafe.Pointer(&C.zero_element), DType: v.DType, Shape: []int64{}, Strides: []int64{}})
 }
 
-// Sequence sets the vector out to start, start + step, start + 2 step and so on, computed
+// Sequence sets the elements of out, in row-major order, to start, start + step, start + 2 step and so on, computed
 // in double for floating-point types and in 64 bits for integers.
 func Sequence(out View, start, step Number) error {
 	d := dtype.Int64

@@ -43,8 +43,38 @@ void index_gather(const struct index_read *g, int32_t size, int64_t lo, int64_t 
 			to[i * to_stride + at[i * at_stride] * step] = from[i * from_stride]; \
 	} while (0)
 
+#define WRITE_LINE(W) \
+	do { \
+		W *to = (W *)dst; \
+		const W *from = (const W *)src; \
+		for (int64_t i = 0; i < w->length; i++) \
+			to[at[i * w->index_step] * w->into_step] = from[i * w->src_step]; \
+	} while (0)
+
+/* Writes one line along the coordinate after the other. */
+static void index_set_lines(const struct index_write *w, int32_t size, int64_t lo, int64_t hi)
+{
+	for (int64_t k = lo; k < hi; k++) {
+		struct cursor c = cursor_at(&w->kept, k);
+		char *dst = w->into.data + cursor_offset(&c, &w->kept, w->into.stride) * size;
+		const char *src = w->src.data + cursor_offset(&c, &w->kept, w->src.stride) * size;
+		const int64_t *at = (const int64_t *)w->index.data + cursor_offset(&c, &w->kept, w->index.stride);
+		switch (size) {
+		case 1: WRITE_LINE(word8); break;
+		case 2: WRITE_LINE(word16); break;
+		case 4: WRITE_LINE(word32); break;
+		case 8: WRITE_LINE(word64); break;
+		case 16: WRITE_LINE(word128); break;
+		}
+	}
+}
+
 void index_set(const struct index_write *w, int32_t size, int64_t lo, int64_t hi)
 {
+	if (w->by_line) {
+		index_set_lines(w, size, lo, hi);
+		return;
+	}
 	const int32_t last = w->kept.rank - 1;
 	const int64_t to_stride = w->into.stride[last], from_stride = w->src.stride[last], at_stride = w->index.stride[last];
 	const int64_t step = w->into_step;

@@ -6,6 +6,7 @@ import "C"
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -53,14 +54,22 @@ func places(index View, n int64) (at View, release func(), err error) {
 		release()
 		return at, nil, err
 	}
-	for i, k := range at.ints() {
-		if k < -n || k >= n {
-			release()
-			return at, nil, fmt.Errorf("index %d at position %d is out of range for a dimension of %d", k, i, n)
+	list := at.ints()
+	var bad atomic.Bool
+	Parallel(int64(len(list)), grain, func(lo, hi int64) {
+		for i, k := range list[lo:hi] {
+			switch {
+			case k < -n || k >= n:
+				bad.Store(true)
+			case k < 0:
+				list[lo+int64(i)] += n
+			}
 		}
-		if k < 0 {
-			at.ints()[i] += n
-		}
+	})
+	if bad.Load() {
+		defer release()
+		i := slices.IndexFunc(list, func(k int64) bool { return k < 0 || k >= n })
+		return at, nil, fmt.Errorf("index %d at position %d is out of range for a dimension of %d", list[i], i, n)
 	}
 	return at, release, nil
 }
@@ -156,6 +165,16 @@ func ScatterNumber(op ScatterOp, into View, n Number, axis int, index View) erro
 		return err
 	}
 	return Scatter(op, into, same, axis, index)
+}
+
+// FillAt sets the elements of the slices of into at the given indices along axis to n.
+func FillAt(into View, n Number, axis int, at []int64) error {
+	list, release := temporary(dtype.Int64, []int64{int64(len(at))})
+	defer release()
+	copy(list.ints(), at)
+	shape, strides := slices.Clone(into.Shape), make([]int64, len(into.Shape))
+	shape[axis], strides[axis] = int64(len(at)), 1
+	return ScatterNumber(ScatterSet, into, n, axis, View{Data: list.Data, DType: list.DType, Shape: shape, Strides: strides})
 }
 
 // ScatterScaled is a Scatter that adds src times n. Products of 16-bit elements are not rounded
@@ -269,6 +288,10 @@ func newIndexWrite(op ScatterOp, into, src View, axis int, index View) *indexWri
 	w.c.kept = cSpace(shape)
 	w.c.into, w.c.src = operand(into.Data, into.DType, strides[0]), operand(src.Data, src.DType, strides[1])
 	w.c.index = operand(index.Data, dtype.Int64, strides[2])
+	near := func(step int64, along []int64) bool { return abs(step) < abs(along[len(along)-1]) }
+	if w.lines == 1 || near(into.Strides[axis], strides[0]) && near(index.Strides[axis], strides[2]) {
+		w.c.by_line = 1
+	}
 	return w
 }
 

@@ -25,6 +25,7 @@ struct index_write {
 	int64_t length; /* of src and index along the coordinate */
 	struct operand into, src, index; /* strides over kept; index is int64 */
 	int64_t into_step, src_step, index_step; /* strides along the coordinate */
+	int32_t by_line; /* elements along the coordinate are closer than those along kept */
 };
 
 /* SCATTER_SET for the elements [lo, hi) of kept; an element has size bytes. */

@@ -18,8 +18,44 @@
 		} \
 	} while (0)
 
+#define SCATTER_LINE(expression) \
+	for (int64_t i = 0; i < n; i++) { \
+		T *place = to + at[i * w->index_step] * w->into_step, a = *place, x = in[i]; \
+		*place = (T)(expression); \
+	}
+
+/* Combines one line along the coordinate after the other. */
+static void JOIN(index_reduce_lines, S)(const struct index_write *w, int64_t lo, int64_t hi)
+{
+	T buffer[CHUNK];
+	const struct space line = {.rank = 1, .shape = {w->length}};
+	for (int64_t k = lo; k < hi; k++) {
+		struct cursor c = cursor_at(&w->kept, k);
+		T *to = (T *)w->into.data + cursor_offset(&c, &w->kept, w->into.stride);
+		const int64_t *at = (const int64_t *)w->index.data + cursor_offset(&c, &w->kept, w->index.stride);
+		struct operand src = w->src;
+		src.data += cursor_offset(&c, &w->kept, w->src.stride) * dtype_size(src.dtype);
+		src.stride[0] = w->src_step;
+		for (int64_t from = 0, n; from < w->length; from += n, at += n * w->index_step) {
+			n = w->length - from < CHUNK ? w->length - from : CHUNK;
+			struct cursor start = cursor_at(&line, from);
+			const T *in = JOIN(fetch, S)(buffer, &src, &line, &start, n);
+			switch (w->op) {
+			case SCATTER_ADD: SCATTER_LINE(a + x); break;
+			case SCATTER_MUL: SCATTER_LINE(a * x); break;
+			case SCATTER_MAX: SCATTER_LINE(x > a || x != x ? x : a); break;
+			case SCATTER_MIN: SCATTER_LINE(x < a || x != x ? x : a); break;
+			}
+		}
+	}
+}
+
 static void JOIN(index_reduce, S)(const struct index_write *w, int64_t lo, int64_t hi)
 {
+	if (w->by_line) {
+		JOIN(index_reduce_lines, S)(w, lo, hi);
+		return;
+	}
 	T buffer[CHUNK];
 	const int32_t last = w->kept.rank - 1;
 	const int64_t to_stride = w->into.stride[last], at_stride = w->index.stride[last];
@@ -46,5 +82,6 @@ static void JOIN(index_reduce, S)(const struct index_write *w, int64_t lo, int64
 }
 
 #undef SCATTER_RUN
+#undef SCATTER_LINE
 #undef T
 #undef S

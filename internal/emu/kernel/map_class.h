@@ -23,8 +23,10 @@ typedef void JOIN(loop, S)(T *out, const T *a, const T *b, const T *c, int64_t n
 #define DUAL_LOOP(id, floating, integer) LOOP(id, integer)
 GENERIC_OPS(LOOP)
 DUAL_OPS(DUAL_LOOP)
+#define MODULO_LOOP(id, quick, floating, integer) LOOP(id, integer)
+MODULO_OPS(MODULO_LOOP)
 INT_OPS(LOOP)
-static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) INT_OPS(ENTRY)};
+static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) MODULO_OPS(ENTRY) INT_OPS(ENTRY)};
 #else
 #define DUAL_LOOP(id, floating, integer) LOOP(id, floating)
 
@@ -59,20 +61,43 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 	} \
 	}
 
+/* In double the quotient and the product of two floats are exact enough unless the quotient is
+ * large. Only then the loop runs again with the exact function. */
+#define MODULO_LOOP_f32(id, quick, floating, integer) \
+	LOOP_BEGIN(id) \
+	T result[CHUNK]; \
+	uint32_t inexact = 0; \
+	LANEWISE { \
+		double x = a[i], y = b[i], q = trunc(x / y), r = copysign(x - q * y, x); \
+		inexact |= !(fabs(q) < 0x1p29) | !(fabs(y) < INFINITY); \
+		result[i] = (T)(quick); \
+	} \
+	if (inexact) \
+		for (int64_t i = 0; i < n; i++) { \
+			INPUTS(T) \
+			result[i] = (T)(floating); \
+		} \
+	memcpy(out, result, (size_t)n * sizeof(T)); \
+	}
+#define MODULO_LOOP_f64(id, quick, floating, integer) LOOP(id, floating)
+
 #define MATH_LOOP_f32(id, vector, scalar) VECTOR_LOOP(id, vector)
 #define MATH_LOOP_f64(id, vector, scalar) DOUBLE_LOOP(id, scalar)
 GENERIC_OPS(LOOP)
 DUAL_OPS(DUAL_LOOP)
+MODULO_OPS(JOIN(MODULO_LOOP, S))
 FLOAT_OPS(LOOP)
 MATH_OPS(JOIN(MATH_LOOP, S))
 SPECIAL_OPS(DOUBLE_LOOP)
 static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {
-	GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) FLOAT_OPS(ENTRY) MATH_OPS(ENTRY) SPECIAL_OPS(ENTRY)
+	GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) MODULO_OPS(ENTRY) FLOAT_OPS(ENTRY) MATH_OPS(ENTRY) SPECIAL_OPS(ENTRY)
 };
 #undef DOUBLE_LOOP
 #undef VECTOR_LOOP
 #undef MATH_LOOP_f32
 #undef MATH_LOOP_f64
+#undef MODULO_LOOP_f32
+#undef MODULO_LOOP_f64
 #endif
 
 static void JOIN(map, S)(const struct map *m, int64_t lo, int64_t hi)
@@ -116,6 +141,7 @@ static void JOIN(map, S)(const struct map *m, int64_t lo, int64_t hi)
 #undef LOOP
 #undef ENTRY
 #undef DUAL_LOOP
+#undef MODULO_LOOP
 #undef T
 #undef S
 #undef FN

@@ -41,15 +41,19 @@
 	OP(DIV, x / y, FN(divide)(x, y)) \
 	OP(TRUNC_DIV, FN(trunc)(x / y), FN(divide)(x, y)) \
 	OP(FLOOR_DIV, FN(floor)(x / y), FN(floor_divide)(x, y)) \
-	OP(FMOD, FN(fmod)(x, y), x - y * FN(divide)(x, y)) \
-	OP(REMAINDER, FN(floored_modulo)(x, y), x - y * FN(floor_divide)(x, y)) \
 	OP(POW, (T)pow(x, y), FN(power)(x, y)) \
 	OP(ADDCDIV, x + u * y / z, x + FN(divide)(u * y, z)) \
 	OP(SIGNBIT, __builtin_signbit(x) != 0, x < 0)
 
+/* The expression for r = x - trunc(x / y) * y in double, which is the result for floats with a
+ * quotient below 2^29; then the one for the floating-point classes and that for the integers. */
+#define MODULO_OPS(OP) \
+	OP(FMOD, r, FN(fmod)(x, y), x - y * FN(divide)(x, y)) \
+	OP(REMAINDER, (r != 0) & ((r < 0) != (y < 0)) ? r + y : r, FN(floored_modulo)(x, y), x - y * FN(floor_divide)(x, y))
+
 #define FLOAT_OPS(OP) \
-	OP(SQRT, FN(sqrt)(x)) \
-	OP(RSQRT, 1 / FN(sqrt)(x)) \
+	OP(SQRT, FN(root)(x)) \
+	OP(RSQRT, 1 / FN(root)(x)) \
 	OP(RECIPROCAL, 1 / x) \
 	OP(FLOOR, FN(floor)(x)) \
 	OP(CEIL, FN(ceil)(x)) \
@@ -70,7 +74,7 @@
 	OP(HARD_SIGMOID, FN(least)(FN(greatest)(x + 3, 0), 6) / 6) \
 	OP(HARD_SIGMOID_GRAD, y > -3 && y < 3 ? x / 6 : 0) \
 	OP(HARD_SWISH, x * FN(least)(FN(greatest)(x + 3, 0), 6) / 6) \
-	OP(HARD_SWISH_GRAD, y <= -3 ? 0 : y < 3 ? x * (y / 3 + (T)0.5) : x) \
+	OP(HARD_SWISH_GRAD, FN(fabs)(y) < 3 || (u != 0 && FN(fabs)(y) == 3) ? x * (y / 3 + (T)0.5) : y < 0 ? 0 : x) \
 	OP(HARD_TANH_GRAD, y <= u || y >= v ? 0 : x) \
 	OP(HARD_SHRINK, x >= -u && x <= u ? 0 : x) \
 	OP(SOFT_SHRINK, x > u ? x - u : x < -u ? x + u : x * 0) \
@@ -113,6 +117,8 @@
 	OP(LOG1P, vlog1p(x), log1p(x)) \
 	OP(SIN, vsin(x), sin(x)) \
 	OP(COS, vcos(x), cos(x)) \
+	OP(ASIN, vasin(x), asin(x)) \
+	OP(ACOS, vacos(x), acos(x)) \
 	OP(TANH, vtanh(x), tanh(x)) \
 	OP(ERF, verf(x), erf(x)) \
 	OP(SIGMOID, vsigmoid(x), sigmoid(x)) \
@@ -140,8 +146,6 @@
 	OP(TAN, tan(x)) \
 	OP(SINH, sinh(x)) \
 	OP(COSH, cosh(x)) \
-	OP(ASIN, asin(x)) \
-	OP(ACOS, acos(x)) \
 	OP(ATAN, atan(x)) \
 	OP(ASINH, asinh(x)) \
 	OP(ACOSH, acosh(x)) \
@@ -175,7 +179,7 @@
 
 #define OP_NUMBER(id, ...) OP_##id,
 enum {
-	GENERIC_OPS(OP_NUMBER) DUAL_OPS(OP_NUMBER) FLOAT_OPS(OP_NUMBER)
+	GENERIC_OPS(OP_NUMBER) DUAL_OPS(OP_NUMBER) MODULO_OPS(OP_NUMBER) FLOAT_OPS(OP_NUMBER)
 	INT_OPS(OP_NUMBER) MATH_OPS(OP_NUMBER) SPECIAL_OPS(OP_NUMBER) OPS
 };
 

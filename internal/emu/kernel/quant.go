@@ -241,7 +241,7 @@ func widened(v View) (View, func(), error) {
 // have no data.
 type QuantWeight struct {
 	Weight, Scale, Offset View
-	Packed                unsafe.Pointer // int4 elements, row by row, in place of Weight's memory
+	Packed                unsafe.Pointer // int4 elements without gaps, at Weight's strides, in place of its memory
 	Group                 int64          // rows per group
 }
 
@@ -252,11 +252,12 @@ func (w QuantWeight) Product(out, x, bias View) error {
 	weight := w.Weight
 	if w.Packed != nil {
 		var release func()
-		weight, release = temporary(dtype.Int8, w.Weight.Shape)
+		weight, release = temporary(dtype.Int8, []int64{k * n})
 		defer release()
 		if err := UnpackInt4(weight, w.Packed); err != nil {
 			return err
 		}
+		weight.Shape, weight.Strides = w.Weight.Shape, w.Weight.Strides
 	}
 	t := c.temp([]int64{k, n})
 	for first, i := int64(0), int64(0); first < k; first, i = first+w.Group, i+1 {

@@ -25,11 +25,14 @@ typedef struct {
 	static void JOIN(row_##id, S)(T *state, const T *in, T p __attribute__((unused)), int64_t n, double u __attribute__((unused))) \
 	{ \
 		int64_t i = 0; \
+		T part[PARTS]; /* no other pointer reaches it, so that it can stay in registers */ \
+		memcpy(part, state, sizeof(part)); \
 		for (; i + PARTS <= n; i += PARTS) \
 			for (int k = 0; k < PARTS; k++) { \
-				T a = state[k], x = in[i + k]; \
-				state[k] = (T)(step); \
+				T a = part[k], x = in[i + k]; \
+				part[k] = (T)(step); \
 			} \
+		memcpy(state, part, sizeof(part)); \
 		for (int k = 0; i < n; i++, k++) { \
 			T a = state[k], x = in[i]; \
 			state[k] = (T)(step); \

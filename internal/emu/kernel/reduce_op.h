@@ -6,12 +6,16 @@
 
 #include "space.h"
 
+/* b if it is larger (smaller) than a or NaN, else a; two selections, which gcc vectorises. */
+#define LARGER(a, b) ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
+#define SMALLER(a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
+
 /* name, initial state, state after adding element x, merged state of two parts */
 #define GENERIC_REDUCTIONS(OP) \
 	OP(SUM, 0, a + x, a + b) \
 	OP(PROD, 1, a * x, a * b) \
-	OP(MAX, LOWEST, x > a || x != x ? x : a, b > a || b != b ? b : a) \
-	OP(MIN, HIGHEST, x < a || x != x ? x : a, b < a || b != b ? b : a) \
+	OP(MAX, LOWEST, LARGER(a, x), LARGER(a, b)) \
+	OP(MIN, HIGHEST, SMALLER(a, x), SMALLER(a, b)) \
 	OP(ANY, 0, (a != 0) | (x != 0), (a != 0) | (b != 0)) \
 	OP(ALL, 1, (a != 0) & (x != 0), (a != 0) & (b != 0))
 
@@ -21,8 +25,8 @@
 	OP(ABS_SUM, 0, a + fabs(x), a + b) \
 	OP(SQUARE_SUM, 0, a + x * x, a + b) \
 	OP(POWER_SUM, 0, a + pow(fabs(x), u), a + b) \
-	OP(ABS_MAX, 0, fabs(x) > a || x != x ? fabs(x) : a, b > a || b != b ? b : a) \
-	OP(ABS_MIN, INFINITY, fabs(x) < a || x != x ? fabs(x) : a, b < a || b != b ? b : a) \
+	OP(ABS_MAX, 0, LARGER(a, fabs(x)), LARGER(a, b)) \
+	OP(ABS_MIN, INFINITY, SMALLER(a, fabs(x)), SMALLER(a, b)) \
 	OP(DEVIATION_SUM, 0, a + (x - p) * (x - p), a + b) \
 	OP(EXP_SUM, 0, a + exp(x - p), a + b)
 

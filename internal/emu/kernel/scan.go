@@ -64,6 +64,9 @@ func Scan(r Running, out, index, in View, axis int, exclusive, reverse bool) err
 	s.in, s.out = operand(in.Data, in.DType, strides[0]), operand(out.Data, out.DType, strides[1])
 	s.index = operand(index.Data, index.DType, strides[2])
 	lines := in.Len() / in.Shape[axis]
+	if last := strides[0]; lines == 1 || abs(in.Strides[axis]) < abs(last[len(last)-1]) {
+		s.by_line = 1
+	}
 	Parallel(lines, max(grain/in.Shape[axis], 1), func(lo, hi int64) { C.scan_run(&s, C.int64_t(lo), C.int64_t(hi)) })
 	return nil
 }

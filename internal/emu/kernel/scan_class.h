@@ -1,5 +1,4 @@
-/* Included once per class by scan.h. Neighbouring lines are scanned together, so that lines with
- * small strides between them are read in runs. */
+/* Included once per class by scan.h. */
 
 static inline T JOIN(scan_join, S)(int32_t op, T a, T x, int *taken)
 {
@@ -13,8 +12,56 @@ static inline T JOIN(scan_join, S)(int32_t op, T a, T x, int *taken)
 	return *taken ? x : a;
 }
 
+/* Scans one line after the other. */
+static void JOIN(scan_lines, S)(const struct scan *s, int64_t lo, int64_t hi)
+{
+	T buffer[CHUNK], result[CHUNK];
+	int64_t places[CHUNK];
+	const struct space line = {.rank = 1, .shape = {s->length}};
+	for (int64_t k = lo; k < hi; k++) {
+		struct cursor kept = cursor_at(&s->kept, k);
+		struct operand in = s->in, out = s->out, index = s->index;
+		in.data += cursor_offset(&kept, &s->kept, s->in.stride) * dtype_size(in.dtype);
+		out.data += cursor_offset(&kept, &s->kept, s->out.stride) * dtype_size(out.dtype);
+		if (index.data)
+			index.data += cursor_offset(&kept, &s->kept, s->index.stride) * dtype_size(index.dtype);
+		in.stride[0] = s->in_step;
+		out.stride[0] = s->out_step;
+		index.stride[0] = s->index_step;
+		T state = s->op == SCAN_PROD;
+		int64_t where = 0;
+		for (int64_t i = 0, n; i < s->length; i += n) {
+			n = s->length - i < CHUNK ? s->length - i : CHUNK;
+			struct cursor at = cursor_at(&line, i);
+			const T *x = JOIN(fetch, S)(buffer, &in, &line, &at, n);
+			if (s->op == SCAN_SUM && !s->exclusive) {
+				for (int64_t j = 0; j < n; j++)
+					result[j] = state += x[j];
+			} else {
+				for (int64_t j = 0; j < n; j++) {
+					int taken = 1;
+					T before = state;
+					state = i + j > 0 ? JOIN(scan_join, S)(s->op, state, x[j], &taken) : x[j];
+					where = taken ? i + j : where;
+					places[j] = where;
+					result[j] = s->exclusive ? before : state;
+				}
+			}
+			JOIN(put, S)(&out, result, &line, &at, n);
+			if (index.data)
+				put_i64(&index, places, &line, &at, n);
+		}
+	}
+}
+
+/* Scans neighbouring lines together, so that lines with small strides between them are read in
+ * runs. */
 static void JOIN(scan, S)(const struct scan *s, int64_t lo, int64_t hi)
 {
+	if (s->by_line) {
+		JOIN(scan_lines, S)(s, lo, hi);
+		return;
+	}
 	enum { GROUP = 256 };
 	T buffer[CHUNK], state[GROUP];
 	int64_t where[GROUP];

@@ -9,6 +9,7 @@ enum { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN };
 struct scan {
 	int32_t op, class;
 	int32_t exclusive; /* element i leaves out in[i] */
+	int32_t by_line; /* the elements of a line are closer than those of neighbouring lines */
 	struct space kept; /* the other dimensions */
 	int64_t length; /* of the scanned dimension */
 	struct operand in, out, index; /* strides over kept; index.data may be NULL */

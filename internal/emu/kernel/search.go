@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -153,71 +152,4 @@ func Histogram(out, x View, lo, hi float64) error {
 		}
 	}
 	return SetInts(out, counts)
-}
-
-// Ranked sorts the elements along axes and sets value to the element at a rank, and index to its
-// row-major index along axes. rank returns the rank for the number of elements and the number of
-// NaN among them, which are sorted last. value and index have the shape of the other dimensions;
-// index may have no data.
-func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) error {
-	rest := others(x.Shape, axes)
-	kept := slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return slices.Contains(axes, i) })
-	rows := x.permuted(slices.Concat(kept, axes))
-	whole, release := temporary(x.DType, rows.Shape)
-	defer release()
-	if err := Copy(whole, rows); err != nil {
-		return err
-	}
-	m := View{Shape: rest}.Len()
-	n := whole.Len() / m
-	whole.Shape, whole.Strides = []int64{m, n}, []int64{n, 1}
-	order, releaseOrder := temporary(dtype.Int64, whole.Shape)
-	defer releaseOrder()
-	if err := Order(order, whole, 1, false); err != nil {
-		return err
-	}
-	nans, err := nanCounts(whole)
-	if err != nil {
-		return err
-	}
-	at, releaseAt := temporary(dtype.Int64, []int64{m, 1})
-	defer releaseAt()
-	for i := range m {
-		at.ints()[i] = order.ints()[i*n+rank(n, nans[i])]
-	}
-	chosen, releaseChosen := temporary(x.DType, at.Shape)
-	defer releaseChosen()
-	if err := Gather(chosen, whole, 1, at); err != nil {
-		return err
-	}
-	for _, r := range []struct{ to, from View }{{value, chosen}, {index, at}} {
-		r.from.Shape, r.from.Strides = rest, contiguous(rest)
-		if r.to.Data == nil {
-			continue
-		}
-		if err := Copy(r.to, r.from); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nanCounts counts the NaN in each row.
-func nanCounts(x View) ([]int64, error) {
-	n := x.Shape[len(x.Shape)-1]
-	counts := make([]int64, x.Len()/n)
-	if !x.DType.IsFloat() {
-		return counts, nil
-	}
-	values, release := temporary(dtype.Float64, x.Shape)
-	defer release()
-	if err := Copy(values, x); err != nil {
-		return nil, err
-	}
-	for i, v := range unsafe.Slice((*float64)(values.Data), x.Len()) {
-		if v != v {
-			counts[int64(i)/n]++
-		}
-	}
-	return counts, nil
 }

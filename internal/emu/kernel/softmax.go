@@ -12,13 +12,14 @@ func LogSoftmax(out, x View, axis int) error {
 	c := newChain(x)
 	axes := []int{axis}
 	most, lse := c.temp(others(x.Shape, axes)), c.temp(others(x.Shape, axes))
-	shifted := c.temp(x.Shape)
+	shifted, e := c.temp(x.Shape), c.temp(x.Shape)
 	// Subtract the maximum first: added to a large maximum, the logarithm would lose precision.
 	c.reduce(ReduceMax, most, x, axes, 0)
 	c.sub(shifted, x, kept(most, len(x.Shape), axes))
-	c.reduce(ReduceLogSumExp, lse, shifted, axes, 0)
-	c.sub(shifted, shifted, kept(lse, len(x.Shape), axes))
-	c.set(out, Identity, nil, Of(shifted))
+	c.set(e, Exp, nil, Of(shifted))
+	c.reduce(ReduceSum, lse, e, axes, 0)
+	c.set(lse, Log, nil, Of(lse))
+	c.sub(out, shifted, kept(lse, len(x.Shape), axes))
 	return c.end()
 }
 

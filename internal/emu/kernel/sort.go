@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -24,71 +23,21 @@ func Order(index, x View, axis int, descending bool) error {
 		return nil
 	}
 	keys, places := x.last(axis), index.last(axis)
-	key := dtype.Float64
-	switch {
-	case x.DType == dtype.Uint64:
-		key = dtype.Uint64
-	case !x.DType.IsFloat():
-		key = dtype.Int64
-	}
-	packed, release := temporary(key, keys.Shape)
+	packed, release, err := sortKeys(keys, descending)
 	defer release()
-	if err := Copy(packed, keys); err != nil {
+	if err != nil {
 		return err
 	}
 	order, releaseOrder := temporary(dtype.Int64, places.Shape)
 	defer releaseOrder()
 	out := order.ints()
 	Parallel(x.Len()/n, max(grain/(8*n), 1), func(lo, hi int64) {
+		var s sorter
 		for row := lo; row < hi; row++ {
-			first := out[row*k : (row+1)*k]
-			switch p := unsafe.Add(packed.Data, row*n*8); key {
-			case dtype.Float64:
-				orderRow(first, unsafe.Slice((*float64)(p), n), descending)
-			case dtype.Uint64:
-				orderRow(first, unsafe.Slice((*uint64)(p), n), descending)
-			default:
-				orderRow(first, unsafe.Slice((*int64)(p), n), descending)
-			}
+			s.sort(out[row*k:(row+1)*k], packed[row*n:(row+1)*n])
 		}
 	})
 	return Copy(places, order)
-}
-
-// selected is the maximum number of first indices for which selection replaces sorting.
-const selected = 32
-
-func orderRow[T cmp.Ordered](first []int64, keys []T, descending bool) {
-	compare := func(i, j int64) int {
-		c := compareKeys(keys[i], keys[j])
-		if descending {
-			return -c
-		}
-		return c
-	}
-	if len(first) > selected {
-		all := make([]int64, len(keys))
-		for i := range all {
-			all[i] = int64(i)
-		}
-		slices.SortStableFunc(all, compare)
-		copy(first, all)
-		return
-	}
-	best := first[:0]
-	for i := range int64(len(keys)) {
-		at := len(best)
-		for at > 0 && compare(i, best[at-1]) < 0 {
-			at--
-		}
-		switch {
-		case len(best) < cap(first[:len(first):len(first)]):
-			best = slices.Insert(best[:len(best):len(first)], at, i)
-		case at < len(best):
-			copy(best[at+1:], best[at:len(best)-1])
-			best[at] = i
-		}
-	}
 }
 
 // compareKeys compares numbers; a NaN is larger than every number.

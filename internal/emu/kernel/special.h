@@ -6,10 +6,24 @@
 #include <math.h>
 
 /* The result is NaN if either argument is. */
-static inline float greatestf(float x, float y) { return x > y || x != x ? x : y; }
-static inline double greatest(double x, double y) { return x > y || x != x ? x : y; }
-static inline float leastf(float x, float y) { return x < y || x != x ? x : y; }
-static inline double least(double x, double y) { return x < y || x != x ? x : y; }
+#define EXTREMES(T, greatest, least) \
+	static inline T greatest(T x, T y) \
+	{ \
+		T g = y > x ? y : x; \
+		return y != y ? y : g; \
+	} \
+	static inline T least(T x, T y) \
+	{ \
+		T l = y < x ? y : x; \
+		return y != y ? y : l; \
+	}
+EXTREMES(float, greatestf, leastf)
+EXTREMES(double, greatest, least)
+#undef EXTREMES
+
+/* The square root. gcc does not vectorise sqrt of a negative number, which may set errno. */
+static inline float rootf(float x) { return sqrtf(x < 0 ? NAN : x); }
+static inline double root(double x) { return sqrt(x < 0 ? NAN : x); }
 
 /* The remainder with the sign of the divisor. */
 static inline double floored_modulo(double x, double y)

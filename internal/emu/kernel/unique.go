@@ -24,8 +24,8 @@ func Unique(x View, axis int, runs bool) (Groups, error) {
 	if err != nil {
 		return Groups{}, err
 	}
-	order := append([]int{axis}, slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return i == axis })...)
-	v := x.permuted(order)
+	turned := append([]int{axis}, slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return i == axis })...)
+	v := x.permuted(turned)
 	keys, release := temporary(key, v.Shape)
 	defer release()
 	if err := Copy(keys, v); err != nil {
@@ -36,13 +36,23 @@ func Unique(x View, axis int, runs bool) (Groups, error) {
 	for _, d := range v.Shape[1:] {
 		width *= d
 	}
+	var order []int64
+	if !runs && width == 1 {
+		sorted, releaseSorted, err := sortKeys(keys, false)
+		defer releaseSorted()
+		if err != nil {
+			return Groups{}, err
+		}
+		order = make([]int64, n)
+		new(sorter).sort(order, sorted)
+	}
 	switch key {
 	case dtype.Float64:
-		return grouped(unsafe.Slice((*float64)(keys.Data), n*width), n, width, runs), nil
+		return grouped(unsafe.Slice((*float64)(keys.Data), n*width), order, n, width, runs), nil
 	case dtype.Uint64:
-		return grouped(unsafe.Slice((*uint64)(keys.Data), n*width), n, width, runs), nil
+		return grouped(unsafe.Slice((*uint64)(keys.Data), n*width), order, n, width, runs), nil
 	}
-	return grouped(keys.ints(), n, width, runs), nil
+	return grouped(keys.ints(), order, n, width, runs), nil
 }
 
 // UniqueFlat groups the single elements of x, in row-major order, like Unique.
@@ -68,23 +78,30 @@ func keyType(d dtype.Type) (dtype.Type, error) {
 	return dtype.Int64, nil
 }
 
-func grouped[T cmp.Ordered](keys []T, n, width int64, runs bool) Groups {
+// grouped makes the groups of n slices of keys. order is the order of single keys if it is known.
+func grouped[T cmp.Ordered](keys []T, order []int64, n, width int64, runs bool) Groups {
 	row := func(i int64) []T { return keys[i*width : (i+1)*width] }
-	order := make([]int64, n)
-	for i := range order {
-		order[i] = int64(i)
-	}
-	if !runs {
+	if order == nil && !runs {
+		order = make([]int64, n)
+		for i := range order {
+			order[i] = int64(i)
+		}
 		slices.SortStableFunc(order, func(i, j int64) int { return slices.CompareFunc(row(i), row(j), compareKeys) })
 	}
 	g := Groups{Group: make([]int64, n)}
-	for k, i := range order {
-		if k == 0 || !slices.Equal(row(order[k-1]), row(i)) {
+	before := int64(-1)
+	for k := range n {
+		i := k
+		if order != nil {
+			i = order[k]
+		}
+		if before < 0 || width == 1 && keys[before] != keys[i] || width != 1 && !slices.Equal(row(before), row(i)) {
 			g.First, g.Members = append(g.First, i), append(g.Members, 0)
 		}
 		last := len(g.First) - 1
 		g.Group[i] = int64(last)
 		g.Members[last]++
+		before = i
 	}
 	return g
 }

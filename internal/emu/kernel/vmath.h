@@ -7,6 +7,10 @@
 
 #include "vector.h"
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 typedef double vf64 __attribute__((vector_size(VECTOR_BYTES * 2)));
 
 /* Chooses a where mask is all ones and b where it is zero. */
@@ -196,5 +200,51 @@ static inline vf32 vsine(vf32 x, int32_t quarter)
 
 static inline vf32 vsin(vf32 x) { return vselect(x == 0, x, vsine(x, 0)); }
 static inline vf32 vcos(vf32 x) { return vsine(x, 1); }
+
+static inline vf32 vroot(vf32 x)
+{
+#if defined(__F16C__) && VECTOR_BYTES == 64
+	return (vf32)_mm512_sqrt_ps((__m512)x);
+#elif defined(__F16C__) && VECTOR_BYTES == 32
+	return (vf32)_mm256_sqrt_ps((__m256)x);
+#else
+	vf32 y = x;
+	for (int i = 0; i < VECTOR_FLOATS; i++)
+		y[i] = sqrtf(x[i] < 0 ? NAN : x[i]);
+	return y;
+#endif
+}
+
+/* Returns asin(s) - s for s = x if |x| <= 1/2, else for s = sqrt((1 - |x|) / 2), which is asin(x)
+ * seen from the end of the range: asin(|x|) = pi/2 - 2 asin(s). */
+static inline vf32 vasin_rest(vf32 x, vf32 *s)
+{
+	vi32 outer = vabs(x) > 0.5f;
+	vf32 half = (1 - vabs(x)) * 0.5f, z = vselect(outer, half, x * x);
+	*s = vselect(outer, vroot(half), x);
+	vf32 p = z * 4.2163199048e-2f + 2.4181311049e-2f;
+	p = p * z + 4.5470025998e-2f;
+	p = p * z + 7.4953002686e-2f;
+	p = p * z + 1.6666752422e-1f;
+	return p * z * *s;
+}
+
+#define HALF_PI_HI 0x1.921fb6p0f
+#define HALF_PI_LO -0x1.777a5cp-25f
+
+static inline vf32 vasin(vf32 x)
+{
+	vf32 s, rest = vasin_rest(x, &s);
+	vf32 y = vcopysign(HALF_PI_HI - (2 * s + (2 * rest - HALF_PI_LO)), x);
+	return vselect(vabs(x) > 0.5f, y, s + rest);
+}
+
+static inline vf32 vacos(vf32 x)
+{
+	vf32 s, rest = vasin_rest(x, &s);
+	vf32 middle = HALF_PI_HI - (s + (rest - HALF_PI_LO));
+	vf32 near = 2 * (s + rest), far = 2 * HALF_PI_HI - (near - 2 * HALF_PI_LO);
+	return vselect(vabs(x) > 0.5f, vselect(x > 0, near, far), middle);
+}
 
 #endif

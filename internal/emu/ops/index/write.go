@@ -55,15 +55,10 @@ func indexFill(c *op.Call) (op.Run, error) {
 				return fmt.Errorf("index %d at position %d is out of range for a dimension of %d", k, i, size)
 			}
 		}
-		for _, k := range places {
-			if k < 0 {
-				k += size
-			}
-			if err := kernel.Fill(out.AsVector().Narrow(axis, k, 1), value.Number()); err != nil {
-				return err
-			}
+		if len(places) == 0 {
+			return nil
 		}
-		return nil
+		return kernel.FillAt(out.AsVector(), value.Number(), axis, places)
 	}), nil
 }
 

@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Ranked sets value to the element of each part of x that has a rank in ascending order, and index,
+// if it has data, to its row-major index in the part. The parts extend over the dimensions axes.
+// rank returns the rank, from 0, for a part with n elements of which nans are NaN, which are the
+// largest. Of equal elements the one with the lower index has the lower rank.
+func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) error {
+	rest := others(x.Shape, axes)
+	kept := slices.DeleteFunc(axesFrom(0, len(x.Shape)), func(i int) bool { return slices.Contains(axes, i) })
+	rows := x.permuted(slices.Concat(kept, axes))
+	whole, release := temporary(x.DType, rows.Shape)
+	defer release()
+	if err := Copy(whole, rows); err != nil {
+		return err
+	}
+	m := View{Shape: rest}.Len()
+	n := whole.Len() / m
+	whole.Shape, whole.Strides = []int64{m, n}, []int64{n, 1}
+	keys, releaseKeys, err := sortKeys(whole, false)
+	defer releaseKeys()
+	if err != nil {
+		return err
+	}
+	nans, err := nanCounts(whole)
+	if err != nil {
+		return err
+	}
+	at, releaseAt := temporary(dtype.Int64, []int64{m, 1})
+	defer releaseAt()
+	Parallel(m, max(grain/n, 1), func(lo, hi int64) {
+		scratch := make([]uint64, n)
+		for i := lo; i < hi; i++ {
+			at.ints()[i] = ranked(keys[i*n:(i+1)*n], rank(n, nans[i]), scratch)
+		}
+	})
+	chosen, releaseChosen := temporary(x.DType, at.Shape)
+	defer releaseChosen()
+	if err := Gather(chosen, whole, 1, at); err != nil {
+		return err
+	}
+	for _, r := range []struct{ to, from View }{{value, chosen}, {index, at}} {
+		r.from.Shape, r.from.Strides = rest, contiguous(rest)
+		if r.to.Data == nil {
+			continue
+		}
+		if err := Copy(r.to, r.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ranked returns the place of the key with the given rank. It looks at the bits in which the keys
+// differ from the highest on, and keeps only the keys that agree with the one it looks for. scratch
+// has the length of keys.
+func ranked(keys []uint64, rank int64, scratch []uint64) int64 {
+	left := scratch[:copy(scratch, keys)]
+	const digit = 11
+	mask := varying(left)
+	for top := bits.Len64(mask); len(left) > 1 && top > 0; top -= digit {
+		shift := max(top-digit, 0)
+		low := uint64(1)<<(top-shift) - 1
+		var counts [1 << digit]int64
+		for _, k := range left {
+			counts[k>>shift&low]++
+		}
+		d := uint64(0)
+		for ; rank >= counts[d]; d++ {
+			rank -= counts[d]
+		}
+		same := left[:0]
+		for _, k := range left {
+			if k>>shift&low == d {
+				same = append(same, k)
+			}
+		}
+		left = same
+	}
+	for i, k := range keys {
+		if k == left[0] {
+			if rank == 0 {
+				return int64(i)
+			}
+			rank--
+		}
+	}
+	panic("kernel: a rank beyond the number of keys")
+}
+
+// nanCounts counts the NaN in each row.
+func nanCounts(x View) ([]int64, error) {
+	n := x.Shape[len(x.Shape)-1]
+	counts := make([]int64, x.Len()/n)
+	if !x.DType.IsFloat() {
+		return counts, nil
+	}
+	values, release := temporary(dtype.Float64, x.Shape)
+	defer release()
+	if err := Copy(values, x); err != nil {
+		return nil, err
+	}
+	for i := range counts {
+		for _, v := range unsafe.Slice((*float64)(values.Data), x.Len())[int64(i)*n:][:n] {
+			if v != v {
+				counts[i]++
+			}
+		}
+	}
+	return counts, nil
+}

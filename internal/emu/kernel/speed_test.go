@@ -1,0 +1,87 @@
+package kernel_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// random returns a million elements of type d.
+func random(b *testing.B, d dtype.Type, shape ...int64) kernel.View {
+	v := kerneltest.New(b, d, kerneltest.Contiguous, shape, nil)
+	r := rand.New(rand.NewPCG(1, 2))
+	kerneltest.Each(v, func(p unsafe.Pointer) { kerneltest.Set(d, p, 1e3*r.NormFloat64()) })
+	return v
+}
+
+// BenchmarkMillion measures kernels on a million elements, which users compare with PyTorch.
+func BenchmarkMillion(b *testing.B) {
+	const n, side = 1 << 20, 1 << 10
+	x, y, out := random(b, dtype.Float32, n), random(b, dtype.Float32, n), random(b, dtype.Float32, n)
+	unit, whole := random(b, dtype.Float32, n), random(b, dtype.Int64, n)
+	require.NoError(b, kernel.Map(kernel.Sin, dtype.Float32, unit, []kernel.Input{kernel.Of(x)}))
+	square := func(v kernel.View) kernel.View {
+		v.Shape, v.Strides = []int64{side, side}, []int64{side, 1}
+		return v
+	}
+	run := func(name string, f func() error) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, f())
+			}
+		})
+	}
+	maps := func(name string, op kernel.Op, in ...kernel.Input) {
+		run(name, func() error { return kernel.Map(op, dtype.Float32, out, in) })
+	}
+	number := func(v float64) kernel.Input { return kernel.Const(kernel.Real(v)) }
+	maps("clamp", kernel.Clamp, kernel.Of(x), number(-100), number(100))
+	maps("maximum", kernel.Max, kernel.Of(x), kernel.Of(y))
+	maps("remainder scalar", kernel.Remainder, kernel.Of(x), number(3))
+	maps("fmod", kernel.Fmod, kernel.Of(x), kernel.Of(y))
+	maps("asin", kernel.Asin, kernel.Of(unit))
+	maps("acos", kernel.Acos, kernel.Of(unit))
+	maps("sqrt", kernel.Sqrt, kernel.Of(x))
+	maps("rsqrt", kernel.Rsqrt, kernel.Of(x))
+	row := random(b, dtype.Float32, side)
+	for axis, name := range []string{"columns", "rows"} {
+		run("amax "+name, func() error { return kernel.Reduce(kernel.ReduceMax, row, square(x), []int{axis}, 0) })
+		run("cumsum "+name, func() error {
+			return kernel.Scan(kernel.RunningSum, square(out), kernel.View{}, square(x), axis, false, false)
+		})
+		run("log softmax "+name, func() error { return kernel.LogSoftmax(square(out), square(x), axis) })
+	}
+	run("cumsum", func() error { return kernel.Scan(kernel.RunningSum, out, kernel.View{}, x, 0, false, false) })
+	for _, k := range []int64{10, 100, n} {
+		first := random(b, dtype.Int64, k)
+		run("order "+map[int64]string{10: "10", 100: "100", n: "all"}[k], func() error { return kernel.Order(first, x, 0, true) })
+	}
+	first := random(b, dtype.Int64, side, 50)
+	run("order 50 of rows", func() error { return kernel.Order(first, square(x), 1, true) })
+	one, at := random(b, dtype.Float32), random(b, dtype.Int64)
+	run("median", func() error {
+		return kernel.Ranked(one, at, x, []int{0}, func(n, _ int64) int64 { return (n - 1) / 2 })
+	})
+	for name, v := range map[string]kernel.View{"float32": x, "int64": whole} {
+		for _, runs := range []bool{false, true} {
+			run("unique "+name+map[bool]string{true: " runs"}[runs], func() error {
+				_, err := kernel.UniqueFlat(v, runs)
+				return err
+			})
+		}
+	}
+	index := kerneltest.New(b, dtype.Int64, kerneltest.Contiguous, []int64{n}, []float64{5, 1, 7, 1000, 3, 900, 12})
+	run("scatter add", func() error { return kernel.Scatter(kernel.ScatterAdd, out, x, 0, index) })
+	for axis, name := range []string{"columns", "rows"} {
+		run("scatter add "+name, func() error { return kernel.Scatter(kernel.ScatterAdd, square(out), square(x), axis, square(index)) })
+		run("fill "+name, func() error {
+			return kernel.FillAt(square(out), kernel.Whole(1), axis, []int64{1, 5, 9, 400, 401, 402, 403, 77, 1000, 1023})
+		})
+	}
+}
