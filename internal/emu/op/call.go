@@ -32,6 +32,8 @@ type Call struct {
 	workspace int64
 	err       error
 	launchErr error
+
+	handlesOverlap bool
 }
 
 // Env holds the parts of the library that a call uses.
@@ -50,11 +52,11 @@ func NewCall(o *Operator, args []any, env Env) *Call {
 	for i, p := range o.Params {
 		switch a := args[i].(type) {
 		case *Tensor:
-			c.args[i] = c.capture(a, p.Name)
+			c.args[i] = c.capture(a, p.Name, p.Use)
 		case []*Tensor:
 			list := make([]*Tensor, len(a))
 			for k, t := range a {
-				list[k] = c.capture(t, fmt.Sprintf("%s[%d]", p.Name, k))
+				list[k] = c.capture(t, fmt.Sprintf("%s[%d]", p.Name, k), p.Use)
 			}
 			c.args[i] = list
 		}
@@ -134,8 +136,9 @@ func (c *Call) String() string {
 }
 
 // capture adds a copy of t to the tensors whose memory phase two resolves.
-func (c *Call) capture(t *Tensor, name string) *Tensor {
+func (c *Call) capture(t *Tensor, name string, use Use) *Tensor {
 	t = t.clone(name)
+	t.use = use
 	c.tensors = append(c.tensors, t)
 	return t
 }

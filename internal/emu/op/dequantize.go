@@ -42,10 +42,17 @@ func PackScale(scale float32, offset *float32, rounding bool) uint64 {
 	if rounding {
 		bits += 1<<(lost-1) - 1 + bits>>lost&1
 	}
-	packed := uint64(bits&^(1<<lost-1)) | 1<<46
+	packed := uint64(bits&^(1<<lost-1)) | ScaleFlag
 	if offset != nil {
-		whole := int64(min(max(math.RoundToEven(float64(*offset)), -256), 255))
-		packed |= uint64(whole&0x1ff) << 37
+		packed |= PackOffset(math.RoundToEven(float64(*offset)))
 	}
 	return packed
+}
+
+// ScaleFlag is the bit that is set in every packed scale.
+const ScaleFlag = 1 << 46
+
+// PackOffset places a whole number, limited to nine bits, where packed scales have the offset.
+func PackOffset(whole float64) uint64 {
+	return uint64(int64(min(max(whole, -256), 255))&0x1ff) << 37
 }

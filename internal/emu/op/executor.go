@@ -16,6 +16,7 @@ type Executor struct {
 	Call       *Call
 	Run        Run
 	prepare    Prepare
+	overlapped []*Tensor // inputs that are copied before the computation because an output overlaps them
 	Repeatable bool
 }
 
@@ -40,7 +41,11 @@ func NewExecutor(p Prepare, c *Call) (e *Executor, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executor{Call: c, Run: run, prepare: p}, nil
+	overlapped := c.settleOverlap()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return &Executor{Call: c, Run: run, prepare: p, overlapped: overlapped}, nil
 }
 
 // Again prepares the same call with the current addresses of the tensors.
@@ -61,6 +66,13 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 	}
 	for _, t := range e.Call.tensors {
 		if err := t.bind(memory); err != nil {
+			return Fault("%v: %v: %v", e.Call, t, err)
+		}
+	}
+	for _, t := range e.overlapped {
+		release, err := t.setApart()
+		defer release()
+		if err != nil {
 			return Fault("%v: %v: %v", e.Call, t, err)
 		}
 	}

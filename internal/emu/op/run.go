@@ -42,5 +42,6 @@ func (c *Call) CopyRun(dst, src func() kernel.View) (Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	c.HandlesOverlap()
 	return func(*Exec) error { return kernel.Copy(dst(), src()) }, nil
 }

@@ -23,6 +23,7 @@ type Tensor struct {
 	Data   unsafe.Pointer // first element of the view; set before Run, nil when empty
 	Name   string         // argument name, for messages
 	object *Tensor        // the caller's tensor, of which this one is a copy
+	use    Use            // what the operator does with the argument
 
 	inWorkspace bool // Addr is an offset from the workspace
 }

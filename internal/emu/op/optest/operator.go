@@ -69,6 +69,7 @@ func Execute(t testing.TB, name string, a Args) error {
 		trial, err := Prepare(t, name, a)
 		require.NoError(t, err)
 		verifyTouches(t, trial, compute)
+		verifyAliases(t, name, a, compute)
 	}
 	if err := compute(e); err != nil {
 		return err
@@ -177,7 +178,7 @@ func Scalar(v any) *op.Scalar {
 	switch v := v.(type) {
 	case int:
 		s.DType = dtype.Int64
-		kerneltest.Set(s.DType, p, float64(v))
+		*(*int64)(p) = int64(v)
 	case float64:
 		s.DType = dtype.Float64
 		kerneltest.Set(s.DType, p, v)

@@ -165,6 +165,7 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	c.HandlesOverlap()
 	return func(*op.Exec) error {
 		in := make([]kernel.Input, len(operands))
 		for i, o := range operands {
