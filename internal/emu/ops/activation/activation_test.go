@@ -40,6 +40,24 @@ func TestActivationForms(t *testing.T) {
 	assert.InDelta(t, 1.4621172, optest.Values(out)[0], 1e-6)
 }
 
+// At the limits -3 and 3 the first version has the slope of the middle piece, the second version
+// that of the outer pieces.
+func TestHardswishBackwardLimits(t *testing.T) {
+	inf := math.Inf(1)
+	for _, d := range op.FloatTypes {
+		grad := optest.Tensor(t, d, []int64{8}, 2)
+		self := optest.Tensor(t, d, []int64{8}, -3, 3, 0, -3.5, 3.5, -inf, inf, math.NaN())
+		for name, want := range map[string][]float64{
+			"HardswishBackward":   {-1, 3, 1, 0, 2, 0, 2, 2},
+			"HardswishBackwardV2": {0, 2, 1, 0, 2, 0, 2, 2},
+		} {
+			out := optest.Tensor(t, d, []int64{8})
+			optest.Run(t, name, optest.Args{"gradOutput": grad, "self": self, "out": out})
+			assert.Equal(t, want, optest.Values(out), "%s %v", name, d)
+		}
+	}
+}
+
 func TestSquaredRelu(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {

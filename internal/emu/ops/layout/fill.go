@@ -55,18 +55,48 @@ func inplaceFill(c *op.Call) (op.Run, error) {
 // arange writes start, start + step, … up to end; Range includes end.
 func arange(c *op.Call) (op.Run, error) {
 	start, end, step, out := c.Scalar("start"), c.Scalar("end"), c.Scalar("step"), c.Tensor("out")
-	delta := step.Float64()
-	if c.Err() == nil && (delta == 0 || (end.Float64()-start.Float64())/delta < 0) {
-		c.Invalid("step %v does not lead from start %v to end %v", delta, start.Float64(), end.Float64())
-	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	n := int64(math.Ceil((end.Float64() - start.Float64()) / delta))
-	if strings.HasPrefix(c.Op.Name, "Range") {
-		n = int64(math.Floor((end.Float64()-start.Float64())/delta)) + 1
+	closed := c.Op.Name == "Range"
+	if closed {
+		c.Rank(out, 1, kernel.MaxRank)
 	}
-	return progression(c, out, n, start.Number(), step.Number())
+	from, to, delta := start.Number(), end.Number(), step.Number()
+	leads := delta.F != 0 && (to.F-from.F)/delta.F >= 0
+	if !out.DType.IsFloat() { // integer outputs are checked without the fractions
+		leads = delta.I > 0 && from.I <= to.I || delta.I < 0 && from.I >= to.I
+	}
+	if !leads {
+		c.Invalid("step %v does not lead from start %v to end %v in %v", delta.F, from.F, to.F, out.DType)
+		return nil, c.Err()
+	}
+	n := steps(from, to, delta, closed, out.DType)
+	if out.Len() != n {
+		c.Invalid("%v must have %d elements, one per step", out, n)
+	}
+	return progression(c, out, from, delta)
+}
+
+// steps returns the number of values from start to end. int64 values are counted in integers, since
+// float64 cannot hold those above 2^53.
+func steps(start, end, step kernel.Number, closed bool, d dtype.Type) int64 {
+	if d == dtype.Int64 {
+		way, stride := uint64(end.I)-uint64(start.I), uint64(step.I)
+		if step.I < 0 {
+			way, stride = -way, -stride
+		}
+		n := way / stride
+		if closed || way%stride != 0 {
+			n++
+		}
+		return int64(n)
+	}
+	n := (end.F - start.F) / step.F
+	if closed {
+		return int64(math.Floor(n)) + 1
+	}
+	return int64(math.Ceil(n))
 }
 
 // linspace writes steps values from start to end, both included.
@@ -76,7 +106,8 @@ func linspace(c *op.Call) (op.Run, error) {
 		c.Invalid("steps is %d; it must not be negative", n)
 	}
 	step := (end.Float64() - start.Float64()) / float64(max(n-1, 1))
-	return progression(c, out, n, kernel.Real(start.Float64()), kernel.Real(step))
+	c.Shape(out, []int64{n}, "one element per step")
+	return progression(c, out, kernel.Real(start.Float64()), kernel.Real(step))
 }
 
 // logSpace raises base to evenly spaced exponents.
@@ -104,10 +135,9 @@ func logSpace(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// progression writes start + i·step to element i, for n elements.
-func progression(c *op.Call, out *op.Tensor, n int64, start, step kernel.Number) (op.Run, error) {
+// progression writes start + i·step to element i of out, counted in row-major order.
+func progression(c *op.Call, out *op.Tensor, start, step kernel.Number) (op.Run, error) {
 	c.Plain(out)
-	c.Shape(out, []int64{n}, "one element per step")
 	if !kernel.Computes(out.DType) {
 		c.Invalid("%v has a dtype that is not supported", out)
 	}

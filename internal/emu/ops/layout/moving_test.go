@@ -3,6 +3,7 @@ package layout
 import (
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,6 +111,50 @@ func TestCatStackSplit(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "SplitWithSize", optest.Args{"self": out, "splitSize": []int64{1, 1}, "dim": 1, "out": []*op.Tensor{b, b}}, "adds up to 2")
 }
 
+// int64 values above 2^53, which float64 cannot hold, are counted and written exactly.
+func TestArangeOfLargeIntegers(t *testing.T) {
+	const most = math.MaxInt64
+	for _, c := range []struct {
+		name             string
+		start, end, step int
+		want             []int64
+	}{
+		{"Arange", 1<<53 + 1, 1<<53 + 6, 2, []int64{1<<53 + 1, 1<<53 + 3, 1<<53 + 5}},
+		{"Arange", most, most - 4, -3, []int64{most, most - 3}},
+		{"Arange", math.MinInt64, most, most, []int64{math.MinInt64, -1, most - 1}},
+		{"Range", 1<<60 + 1, 1<<60 + 3, 1, []int64{1<<60 + 1, 1<<60 + 2, 1<<60 + 3}},
+		{"Range", -1 << 62, -1<<62 - 5, -2, []int64{-1 << 62, -1<<62 - 2, -1<<62 - 4}},
+	} {
+		out := optest.Tensor(t, dtype.Int64, []int64{int64(len(c.want))})
+		optest.Run(t, c.name, optest.Args{"start": optest.Scalar(c.start), "end": optest.Scalar(c.end), "step": optest.Scalar(c.step), "out": out})
+		assert.Equal(t, c.want, unsafe.Slice((*int64)(out.Data), len(c.want)))
+	}
+	out := optest.Tensor(t, dtype.Int64, []int64{2})
+	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(0), "end": optest.Scalar(1), "step": optest.Scalar(.5), "out": out}, "step 0.5", "int64")
+}
+
+// An output may be strided where elements move in row-major order.
+func TestMovesToStridedOutputs(t *testing.T) {
+	for _, from := range kerneltest.Layouts {
+		for _, to := range kerneltest.Layouts {
+			x := optest.TensorIn(t, dtype.Int16, from, []int64{2, 2, 3}, count64(12)...)
+			flat := optest.TensorIn(t, dtype.Int16, to, []int64{2, 6})
+			optest.Run(t, "Flatten", optest.Args{"self": x, "axis": 1, "out": flat})
+			assert.Equal(t, count64(12), optest.Values(flat), "%v to %v", from, to)
+			rolled := optest.TensorIn(t, dtype.Int16, to, []int64{2, 2, 3})
+			optest.Run(t, "Roll", optest.Args{"x": x, "shifts": []int64{-14}, "dims": []int64{}, "out": rolled})
+			assert.Equal(t, []float64{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0, 1}, optest.Values(rolled), "%v to %v", from, to)
+		}
+	}
+}
+
+// A negative pad keeps the elements of the input, even if the output is the input's memory.
+func TestConstantPadInPlace(t *testing.T) {
+	x := optest.Tensor(t, dtype.Float32, []int64{2, 3}, count64(6)...)
+	optest.Run(t, "ConstantPadNd", optest.Args{"self": x, "pad": []int64{-1, 1}, "value": optest.Scalar(9), "out": x})
+	assert.Equal(t, []float64{1, 2, 9, 4, 5, 9}, optest.Values(x))
+}
+
 func TestFilling(t *testing.T) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Bool} {
 		x := optest.TensorIn(t, d, kerneltest.Gapped, []int64{3, 3}, 1)
@@ -140,8 +185,12 @@ func TestFilling(t *testing.T) {
 	f := optest.Tensor(t, dtype.Float32, []int64{5})
 	optest.Run(t, "Range", optest.Args{"start": optest.Scalar(1.0), "end": optest.Scalar(2.0), "step": optest.Scalar(.25), "out": f})
 	assert.Equal(t, []float64{1, 1.25, 1.5, 1.75, 2}, optest.Values(f))
+	cube := optest.TensorIn(t, dtype.Float32, kerneltest.Gapped, []int64{2, 1, 3})
+	optest.Run(t, "Arange", optest.Args{"start": optest.Scalar(0.0), "end": optest.Scalar(3.0), "step": optest.Scalar(.5), "out": cube})
+	assert.Equal(t, []float64{0, .5, 1, 1.5, 2, 2.5}, optest.Values(cube), "out of any rank, filled in row-major order")
+	optest.Refused(t, op.InvalidParam, "Range", optest.Args{"start": optest.Scalar(1), "end": optest.Scalar(1), "step": optest.Scalar(1), "out": optest.Tensor(t, dtype.Int64, []int64{})}, "dimensions")
 	optest.Run(t, "Linspace", optest.Args{"start": optest.Scalar(1.0), "end": optest.Scalar(-1.0), "steps": 5, "out": f})
 	assert.Equal(t, []float64{1, .5, 0, -.5, -1}, optest.Values(f))
 	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(9), "step": optest.Scalar(-1), "out": v}, "step -1")
-	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(4), "step": optest.Scalar(1), "out": v}, "[2]")
+	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(4), "step": optest.Scalar(1), "out": v}, "2 elements")
 }

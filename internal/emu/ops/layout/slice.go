@@ -119,9 +119,6 @@ func roll(c *op.Call) (op.Run, error) {
 	if flat && len(shifts) != 1 || !flat && len(shifts) != len(axes) {
 		c.Invalid("shifts %v and dims %v must have as many entries (one shift without dims)", shifts, axes)
 	}
-	if flat && (!self.Contiguous() || !out.Contiguous()) {
-		c.Invalid("%v and %v must be contiguous when dims is empty", self, out)
-	}
 	for _, d := range axes {
 		c.Axis(self, d)
 	}
@@ -134,13 +131,23 @@ func roll(c *op.Call) (op.Run, error) {
 		total[c.Axis(self, d)] += shifts[i]
 	}
 	return func(*op.Exec) error {
-		src, dst := self.View(), out.View()
-		shift := total
-		if flat {
-			src, dst = self.As([]int64{self.Len()}, []int64{1}), out.As([]int64{self.Len()}, []int64{1})
-			shift = shifts
+		if !flat {
+			return rolled(out.View(), self.View(), total, 0)
 		}
-		return rolled(dst, src, shift, 0)
+		from, release, err := kernel.Flat(self.View())
+		defer release()
+		if err != nil {
+			return err
+		}
+		if out.Contiguous() {
+			return rolled(out.As(from.Shape, from.Strides), from, shifts, 0)
+		}
+		turned, releaseTurned := kernel.TemporaryOf(out.DType, from.Shape...)
+		defer releaseTurned()
+		if err := rolled(turned, from, shifts, 0); err != nil {
+			return err
+		}
+		return kernel.CopyInOrder(out.View(), turned)
 	}, nil
 }
 
