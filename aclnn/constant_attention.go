@@ -46,7 +46,8 @@ const (
 )
 
 // How rotary position embeddings pair the elements of a head of D elements: the parameter
-// mode of RotaryPositionEmbedding.
+// mode of RotaryPositionEmbedding. An Atlas A2 (910B) takes all four and computes RotaryHalf for the
+// last two; other chips compute what they say.
 const (
 	RotaryHalf           = 0 // i with i + D/2
 	RotaryInterleave     = 1 // 2i with 2i + 1

@@ -114,7 +114,7 @@ func TestConstants(t *testing.T) {
 		zero, one := onDevice(t, st, make([]float32, 8), 1, 1, 1, 8), onDevice(t, st, []float32{1, 1, 1, 1, 1, 1, 1, 1}, 1, 1, 1, 8)
 		for mode, want := range map[int64][]float32{
 			aclnn.RotaryHalf: {-5, -6, -7, -8, 1, 2, 3, 4}, aclnn.RotaryInterleave: {-2, 1, -4, 3, -6, 5, -8, 7},
-			aclnn.RotaryQuarter: {-3, -4, 1, 2, -7, -8, 5, 6}, aclnn.RotaryInterleaveHalf: {-2, -4, -6, -8, 1, 3, 5, 7},
+			aclnn.RotaryQuarter: {-5, -6, -7, -8, 1, 2, 3, 4}, aclnn.RotaryInterleaveHalf: {-5, -6, -7, -8, 1, 2, 3, 4},
 		} {
 			same(t, want, computed(t, st, func(out *aclnn.Tensor) error {
 				return aclnn.RotaryPositionEmbedding(st, aclnn.RotaryPositionEmbeddingParams{X: x, Cos: zero, Sin: one, Mode: mode, Out: out})

@@ -24,7 +24,7 @@ type Config struct {
 // ConfigFromEnv reads CANN_EMU_API, CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
 // CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and CANN_EMU_TRACE. The
 // default is 8 devices of an Ascend910B1, each with the memory of the chip but not more than this
-// machine has.
+// machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1", API: os.Getenv("CANN_EMU_API")}
 	if v := os.Getenv("CANN_EMU_SOC"); v != "" {
@@ -39,7 +39,7 @@ func ConfigFromEnv() (Config, error) {
 			return c, fmt.Errorf("CANN_EMU_DEVICES=%q: must be a number from 0 to 64", v)
 		}
 	}
-	c.Memory = min(chip.memory, machineMemory())
+	c.Memory = min(chip.memory, machineMemory()/pageUnit*pageUnit)
 	if v := os.Getenv("CANN_EMU_MEMORY"); v != "" {
 		if c.Memory, err = parseSize(v); err != nil {
 			return c, fmt.Errorf("CANN_EMU_MEMORY=%q: %w", v, err)

@@ -32,7 +32,7 @@ func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
 	defer l.mu.Unlock()
 	if l.count > 0 {
 		l.count++
-		return t.Fail(RepeatInitialize, "EH0006: aclInit: already initialised; the call counts as a reference and can be ignored")
+		return Code(RepeatInitialize) // without an error text, which would head the next error
 	}
 	if l.finalized && l.configured && r.config.API != "" {
 		return t.Fail(RepeatInitialize, "EH0006: aclInit: this version cannot be initialised again after aclFinalize")

@@ -20,6 +20,7 @@ func TestInitAndFinalize(t *testing.T) {
 	require.Equal(t, int32(100037), p.Call(th, "aclFinalize"))
 	p.Must(th, "aclInit", 0)
 	require.Equal(t, int32(100002), p.Call(th, "aclInit", 0))
+	require.Empty(t, rttest.Text(th), "a repeated aclInit leaves no text, which would head the next error")
 	left := new(uint64)
 	p.Must(th, "aclFinalizeReference", rttest.Address(left))
 	require.Equal(t, uint64(1), *left)
@@ -97,6 +98,12 @@ func TestConfigFromEnv(t *testing.T) {
 	c, err := rt.ConfigFromEnv()
 	require.NoError(t, err)
 	require.Equal(t, rt.Config{Devices: 3, Memory: 2 << 30, SoC: "Ascend910_9391"}, c)
+	t.Run("default memory", func(t *testing.T) {
+		t.Setenv("CANN_EMU_MEMORY", "")
+		c, err := rt.ConfigFromEnv()
+		require.NoError(t, err)
+		require.Zero(t, c.Memory%pageUnit, "whole huge pages, so that a program can reserve and map what is free")
+	})
 	for name, bad := range map[string]string{"CANN_EMU_DEVICES": "x", "CANN_EMU_MEMORY": "12Q", "CANN_EMU_SOC": "Ascend1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, bad)

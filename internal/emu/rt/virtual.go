@@ -37,14 +37,15 @@ type segment struct {
 
 const anonymous = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
 
-// aclrtReserveMemAddress reserves addresses without memory. The alignment is always that of a huge
+// aclrtReserveMemAddress reserves addresses without memory, in whole huge pages. The alignment is always that of a huge
 // page, and the requested address is ignored as a hint.
 func (r *Runtime) aclrtReserveMemAddress(t *Thread, virPtr Out[Address], size, alignment uint64, _ uintptr, flags uint64) Code {
 	const function = "aclrtReserveMemAddress"
-	if size == 0 || size%pageUnit != 0 || size > 1<<45 || alignment&(alignment-1) != 0 || alignment > pageUnit || flags > 1 {
-		return t.Fail(ParamInvalid, "EE1003: %s: size %d, alignment %d, flags %d; the size is a multiple of %d, the alignment a power of two up to that or 0, flags 0 or 1",
+	if size == 0 || size > 1<<45 || alignment&(alignment-1) != 0 || alignment > pageUnit || flags > 1 {
+		return t.Fail(ParamInvalid, "EE1003: %s: size %d, alignment %d, flags %d; the size is from 1 to 2^45, the alignment a power of two up to %d or 0, flags 0 or 1",
 			function, size, alignment, flags, pageUnit)
 	}
+	size = (size + pageUnit - 1) / pageUnit * pageUnit
 	s, err := newSpace(size)
 	if err != nil {
 		return t.Fail(MemoryAllocation, "EL0003: %s of %d bytes: %v", function, size, err)

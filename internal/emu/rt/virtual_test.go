@@ -103,6 +103,21 @@ func TestMapping(t *testing.T) {
 	require.Zero(t, p.Runtime.Handles.Count(rt.PhysicalKind))
 }
 
+// A size that is no multiple of a huge page is rounded up.
+func TestReservedSizesAreRounded(t *testing.T) {
+	p := newProcess(t)
+	th := p.Thread(0)
+	for _, n := range []uint64{1, pageUnit + 1, 3*pageUnit - 4096} {
+		whole := (n + pageUnit - 1) / pageUnit * pageUnit
+		va, mem := p.reserve(th, n), p.physical(th, 0, whole)
+		p.Must(th, "aclrtMapMem", va, whole, 0, mem, 0)
+		p.Must(th, "aclrtMemset", va, whole, 1, whole)
+		p.Must(th, "aclrtUnmapMem", va)
+		p.Must(th, "aclrtFreePhysical", mem)
+		p.Must(th, "aclrtReleaseMemAddress", va)
+	}
+}
+
 func TestMappingRefusals(t *testing.T) {
 	p := newProcess(t)
 	th := p.Thread(0)

@@ -27,12 +27,22 @@ func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {
 	if !broadcasts(cos.Shape, x.Shape) || cos.Dim(-1) != x.Dim(-1) {
 		c.Invalid("%v must have the head dim of %v and broadcast to it in the other dimensions", cos, x)
 	}
-	if mode < 0 || mode > kernel.RotaryInterleaveHalf {
-		c.Invalid("mode %d is unknown; 0 is half, 1 interleave, 2 quarter, 3 interleave-half", mode)
-	}
 	if d := x.Dim(-1); d%2 != 0 || mode == kernel.RotaryQuarter && d%4 != 0 {
 		c.Invalid("the head dim of %v does not fit mode %d, which rotates pairs", x, mode)
 	}
+}
+
+// turning reads the argument mode. The documents know four modes, but the Atlas A2 has kernels for
+// two: every mode other than interleave pairs the elements as half does.
+func turning(c *op.Call) kernel.RotaryMode {
+	mode := kernel.RotaryMode(c.Int("mode"))
+	if mode < 0 || mode > kernel.RotaryInterleaveHalf {
+		c.Invalid("mode %d is unknown; 0 is half, 1 interleave, 2 quarter, 3 interleave-half", mode)
+	}
+	if mode != kernel.RotaryInterleave {
+		return kernel.RotaryHalf
+	}
+	return mode
 }
 
 // rotaryPositionEmbedding rotates pairs of the last dimension of x. cos and sin broadcast to x in
@@ -41,7 +51,7 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	x, cos, sin, out := c.Tensor("x"), c.Tensor("cos"), c.Tensor("sin"), c.Tensor("out")
 	mode := kernel.RotaryInterleaveHalf
 	if c.Has("mode") {
-		mode = kernel.RotaryMode(c.Int("mode"))
+		mode = turning(c)
 	}
 	c.Rank(x, 3, 4)
 	c.Same(x, out)
@@ -60,7 +70,7 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 // rotaryGrad is the gradient of rotaryPositionEmbedding. The gradients of cos and sin require x.
 func rotaryGrad(c *op.Call) (op.Run, error) {
 	dy, cos, sin, x := c.Tensor("dy"), c.Tensor("cos"), c.Tensor("sin"), c.Optional("xOptional")
-	dx, mode := c.Tensor("dxOut"), kernel.RotaryMode(c.Int("mode"))
+	dx, mode := c.Tensor("dxOut"), turning(c)
 	var dcos, dsin *op.Tensor
 	c.Plain(dx)
 	c.Rank(dy, 4, 4)

@@ -46,7 +46,7 @@ func matmul(lo, hi int) op.Prepare {
 		if c.Err() != nil {
 			return nil, c.Err()
 		}
-		return Multiply(c, Product{Out: out, A: Left(self), B: Right(mat2), Alpha: 1, Types: op.FloatTypes})
+		return Multiply(c, Product{Out: out, A: Left(self), B: Right(mat2), Alpha: 1, Mixed: true, Types: op.FloatTypes})
 	}
 }
 
@@ -73,7 +73,7 @@ func addmm(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	return Multiply(c, Product{Out: out, A: Left(mat1), B: Right(mat2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Types: op.FloatTypes})
+	return Multiply(c, Product{Out: out, A: Left(mat1), B: Right(mat2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes})
 }
 
 // baddbmm is addmm for a batch of matrices.
@@ -88,7 +88,7 @@ func baddbmm(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	return Multiply(c, Product{Out: out, A: Left(batch1), B: Right(batch2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Types: op.FloatTypes})
+	return Multiply(c, Product{Out: out, A: Left(batch1), B: Right(batch2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes})
 }
 
 // addbmm is addmm with the sum over a batch of products.
@@ -105,7 +105,7 @@ func addbmm(c *op.Call) (op.Run, error) {
 	}
 	return Multiply(c, Product{
 		Out: out, A: Left(batch1), B: Right(batch2), Add: self, sum: true,
-		Alpha: alpha.Float64(), Beta: beta.Float64(), Types: op.FloatTypes,
+		Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes,
 	})
 }
 

@@ -335,8 +335,7 @@ func TestMatmulRefuses(t *testing.T) {
 		{"out shape", "Mm", op.InvalidParam, optest.Args{"self": f(2, 3), "mat2": f(3, 2), "out": f(3, 2)}, "[2,2]"},
 		{"in place broadcast", "InplaceAddmm", op.InvalidParam, optest.Args{"selfRef": f(1, 2), "mat1": f(2, 2), "mat2": f(2, 2), "beta": optest.Scalar(1), "alpha": optest.Scalar(1)}, "[2,2]"},
 		{"self broadcast", "Addmm", op.InvalidParam, optest.Args{"self": f(3), "mat1": f(2, 2), "mat2": f(2, 2), "beta": optest.Scalar(1), "alpha": optest.Scalar(1), "out": f(2, 2)}, "does not broadcast"},
-		{"bf16 and fp16", "Mm", op.InvalidParam, optest.Args{"self": of(dtype.BFloat16, 2, 2), "mat2": of(dtype.Float16, 2, 2), "out": f(2, 2)}, "no common element type"},
-		{"bf16 and fp32", "Mm", op.InvalidParam, optest.Args{"self": of(dtype.BFloat16, 2, 2), "mat2": f(2, 2), "out": f(2, 2)}, "no common element type"},
+		{"bf16 and fp16", "Addmv", op.InvalidParam, optest.Args{"self": f(2), "mat": of(dtype.BFloat16, 2, 2), "vec": of(dtype.Float16, 2), "alpha": optest.Scalar(1), "beta": optest.Scalar(1), "out": f(2)}, "no common element type"},
 		{"int", "Mm", op.InvalidParam, optest.Args{"self": of(dtype.Int32, 2, 2), "mat2": of(dtype.Int32, 2, 2), "out": of(dtype.Int32, 2, 2)}, "not supported"},
 		{"double", "Matmul", op.InvalidParam, optest.Args{"self": of(dtype.Float64, 2, 2), "mat2": of(dtype.Float64, 2, 2), "out": of(dtype.Float64, 2, 2)}, "not supported"},
 		{"int and float", "Addmv", op.InvalidParam, optest.Args{"self": f(2), "mat": of(dtype.Int32, 2, 2), "vec": f(2), "alpha": optest.Scalar(1), "beta": optest.Scalar(1), "out": f(2)}, "no common element type"},
@@ -348,5 +347,23 @@ func TestMatmulRefuses(t *testing.T) {
 		{"format", "Mm", op.InvalidParam, optest.Args{"self": f(2, 16), "mat2": odd, "out": f(2, 16)}, "use ND or FRACTAL_NZ"},
 	} {
 		t.Run(c.name, func(t *testing.T) { optest.Refused(t, c.code, c.op, c.args, c.text) })
+	}
+}
+
+// bfloat16 meets float16 and float32: the product is computed in float32 and rounded to the output.
+func TestMixedFloats(t *testing.T) {
+	const m, k, n = 3, 5, 4
+	for _, a := range op.FloatTypes {
+		for _, b := range op.FloatTypes {
+			for _, o := range op.FloatTypes {
+				x, y := optest.Filled(t, 1, a, kerneltest.Contiguous, []int64{m, k}), optest.Filled(t, 2, b, kerneltest.Transposed, []int64{k, n})
+				want := optest.MatrixProduct(optest.Values(x), optest.Values(y), m, k, n)
+				for _, name := range []string{"Mm", "Matmul"} {
+					out := optest.Tensor(t, o, []int64{m, n})
+					optest.Run(t, name, optest.Args{"self": x, "mat2": y, "out": out})
+					optest.CloseTo(t, name, want, optest.Values(out), 2*optest.ResultLimit(o))
+				}
+			}
+		}
 	}
 }

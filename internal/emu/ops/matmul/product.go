@@ -80,6 +80,7 @@ type Product struct {
 	Add         *op.Tensor // may be nil
 	Alpha, Beta float64
 	sum         bool // sum the products over the batch
+	Mixed       bool // bfloat16 may meet float16 and float32
 	Types       []dtype.Type
 }
 
@@ -170,8 +171,8 @@ func (p Product) matrix(v kernel.View, shape []int64) kernel.View {
 	return v
 }
 
-// productTypes checks the element types of p. It widens float16 to float32 and deduces no other
-// type.
+// productTypes checks the element types of p. float16 and float32 have the common type float32;
+// bfloat16 has one with them only if p.Mixed is set.
 func productTypes(c *op.Call, p Product) {
 	a, b := p.A.t, p.B.t
 	for _, t := range []*op.Tensor{a, b, p.Out, p.Add} {
@@ -188,7 +189,7 @@ func productTypes(c *op.Call, p Product) {
 		}
 		return dtype.Int64
 	}
-	if class(a) != class(b) || a.DType != b.DType && (a.DType == dtype.BFloat16 || b.DType == dtype.BFloat16) {
+	if class(a) != class(b) || !p.Mixed && a.DType != b.DType && (a.DType == dtype.BFloat16 || b.DType == dtype.BFloat16) {
 		c.Invalid("no common element type of %v and %v; cast one of them", a, b)
 	}
 	if class(p.Out) != class(a) || p.Out.DType == dtype.Bool {

@@ -85,7 +85,14 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 			}
 			packed := optest.Tensor(t, dtype.Int8, []int64{k * n / 2}, int4...)
 			packed.DType, packed.Shape, packed.Strides = dtype.Int4, []int64{k, n}, []int64{n, 1}
-			for _, weight := range []*op.Tensor{optest.Tensor(t, dtype.Int8, []int64{k, n}, w...), optest.TensorIn(t, dtype.Int8, kerneltest.Transposed, []int64{k, n}, w...), packed} {
+			turned := make([]float64, k*n)
+			for i := range turned {
+				turned[i] = w[i%k*n+i/k]
+			}
+			down := optest.Tensor(t, dtype.Int8, []int64{k * n / 2}, 0)
+			down.DType, down.Shape, down.Strides = dtype.Int4, []int64{k, n}, []int64{1, k}
+			optest.StoreInt4(t, down, turned)
+			for _, weight := range []*op.Tensor{optest.Tensor(t, dtype.Int8, []int64{k, n}, w...), optest.TensorIn(t, dtype.Int8, kerneltest.Transposed, []int64{k, n}, w...), packed, down} {
 				y := optest.Tensor(t, d, []int64{m, n})
 				optest.Run(t, "WeightQuantBatchMatmulV2", optest.Args{"x": x, "weight": weight, "antiquantScale": scale, "antiquantOffsetOptional": offset, "antiquantGroupSize": group,
 					"biasOptional": optest.Tensor(t, d, []int64{n}, 1), "y": y})
@@ -103,6 +110,9 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 				}
 				optest.CloseTo(t, weight.String(), want, optest.Values(y), 1e-2)
 			}
+			odd := *down
+			odd.Shape, odd.Strides = []int64{k - 1, n}, []int64{1, k - 1}
+			optest.Refused(t, op.InvalidParam, "WeightQuantBatchMatmulV2", optest.Args{"x": optest.Tensor(t, d, []int64{m, k - 1}, 1), "weight": &odd, "antiquantScale": optest.Tensor(t, d, []int64{1}, 1), "y": optest.Tensor(t, d, []int64{m, n})}, "even number of rows")
 			optest.Refused(t, op.InvalidParam, "WeightQuantBatchMatmulV3", optest.Args{"x": x, "weight": packed, "antiquantScale": optest.Tensor(t, d, []int64{3}, 1), "antiquantGroupSize": group, "y": optest.Tensor(t, d, []int64{m, n})}, "must be")
 		}
 	}

@@ -42,6 +42,22 @@ func statistics(c *op.Call, t, x *op.Tensor, outer int) {
 	c.Shape(t, want, "one number for each normalised row of "+x.Name)
 }
 
+// reciprocals is statistics for the rstd of RmsNorm, each axis of which may also have the size of
+// x's: the device looks at no more than that. It writes one number for each row to the start of the
+// memory and leaves the rest as it is.
+func reciprocals(c *op.Call, t, x *op.Tensor, outer int) {
+	rows := x.Shape[:outer]
+	fits := t.Rank() > outer && t.Rank() <= x.Rank() && t.Contiguous() && t.Len() >= op.Count(rows)
+	for i, n := range t.Shape {
+		fits = fits && (n == 1 || n == x.Shape[i])
+	}
+	if fits {
+		t.Shape, t.Strides = slices.Clone(rows), op.ContiguousStrides(rows)
+		return
+	}
+	statistics(c, t, x, outer)
+}
+
 func rmsNorm(c *op.Call) (op.Run, error) { return rmsNormOf(c, 0) }
 
 // gemmaRMSNorm multiplies by 1 + gamma.
@@ -56,7 +72,7 @@ func rmsNormOf(c *op.Call, base float64) (op.Run, error) {
 	c.DType(gamma, dtype.Float32, x.DType)
 	c.DType(rstd, dtype.Float32)
 	outer := gammaOf(c, x, gamma)
-	statistics(c, rstd, x, outer)
+	reciprocals(c, rstd, x, outer)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

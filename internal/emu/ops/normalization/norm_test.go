@@ -71,6 +71,29 @@ func TestRMSNorm(t *testing.T) {
 	}
 }
 
+// rstd may have axes of x's size. The numbers of the rows are then at the start of its memory.
+func TestRMSNormWideReciprocals(t *testing.T) {
+	const left = 7
+	for _, c := range []struct{ x, rstd []int64 }{
+		{[]int64{2, 3, 4}, []int64{2, 3, 4}}, {[]int64{2, 3, 4}, []int64{2, 1, 4}}, {[]int64{2, 3, 4}, []int64{1, 3, 4}},
+	} {
+		n := newRMSNorm(t, dtype.Float32, dtype.Float32, kerneltest.Contiguous, c.x, 1)
+		n.rstd = optest.Tensor(t, dtype.Float32, c.rstd, left)
+		optest.Run(t, "RmsNorm", n.forward())
+		_, want := optest.RMSNorm(optest.Values(n.x), optest.Values(n.gamma))
+		got := optest.Values(n.rstd)
+		optest.CloseTo(t, "rstd", want, got[:6], 1e-6)
+		for _, v := range got[6:] {
+			assert.EqualValues(t, left, v, "the device leaves the rest as it is")
+		}
+	}
+	n := newRMSNorm(t, dtype.Float32, dtype.Float32, kerneltest.Contiguous, []int64{2, 3, 4}, 1)
+	for _, shape := range [][]int64{{1, 1, 4}, {2, 2, 4}, {2, 3, 4, 1}, {3}} {
+		n.rstd = optest.Tensor(t, dtype.Float32, shape)
+		optest.Refused(t, op.InvalidParam, "RmsNorm", n.forward(), "one number for each normalised row")
+	}
+}
+
 func TestRMSNormOfNothing(t *testing.T) {
 	n := newRMSNorm(t, dtype.BFloat16, dtype.Float32, kerneltest.Contiguous, []int64{0, 3}, 1)
 	optest.Run(t, "RmsNorm", n.forward())
