@@ -24,16 +24,24 @@ SDK = build/sdk
 # Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.
 CANN_VERSION ?= 8.1.RC1
 CUSTOM = $(SDK)/opp/vendors/emu/op_api/lib
-# The libraries of both CANN versions that programs link, by name.
-LIBRARIES = ascendcl acl_rt nnopbase opapi hccl acl_op_compiler msprofiler ascend_dump acl_tdt_channel acl_tdt_queue ms_tools_ext acl_rt_impl profapi c_sec
+
+# Each of CANN's libraries has its own name and functions, as in a CANN installation, and is a filter
+# for libcann_emu.so: the dynamic linker takes the functions from there.
+STUB = $(CC) -shared -nostdlib -fPIC -Wall -Wextra -Werror -Wl,--filter,libcann_emu.so
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
-	$(GO) run ./internal/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include
-	$(GO) build -buildmode=c-shared -ldflags '-s -w' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
+	rm -rf $(SDK)/src $(SDK)/lib64 $(CUSTOM)
+	$(GO) run ./internal/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include -stubs $(SDK)/src
+	$(GO) build -buildmode=c-shared -ldflags '-s -w -extldflags=-Wl,-soname,libcann_emu.so' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
-	for name in $(LIBRARIES); do ln -sf libcann_emu.so $(SDK)/lib64/lib$$name.so; done
 	mkdir -p $(CUSTOM)
-	ln -sf ../../../../../lib64/libcann_emu.so $(CUSTOM)/libcust_opapi.so
+	$(STUB) -Wl,-soname,libcust_opapi.so -Wl,-rpath,'$$ORIGIN/../../../../../lib64' -o $(CUSTOM)/libcust_opapi.so $(SDK)/src/libcust_opapi.c
+	rm $(SDK)/src/libcust_opapi.c
+	set -e; for file in $(SDK)/src/*.c; do \
+		name=$$(basename $$file .c); $(STUB) -Wl,-soname,$$name.so -Wl,-rpath,'$$ORIGIN' -o $(SDK)/lib64/$$name.so $$file; \
+	done
+	rm -r $(SDK)/src
+	$(GO) build -o $(SDK)/bin/npu-smi ./internal/emu/sdk/npusmi
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/
 	mkdir -p $(SDK)/share/cmake/cann
 	cp internal/emu/sdk/cann-config.cmake $(SDK)/share/cmake/cann/

@@ -37,6 +37,9 @@ var otherHeaders = map[string]string{
 	// The published example program uses this name.
 	"aclnnop/aclnn_nsa_select_attention_infer.h": "aclnnop/aclnn_nsa_selected_attention_infer.h",
 
+	// CANN 9 has this operator of the custom package itself.
+	"aclnnop/aclnn_recurrent_gated_delta_rule.h": "aclnn_recurrent_gated_delta_rule.h",
+
 	// Some of the sources have a separate header for this operator.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
@@ -91,10 +94,11 @@ func libraryIncludes(header string) (text string) {
 	return text
 }
 
-// runSDK writes CANN's headers for C and C++ programs.
+// runSDK writes CANN's headers for C and C++ programs, and the sources of its libraries.
 func runSDK(args []string) error {
 	set := flag.NewFlagSet("npugen sdk", flag.ContinueOnError)
 	dir := set.String("out", "", "folder for the headers")
+	stubDir := set.String("stubs", "", "folder for the C files of the libraries; \"\" writes none")
 	version := set.String("version", "", "CANN version whose declarations to write where versions differ; \"\" is the newest")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -109,6 +113,11 @@ func runSDK(args []string) error {
 	out, err := headers(t, *version)
 	if err != nil {
 		return err
+	}
+	if *stubDir != "" {
+		if err := stubs(t).write(*stubDir); err != nil {
+			return err
+		}
 	}
 	return out.write(*dir)
 }

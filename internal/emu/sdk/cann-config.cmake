@@ -7,7 +7,7 @@ foreach(_cann_name ascendcl nnopbase opapi hccl acl_op_compiler)
     add_library(cann::${_cann_name} SHARED IMPORTED)
     set_target_properties(cann::${_cann_name} PROPERTIES
       IMPORTED_LOCATION "${_cann_root}/lib64/lib${_cann_name}.so"
-      IMPORTED_NO_SONAME ON
+      IMPORTED_SONAME "lib${_cann_name}.so"
       INTERFACE_INCLUDE_DIRECTORIES "${_cann_root}/include")
   endif()
 endforeach()

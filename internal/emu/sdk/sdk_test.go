@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,28 +26,67 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// TestSymbols checks that every function of the table is exported, under the name of every library.
+// TestSymbols checks that the emulator's library has every function of the table.
 func TestSymbols(t *testing.T) {
 	dir := folder(t)
 	table, err := abi.Load()
 	require.NoError(t, err)
-	out, err := exec.Command("nm", "-D", "--defined-only", filepath.Join(dir, "lib64", "libcann_emu.so")).Output()
-	require.NoError(t, err)
-	exported := map[string]bool{}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) == 3 && f[1] == "T" {
-			exported[f[2]] = true
-		}
-	}
+	exported := exports(t, filepath.Join(dir, "lib64/libcann_emu.so"))
 	for _, name := range table.Symbols() {
 		require.True(t, exported[name], "%s is not exported", name)
 	}
-	for _, lib := range []string{"ascendcl", "acl_rt", "nnopbase", "opapi", "hccl", "acl_op_compiler", "msprofiler", "ascend_dump", "acl_tdt_channel", "acl_tdt_queue", "ms_tools_ext", "acl_rt_impl", "profapi", "c_sec"} {
-		_, err := os.Stat(filepath.Join(dir, "lib64", "lib"+lib+".so"))
-		require.NoError(t, err)
-	}
-	_, err = os.Stat(filepath.Join(dir, "opp/vendors/emu/op_api/lib/libcust_opapi.so"))
+}
+
+// exports returns the names of the functions that a library defines.
+func exports(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	library, err := elf.Open(file)
 	require.NoError(t, err)
+	defer library.Close()
+	soname, err := library.DynString(elf.DT_SONAME)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Base(file)}, soname)
+	symbols, err := library.DynamicSymbols()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
+			names[s.Name] = true
+		}
+	}
+	return names
+}
+
+// TestLibraries checks that each of CANN's libraries has its own name and its own functions, and
+// that a program records the libraries that it was linked with.
+func TestLibraries(t *testing.T) {
+	dir := folder(t)
+	for library, functions := range map[string][2]string{ // a function that the library has, and one that it lacks
+		"lib64/libascendcl.so": {"aclrtMalloc", "aclnnAdd"}, "lib64/libacl_rt.so": {"aclrtMalloc", "aclmdlLoadFromFile"},
+		"lib64/libnnopbase.so": {"aclCreateTensor", "aclnnAdd"}, "lib64/libopapi.so": {"aclnnAdd", "aclCreateTensor"},
+		"lib64/libhccl.so": {"HcclAllReduce", "aclInit"}, "lib64/libacl_op_compiler.so": {"aclopCompile", "aclInit"},
+		"lib64/libmsprofiler.so": {"aclprofInit", "aclInit"}, "lib64/libascend_dump.so": {"acldumpRegCallback", "aclInit"},
+		"lib64/libacl_tdt_channel.so": {"acltdtCreateChannel", "aclInit"}, "lib64/libacl_tdt_queue.so": {"acltdtCreateQueue", "aclInit"},
+		"lib64/libms_tools_ext.so": {"", "aclInit"}, "lib64/libacl_rt_impl.so": {"", "aclInit"}, "lib64/libprofapi.so": {"", "aclInit"}, "lib64/libc_sec.so": {"", "aclInit"},
+		"opp/vendors/emu/op_api/lib/libcust_opapi.so": {"aclnnSliceNz", "aclnnAdd"},
+	} {
+		has := exports(t, filepath.Join(dir, library))
+		require.True(t, functions[0] == "" || has[functions[0]], "%s lacks %s", library, functions[0])
+		require.False(t, has[functions[1]], "%s has %s", library, functions[1])
+	}
+	program, err := elf.Open(built(t, dir, compilers[0], "testdata/add.c", "ascendcl", "nnopbase", "opapi"))
+	require.NoError(t, err)
+	defer program.Close()
+	needed, err := program.ImportedLibraries()
+	require.NoError(t, err)
+	require.Subset(t, needed, []string{"libascendcl.so", "libnnopbase.so", "libopapi.so"})
+	require.NotContains(t, needed, "libcann_emu.so")
+}
+
+// TestSMI checks that npu-smi is on the path of set_env.sh.
+func TestSMI(t *testing.T) {
+	dir := folder(t)
+	require.Equal(t, "910B1\n", output(t, dir, "npu-smi info | awk 'NR==7 {print $3}'"))
 }
 
 // TestCMake checks that a CMake project finds the package after set_env.sh without further
