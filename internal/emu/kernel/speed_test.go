@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// random returns a million elements of type d.
-func random(b *testing.B, d dtype.Type, shape ...int64) kernel.View {
+// noise returns normally distributed elements of type d.
+func noise(b *testing.B, d dtype.Type, shape ...int64) kernel.View {
 	v := kerneltest.New(b, d, kerneltest.Contiguous, shape, nil)
 	r := rand.New(rand.NewPCG(1, 2))
 	kerneltest.Each(v, func(p unsafe.Pointer) { kerneltest.Set(d, p, 1e3*r.NormFloat64()) })
@@ -23,8 +23,8 @@ func random(b *testing.B, d dtype.Type, shape ...int64) kernel.View {
 // BenchmarkMillion measures kernels on a million elements, which users compare with PyTorch.
 func BenchmarkMillion(b *testing.B) {
 	const n, side = 1 << 20, 1 << 10
-	x, y, out := random(b, dtype.Float32, n), random(b, dtype.Float32, n), random(b, dtype.Float32, n)
-	unit, whole := random(b, dtype.Float32, n), random(b, dtype.Int64, n)
+	x, y, out := noise(b, dtype.Float32, n), noise(b, dtype.Float32, n), noise(b, dtype.Float32, n)
+	unit, whole := noise(b, dtype.Float32, n), noise(b, dtype.Int64, n)
 	require.NoError(b, kernel.Map(kernel.Sin, dtype.Float32, unit, []kernel.Input{kernel.Of(x)}))
 	square := func(v kernel.View) kernel.View {
 		v.Shape, v.Strides = []int64{side, side}, []int64{side, 1}
@@ -49,7 +49,7 @@ func BenchmarkMillion(b *testing.B) {
 	maps("acos", kernel.Acos, kernel.Of(unit))
 	maps("sqrt", kernel.Sqrt, kernel.Of(x))
 	maps("rsqrt", kernel.Rsqrt, kernel.Of(x))
-	row := random(b, dtype.Float32, side)
+	row := noise(b, dtype.Float32, side)
 	for axis, name := range []string{"columns", "rows"} {
 		run("amax "+name, func() error { return kernel.Reduce(kernel.ReduceMax, row, square(x), []int{axis}, 0) })
 		run("cumsum "+name, func() error {
@@ -59,12 +59,12 @@ func BenchmarkMillion(b *testing.B) {
 	}
 	run("cumsum", func() error { return kernel.Scan(kernel.RunningSum, out, kernel.View{}, x, 0, false, false) })
 	for _, k := range []int64{10, 100, n} {
-		first := random(b, dtype.Int64, k)
+		first := noise(b, dtype.Int64, k)
 		run("order "+map[int64]string{10: "10", 100: "100", n: "all"}[k], func() error { return kernel.Order(first, x, 0, true) })
 	}
-	first := random(b, dtype.Int64, side, 50)
+	first := noise(b, dtype.Int64, side, 50)
 	run("order 50 of rows", func() error { return kernel.Order(first, square(x), 1, true) })
-	one, at := random(b, dtype.Float32), random(b, dtype.Int64)
+	one, at := noise(b, dtype.Float32), noise(b, dtype.Int64)
 	run("median", func() error {
 		return kernel.Ranked(one, at, x, []int{0}, func(n, _ int64) int64 { return (n - 1) / 2 })
 	})

@@ -308,7 +308,11 @@ func WeightQuantMatmul(c *op.Call) (op.Run, error) {
 	if tiled && stored.t.Dim(1)%2 != 0 {
 		c.Invalid("%v must have an even number of columns in memory: int4 elements share bytes", weight)
 	}
-	if packed && (!weight.Contiguous() || n%2 != 0) {
+	down := weight.DType == dtype.Int4 && packed && weight.Swapped() // the columns lie one after the other
+	switch {
+	case down && k%2 != 0:
+		c.Invalid("%v must have an even number of rows when it is transposed: int4 elements share bytes", weight)
+	case packed && !down && (!weight.Contiguous() || n%2 != 0):
 		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
 	}
 	if x.Dim(1) != k {
@@ -349,6 +353,9 @@ func WeightQuantMatmul(c *op.Call) (op.Run, error) {
 		if packed {
 			w.Packed = unsafe.Pointer(weight.Data)
 			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: []int64{n, 1}}
+			if down {
+				w.Weight.Strides = []int64{1, k}
+			}
 		}
 		return w.Product(y.View(), x.View(), op.OptionalView(bias))
 	}, nil
@@ -370,7 +377,7 @@ func checkGroupScales(c *op.Call, x *op.Tensor, groups, n int64, tensors ...*op.
 
 // quantProducts lists the products of int8 or int4 matrices with scaled sums.
 var quantProducts = op.Table{
-	"QuantMatmulV3": QuantMatmul, "QuantMatmulV4": QuantMatmul, "QuantMatmulV5": QuantMatmul,
+	"QuantMatmul": quantMatmulByNumber, "QuantMatmulV3": QuantMatmul, "QuantMatmulV4": QuantMatmul, "QuantMatmulV5": QuantMatmul,
 	"QuantMatmulV2": QuantMatmul, "QuantMatmulWeightNz": QuantMatmul, "FusedQuantMatmul": QuantMatmul, "FusedQuantMatmulWeightNz": QuantMatmul,
 	"QuantMatmulReduceSumWeightNz": quantMatmulSum,
 	"WeightQuantBatchMatmulV2":     WeightQuantMatmul, "WeightQuantBatchMatmulV3": WeightQuantMatmul,

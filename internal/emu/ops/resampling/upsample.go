@@ -142,7 +142,7 @@ func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps 
 
 func resized(n int, of interpolation) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
-		self, out := c.Tensor("self"), c.Tensor("out")
+		self, out := c.Tensor(c.Either("self", "input", "x")), c.Tensor("out")
 		c.DType(self, op.RealTypes...)
 		c.SameDType(self, out)
 		var taps []kernel.Taps
