@@ -17,7 +17,8 @@
 // Tensors come from and go to slices (FromSlice, ToSlice) and safetensors files (Load, Save),
 // with conversion of dtypes; CopyToDevice and CopyFromDevice copy elements as they are. Views
 // (Transpose, Narrow, …) share memory; Clone and Contiguous make copies. What the package itself
-// refuses matches package acl's errors.
+// refuses matches package acl's errors. Operators on images and volumes get the format that they
+// demand, NCL, NCHW or NCDHW, from the number of dimensions; As describes a tensor in another one.
 //
 // A computation of several launches is written in a Scope, which keeps the first error and
 // frees the scratch tensors; Compose runs a function in one.

@@ -88,6 +88,7 @@ func (p *Tensor) local(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) (local, ou
 	aclnn.Launch(s, aclnn.LtScalar, aclnn.LtScalarParams{Self: local, Other: aclnn.Int(0), Out: outside})
 	aclnn.Launch(s, aclnn.GeScalar, aclnn.GeScalarParams{Self: local, Other: aclnn.Int(rows), Out: above})
 	aclnn.Launch(s, aclnn.InplaceLogicalOr, aclnn.InplaceLogicalOrParams{SelfRef: outside, Other: above})
+	local = s.Cast(local, aclnn.Int32) // CANN fills int64 on the slow AI CPU
 	labels.Fill(s, local, outside, aclnn.Int(0))
 	return local, outside
 }

@@ -17,23 +17,24 @@ func Count(s *aclnn.Scope, labels *aclnn.Tensor, ignore int64, out *aclnn.Tensor
 }
 
 // Match compares labels with classes: it returns bool [rows, classes], true where they are equal,
-// or where they differ if equal is false. In ignored rows the label equals no class.
+// or where they differ if equal is false. In ignored rows the label equals no class. Labels are not
+// filled in: CANN does that with int64 on the slow AI CPU.
 func Match(s *aclnn.Scope, labels *aclnn.Tensor, ignore, classes int64, equal bool) *aclnn.Tensor {
 	n := labels.Dim(0)
-	ignored := s.Tensor(aclnn.Bool, n)
-	aclnn.Launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: labels, Other: aclnn.Int(ignore), Out: ignored})
-	target := s.Tensor(aclnn.Int64, n)
-	s.Copy(target, labels)
-	Fill(s, target, ignored, aclnn.Int(-1)) // the ignored index may be a class
 	index := s.Tensor(aclnn.Int64, classes)
 	aclnn.Launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(classes), Step: aclnn.Int(1), Out: index})
 	out := s.Tensor(aclnn.Bool, n, classes)
-	p := aclnn.EqTensorParams{Self: target.Unsqueeze(1), Other: index, Out: out}
+	p := aclnn.EqTensorParams{Self: labels.Unsqueeze(1), Other: index, Out: out}
 	if equal {
 		aclnn.Launch(s, aclnn.EqTensor, p)
-	} else {
-		aclnn.Launch(s, aclnn.NeTensor, aclnn.NeTensorParams(p))
+		counted := Counted(s, labels, ignore) // the ignored index may be a class
+		aclnn.Launch(s, aclnn.LogicalAnd, aclnn.LogicalAndParams{Self: out, Other: counted.Unsqueeze(1), Out: out})
+		return out
 	}
+	ignored := s.Tensor(aclnn.Bool, n)
+	aclnn.Launch(s, aclnn.EqScalar, aclnn.EqScalarParams{Self: labels, Other: aclnn.Int(ignore), Out: ignored})
+	aclnn.Launch(s, aclnn.NeTensor, aclnn.NeTensorParams(p))
+	aclnn.Launch(s, aclnn.LogicalOr, aclnn.LogicalOrParams{Self: out, Other: ignored.Unsqueeze(1), Out: out})
 	return out
 }
 
