@@ -50,7 +50,9 @@ func (l *lent) Launch(launch *cshim.Launch) error {
 			addr, size = w.addr, w.size
 		}
 		need, err := launch.Run(uint64(q.scope.handle), uint64(q.handle), addr, size)
-		q.releaseScratch(w)
+		if w != nil {
+			q.releaseScratch(w)
+		}
 		if err != nil {
 			return q.fault(err)
 		}

@@ -29,8 +29,17 @@ type scratch struct {
 // workspaceGranule is the least number of bytes by which a workspace grows; a large one doubles.
 const workspaceGranule = 2 << 20
 
-// acquire holds the current block for one launch; nil when there is none.
+// acquire holds the current block for one launch; nil when there is none. It is small enough to be
+// inlined.
 func (w *workspace) acquire() *scratch {
+	if w.current.Load() == nil {
+		return nil
+	}
+	return w.hold()
+}
+
+// hold is acquire when there was a block.
+func (w *workspace) hold() *scratch {
 	for {
 		s := w.current.Load()
 		if s == nil {
