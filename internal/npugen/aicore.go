@@ -217,7 +217,9 @@ func aicoreText(t *abi.Table, from []checkout) []byte {
 
 // withCasts adds integers to the dtypes of a kernel whose operators cast them to float32.
 func withCasts(name string, dtypes []string) []string {
-	float := func(d string) bool { return strings.Contains(d, "float") || strings.Contains(d, "complex") }
+	float := func(d string) bool { // not a pair
+		return (strings.Contains(d, "float") || strings.Contains(d, "complex")) && !strings.Contains(d, ">")
+	}
 	if slices.Contains(integers, name) || len(dtypes) == 0 || !slices.ContainsFunc(dtypes, float) || slices.ContainsFunc(dtypes, func(d string) bool { return !float(d) }) {
 		return dtypes
 	}
