@@ -73,7 +73,7 @@ var OldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == ab
 func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	groups := ccl.New(r)
 	l.Collectives = nn.Collectives{
-		Functions: groups.Functions(),
+		HCCL: groups,
 		Find: func(device int, name string) (op.Communicator, bool) {
 			handle, rank, size, ok := groups.Find(device, name)
 			return op.Communicator{Handle: handle, Rank: rank, Size: size}, ok
@@ -82,7 +82,7 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	l.Dumps = dump.New(r)
 	all := r.Functions()
 	for _, functions := range []map[string]rt.Func{
-		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), l.Dumps.Functions(), l.Functions(), l.Collectives.Functions,
+		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
 	} {
 		maps.Copy(all, functions)
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // Collectives is the part of HCCL that fused operators use. Find returns the communicator of a
-// named group on a device; Functions holds the functions of hccl.h by C name.
+// named group on a device.
 type Collectives struct {
-	Find      func(device int, name string) (op.Communicator, bool)
-	Functions map[string]rt.Func
+	op.HCCL
+	Find func(device int, name string) (op.Communicator, bool)
 }
 
 // communicator returns the communicator of a named group on the current device.
@@ -29,9 +29,9 @@ func (l *Library) communicator(t *rt.Thread, group string) (op.Communicator, err
 	return op.Communicator{}, fmt.Errorf("device %d has no communicator named %q; take the name from HcclGetCommName", device, group)
 }
 
-// collect queues a collective of a call. If HCCL refuses it, its error text remains. Operators run on
-// the default stream too, which HCCL must be given by its handle.
-func (l *Library) collect(t *rt.Thread, p *op.Collective, workspace, stream uint64) uint64 {
+// collect queues a collective of a call. Operators run on the default stream too, which HCCL must be
+// given by its handle.
+func (l *Library) collect(t *rt.Thread, p *op.Collective, workspace, stream uint64) rt.Code {
 	if stream == 0 {
 		s, code := l.rt.Stream(t, 0)
 		if s == nil {
@@ -39,8 +39,8 @@ func (l *Library) collect(t *rt.Thread, p *op.Collective, workspace, stream uint
 		}
 		stream = s.Handle()
 	}
-	if l.Collectives.Functions[p.Function](t, append(p.Words(workspace), p.Comm.Handle, stream)) != 0 {
-		return uint64(abi.ACLNN_ERR_INNER)
+	if err := p.Queue(l.Collectives, op.Launch{Thread: t, Stream: stream, Workspace: workspace}); err != nil {
+		return t.Fail(int32(abi.ACLNN_ERR_INNER), "%v", err)
 	}
 	return 0
 }

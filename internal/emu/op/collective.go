@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // Communicator identifies a group of ranks and this rank's place in it.
@@ -22,12 +23,27 @@ type Stage struct {
 	Collective *Collective
 }
 
-// Collective is a call of an HCCL function. Words returns its arguments without the last two, the
-// communicator and the stream.
+// HCCL is the functions of hccl.h that operators call. Package ccl implements them.
+type HCCL interface {
+	HcclAllReduce(t *rt.Thread, sendBuf, recvBuf uintptr, count uint64, dataType, op int32, comm, stream rt.Handle) error
+	HcclAllGather(t *rt.Thread, sendBuf, recvBuf uintptr, sendCount uint64, dataType int32, comm, stream rt.Handle) error
+	HcclReduceScatter(t *rt.Thread, sendBuf, recvBuf uintptr, recvCount uint64, dataType, op int32, comm, stream rt.Handle) error
+	HcclAlltoAll(t *rt.Thread, sendBuf uintptr, sendCount uint64, sendType int32, recvBuf uintptr, recvCount uint64, recvType int32, comm, stream rt.Handle) error
+	HcclAlltoAllV(t *rt.Thread, sendBuf uintptr, sendCounts, sdispls rt.In[uint64], sendType int32, recvBuf uintptr, recvCounts, rdispls rt.In[uint64], recvType int32, comm, stream rt.Handle) error
+	HcclBarrier(t *rt.Thread, comm, stream rt.Handle) error
+}
+
+// Launch is phase two of a call: its thread, its stream, and the address of its workspace.
+type Launch struct {
+	Thread    *rt.Thread
+	Stream    rt.Handle
+	Workspace uint64
+}
+
+// Collective is a collective of a fused operator. Queue queues it on the stream of the launch.
 type Collective struct {
-	Comm     Communicator
-	Function string
-	Words    func(workspace uint64) []uint64
+	Comm  Communicator
+	Queue func(h HCCL, l Launch) error
 }
 
 // view is a tensor that is not an argument. It is either another view of the tensor of, or, if of
@@ -91,59 +107,60 @@ func (c *Call) Compute(run Run) { c.stages = append(c.stages, Stage{Run: run}) }
 
 // Collect appends a collective to the stages of phase two. The buffers of the collective must be
 // contiguous.
-func (c *Call) Collect(comm Communicator, function string, words func(workspace uint64) []uint64) {
-	c.stages = append(c.stages, Stage{Collective: &Collective{comm, function, words}})
+func (c *Call) Collect(comm Communicator, queue func(h HCCL, l Launch) error) {
+	c.stages = append(c.stages, Stage{Collective: &Collective{comm, queue}})
 }
 
 // Address returns the device address of the tensor's first element.
-func (t *Tensor) Address(workspace uint64) uint64 {
+func (t *Tensor) Address(workspace uint64) uintptr {
 	at := t.Addr + uint64(t.Offset*int64(t.DType.Bits())/8)
 	if t.inWorkspace {
 		at += workspace
 	}
-	return at
+	return uintptr(at)
 }
 
 // HCCLTypes maps the element types that collectives support to HCCL's data types.
-var HCCLTypes = map[dtype.Type]uint64{
+var HCCLTypes = map[dtype.Type]int32{
 	dtype.Int8: abi.HCCL_DATA_TYPE_INT8, dtype.Int32: abi.HCCL_DATA_TYPE_INT32, dtype.Int64: abi.HCCL_DATA_TYPE_INT64,
 	dtype.Float16: abi.HCCL_DATA_TYPE_FP16, dtype.BFloat16: abi.HCCL_DATA_TYPE_BFP16, dtype.Float32: abi.HCCL_DATA_TYPE_FP32,
 }
 
 // AllReduce appends an HcclAllReduce that sums a tensor over the ranks in place.
 func (c *Call) AllReduce(comm Communicator, t *Tensor) {
-	c.Collect(comm, "HcclAllReduce", func(workspace uint64) []uint64 {
-		at := t.Address(workspace)
-		return []uint64{at, at, uint64(t.Len()), HCCLTypes[t.DType], abi.HCCL_REDUCE_SUM}
+	c.Collect(comm, func(h HCCL, l Launch) error {
+		at := t.Address(l.Workspace)
+		return h.HcclAllReduce(l.Thread, at, at, uint64(t.Len()), HCCLTypes[t.DType], abi.HCCL_REDUCE_SUM, comm.Handle, l.Stream)
 	})
 }
 
 // AllGather appends an HcclAllGather, which concatenates the tensors of the ranks in the order of
 // the ranks.
 func (c *Call) AllGather(comm Communicator, into, t *Tensor) {
-	c.Collect(comm, "HcclAllGather", func(workspace uint64) []uint64 {
-		return []uint64{t.Address(workspace), into.Address(workspace), uint64(t.Len()), HCCLTypes[t.DType]}
+	c.Collect(comm, func(h HCCL, l Launch) error {
+		return h.HcclAllGather(l.Thread, t.Address(l.Workspace), into.Address(l.Workspace), uint64(t.Len()), HCCLTypes[t.DType], comm.Handle, l.Stream)
 	})
 }
 
 // ReduceScatter appends an HcclReduceScatter: rank r receives the sum over the ranks of block r.
 func (c *Call) ReduceScatter(comm Communicator, into, t *Tensor) {
-	c.Collect(comm, "HcclReduceScatter", func(workspace uint64) []uint64 {
-		return []uint64{t.Address(workspace), into.Address(workspace), uint64(into.Len()), HCCLTypes[t.DType], abi.HCCL_REDUCE_SUM}
+	c.Collect(comm, func(h HCCL, l Launch) error {
+		from, to := t.Address(l.Workspace), into.Address(l.Workspace)
+		return h.HcclReduceScatter(l.Thread, from, to, uint64(into.Len()), HCCLTypes[t.DType], abi.HCCL_REDUCE_SUM, comm.Handle, l.Stream)
 	})
 }
 
 // AllToAll appends an HcclAlltoAll: block r of the tensor goes to rank r.
 func (c *Call) AllToAll(comm Communicator, into, t *Tensor) {
-	c.Collect(comm, "HcclAlltoAll", func(workspace uint64) []uint64 {
+	c.Collect(comm, func(h HCCL, l Launch) error {
 		n, d := uint64(t.Len())/uint64(comm.Size), HCCLTypes[t.DType]
-		return []uint64{t.Address(workspace), n, d, into.Address(workspace), n, d}
+		return h.HcclAlltoAll(l.Thread, t.Address(l.Workspace), n, d, into.Address(l.Workspace), n, d, comm.Handle, l.Stream)
 	})
 }
 
 // Barrier appends an HcclBarrier: the ranks of the group wait for each other.
 func (c *Call) Barrier(comm Communicator) {
-	c.Collect(comm, "HcclBarrier", func(uint64) []uint64 { return nil })
+	c.Collect(comm, func(h HCCL, l Launch) error { return h.HcclBarrier(l.Thread, comm.Handle, l.Stream) })
 }
 
 // Contiguous returns t if it is contiguous. Otherwise it returns a scratch tensor to which a stage

@@ -26,11 +26,7 @@ func WorkspaceOf(t testing.TB, e *op.Executor) uint64 {
 func Together(ranks []*op.Executor, workspaces []uint64) error {
 	next := make([]int, len(ranks))
 	for {
-		type round struct {
-			function string
-			words    [][]uint64 // by rank of the group
-		}
-		groups := make(map[uint64]round)
+		groups := make(map[uint64][]collective) // by rank of the group
 		for r, e := range ranks {
 			for ; next[r] < len(e.Call.Stages()) && e.Call.Stages()[next[r]].Collective == nil; next[r]++ {
 				if err := e.Execute(Memory{}, workspaces[r], e.Call.Stages()[next[r]].Run); err != nil {
@@ -42,16 +38,19 @@ func Together(ranks []*op.Executor, workspaces []uint64) error {
 			}
 			p := e.Call.Stages()[next[r]].Collective
 			next[r]++
-			if groups[p.Comm.Handle].words == nil {
-				groups[p.Comm.Handle] = round{p.Function, make([][]uint64, p.Comm.Size)}
+			if groups[p.Comm.Handle] == nil {
+				groups[p.Comm.Handle] = make([]collective, p.Comm.Size)
 			}
-			groups[p.Comm.Handle].words[p.Comm.Rank] = p.Words(workspaces[r])
+			groups[p.Comm.Handle][p.Comm.Rank].ranks = p.Comm.Size
+			if err := p.Queue(&groups[p.Comm.Handle][p.Comm.Rank], op.Launch{Workspace: workspaces[r]}); err != nil {
+				return err
+			}
 		}
 		if len(groups) == 0 {
 			break
 		}
 		for _, g := range groups {
-			if err := exchange(g.function, g.words); err != nil {
+			if err := exchange(g); err != nil {
 				return err
 			}
 		}
@@ -64,57 +63,102 @@ func Together(ranks []*op.Executor, workspaces []uint64) error {
 	return nil
 }
 
-// exchange executes one collective for the arguments of all ranks.
-func exchange(function string, words [][]uint64) error {
-	at := func(addr, first, n, hccl uint64) kernel.View {
+// collective is a call of HCCL by one rank. Its methods record the call.
+type collective struct {
+	ranks      int // of the group, set before the call
+	function   string
+	send, recv uintptr
+	count      uint64 // elements per block
+	dtype      int32
+
+	// Of each rank, in HcclAlltoAllV.
+	sendCounts, sendAt, recvCounts, recvAt []uint64
+}
+
+func (c *collective) HcclAllReduce(_ *rt.Thread, sendBuf, recvBuf uintptr, count uint64, dataType, _ int32, _, _ rt.Handle) error {
+	*c = collective{function: "HcclAllReduce", send: sendBuf, recv: recvBuf, count: count, dtype: dataType}
+	return nil
+}
+
+func (c *collective) HcclReduceScatter(_ *rt.Thread, sendBuf, recvBuf uintptr, recvCount uint64, dataType, _ int32, _, _ rt.Handle) error {
+	*c = collective{function: "HcclReduceScatter", send: sendBuf, recv: recvBuf, count: recvCount, dtype: dataType}
+	return nil
+}
+
+func (c *collective) HcclAllGather(_ *rt.Thread, sendBuf, recvBuf uintptr, sendCount uint64, dataType int32, _, _ rt.Handle) error {
+	*c = collective{function: "HcclAllGather", send: sendBuf, recv: recvBuf, count: sendCount, dtype: dataType}
+	return nil
+}
+
+func (c *collective) HcclAlltoAll(_ *rt.Thread, sendBuf uintptr, sendCount uint64, sendType int32, recvBuf uintptr, recvCount uint64, recvType int32, _, _ rt.Handle) error {
+	if sendCount != recvCount || sendType != recvType {
+		return fmt.Errorf("HcclAlltoAll sends %d elements of type %d and receives %d of type %d", sendCount, sendType, recvCount, recvType)
+	}
+	*c = collective{function: "HcclAlltoAll", send: sendBuf, recv: recvBuf, count: sendCount, dtype: sendType}
+	return nil
+}
+
+func (c *collective) HcclAlltoAllV(_ *rt.Thread, sendBuf uintptr, sendCounts, sdispls rt.In[uint64], sendType int32, recvBuf uintptr, recvCounts, rdispls rt.In[uint64], recvType int32, _, _ rt.Handle) error {
+	n := uint64(c.ranks)
+	*c = collective{
+		function: "HcclAlltoAllV", send: sendBuf, recv: recvBuf, dtype: sendType,
+		sendCounts: sendCounts.Slice(n), sendAt: sdispls.Slice(n), recvCounts: recvCounts.Slice(n), recvAt: rdispls.Slice(n),
+	}
+	return nil
+}
+
+func (c *collective) HcclBarrier(*rt.Thread, rt.Handle, rt.Handle) error {
+	*c = collective{function: "HcclBarrier"}
+	return nil
+}
+
+// exchange executes one collective, given the calls of all ranks.
+func exchange(ranks []collective) error {
+	at := func(addr uintptr, first, n uint64, hccl int32) kernel.View {
 		for d, known := range op.HCCLTypes {
 			if known == hccl {
-				addr += first * uint64(d.Bits()) / 8
-				return kernel.View{Data: rt.Pointer(addr), DType: d, Shape: []int64{int64(n)}, Strides: []int64{1}}
+				return kernel.View{Data: rt.Pointer(uint64(addr) + first*uint64(d.Bits())/8), DType: d, Shape: []int64{int64(n)}, Strides: []int64{1}}
 			}
 		}
 		panic(fmt.Sprintf("no type %d", hccl))
 	}
 	var copies []func() error
-	for r, to := range words {
+	for r, to := range ranks {
 		var sources []kernel.View
-		for q, from := range words {
-			switch function {
+		for q, from := range ranks {
+			if from.function != to.function {
+				return fmt.Errorf("rank %d calls %s, rank %d %s", q, from.function, r, to.function)
+			}
+			// block copies n elements that rank q sends.
+			block := func(into, of, n uint64) {
+				copies = append(copies, func() error { return kernel.Copy(at(to.recv, into, n, to.dtype), at(from.send, of, n, from.dtype)) })
+			}
+			switch n := to.count; to.function {
 			case "HcclBarrier":
 			case "HcclAllReduce":
-				sources = append(sources, at(from[0], 0, from[2], from[3]))
+				sources = append(sources, at(from.send, 0, n, from.dtype))
 			case "HcclReduceScatter":
-				sources = append(sources, at(from[0], uint64(r)*from[2], from[2], from[3]))
+				sources = append(sources, at(from.send, uint64(r)*n, n, from.dtype))
 			case "HcclAllGather":
-				copies = append(copies, func() error {
-					return kernel.Copy(at(to[1], uint64(q)*to[2], to[2], to[3]), at(from[0], 0, from[2], from[3]))
-				})
+				block(uint64(q)*n, 0, n)
 			case "HcclAlltoAll":
-				copies = append(copies, func() error {
-					return kernel.Copy(at(to[3], uint64(q)*to[4], to[4], to[5]), at(from[0], uint64(r)*from[1], from[1], from[2]))
-				})
+				block(uint64(q)*n, uint64(r)*n, n)
 			case "HcclAlltoAllV":
-				copies = append(copies, func() error {
-					of := func(addr uint64, peer int) uint64 { return rt.Read[uint64](addr, uint64(len(words)))[peer] }
-					leaves, n, arrives, expected := of(from[2], r), of(from[1], r), of(to[6], q), of(to[5], q)
-					if n != expected {
-						return fmt.Errorf("rank %d sends %d elements to rank %d, which expects %d", q, n, r, expected)
-					}
-					return kernel.Copy(at(to[4], arrives, n, to[7]), at(from[0], leaves, n, from[3]))
-				})
-			default:
-				return fmt.Errorf("no definition of %s", function)
+				if from.sendCounts[r] != to.recvCounts[q] {
+					return fmt.Errorf("rank %d sends %d elements to rank %d, which expects %d", q, from.sendCounts[r], r, to.recvCounts[q])
+				}
+				block(to.recvAt[q], from.sendAt[r], to.recvCounts[q])
 			}
 		}
 		if sources == nil {
 			continue
 		}
-		sum, release := kernel.Temporary(int64(to[2]))
+		sum, release := kernel.Temporary(int64(to.count))
 		defer release()
 		if err := kernel.Fold(kernel.Add, sum, sources); err != nil {
 			return err
 		}
-		copies = append(copies, func() error { return kernel.Copy(at(to[1], 0, to[2], to[3]), sum) })
+		copies = append(copies, func() error { return kernel.Copy(at(to.recv, 0, to.count, to.dtype), sum) })
 	}
 	for _, copy := range copies {
 		if err := copy(); err != nil {

@@ -8,11 +8,12 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/matmul"
+	"github.com/goascend/cann/internal/emu/rt"
 )
 
 // fusedExchanges multiply tokens by the weights of experts that are spread over several ranks. They
 // may compute an additional product of local matrices.
-var fusedExchanges = op.Table{"AlltoAllvGroupedMatMul": exchangeThenMultiply, "GroupedMatMulAlltoAllv": multiplyThenExchange}
+var fusedExchanges = op.Table{"AlltoAllvGroupedMatMul": exchangeThenMultiply, "GroupedMatMulAlltoAllv": multiplyThenExchange}.Selects()
 
 // tokenExchange has the arguments that both operators share. Counts are numbers of tokens; the
 // count of expert i of rank r is at index r·experts + i.
@@ -111,10 +112,10 @@ func (g tokenExchange) exchange(c *op.Call, into, t *op.Tensor) {
 			first += tokens
 		}
 	}
-	address := func(i int) uint64 { return uint64(uintptr(unsafe.Pointer(&blocks[i*g.comm.Size]))) }
-	c.Collect(g.comm, "HcclAlltoAllV", func(workspace uint64) []uint64 {
+	list := func(i int) rt.In[uint64] { return rt.In[uint64](uintptr(unsafe.Pointer(&blocks[i*g.comm.Size]))) }
+	c.Collect(g.comm, func(h op.HCCL, l op.Launch) error {
 		d := op.HCCLTypes[t.DType]
-		return []uint64{t.Address(workspace), address(0), address(1), d, into.Address(workspace), address(2), address(3), d}
+		return h.HcclAlltoAllV(l.Thread, t.Address(l.Workspace), list(0), list(1), d, into.Address(l.Workspace), list(2), list(3), d, g.comm.Handle, l.Stream)
 	})
 }
 
