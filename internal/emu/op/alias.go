@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -26,7 +27,7 @@ var exchanging = []string{"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
 
 // Aliasing returns the operator's policy.
 func (op *Operator) Aliasing() Aliasing {
-	if op.Named(exchanging) {
+	if slices.ContainsFunc(exchanging, func(word string) bool { return strings.Contains(op.Name, word) }) {
 		return Apart
 	}
 	return AsIfApart

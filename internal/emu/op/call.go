@@ -30,6 +30,7 @@ type Call struct {
 	Links     *Links // link flags, which the ranks of the process share
 	older     bool
 	workspace int64
+	accesses  accesses
 	err       error
 	launchErr error
 

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 )
 
 // Accesses returns the device memory that a call accesses, reads before writes. The operator table
-// says which tensors are read or written; the lists below name the operators that access a tensor
-// only in part.
+// says which tensors are read or written; Selects, Omits and Overwrites say which operators access a
+// tensor only in part.
 func (c *Call) Accesses(workspace uint64) []sanitize.Access {
 	var reads, writes []sanitize.Access
 	for _, t := range c.tensors {
@@ -28,25 +29,44 @@ func (c *Call) Accesses(workspace uint64) []sanitize.Access {
 	return append(reads, writes...)
 }
 
-// selective lists words in the names of operators that read or write only a part of a tensor, which
-// other arguments select.
-var selective = []string{
-	"AdvanceStep", "Attention", "Cache", "CausalConv", "Combine", "Conv1d", "Ctc", "DeltaRule", "Embedding", "FlatQuantV3", "Gather", "Gmm", "Grouped", "GroupQuant",
-	"Index", "Kda", "Kvcache", "Lstm", "Gru", "Masked", "Mla", "Moe", "NLLLoss", "Nll", "Prolog", "Put", "RRelu", "Recurrent", "Rope", "Scatter", "SilentCheck",
-	"Sampl", "Search", "Segment", "Slice", "Sparse", "Strided", "Swiglu", "Take", "TopKTopP", "Unpool", "Upsample", "ViewCopy", "Where",
-}
+// accesses says how an operator accesses its tensors where that does not follow from the operator
+// table.
+type accesses uint8
 
-// sparing lists words in the names of operators that do not write an output if other arguments do
-// not request it. Operators with an outputMask behave so too.
-var sparing = []string{"AdvanceStep", "BatchNorm", "DynamicQuant", "LinalgQr", "LogSigmoidForward", "Nonzero", "RRelu", "RmsNormQuant", "SituQuant", "Svd", "SwiGluQuant", "Unique"}
+const (
+	selects accesses = 1 << iota
+	omits
+	overwrites
+)
 
-// overwriting lists words in the names of operators that overwrite an in-place tensor without
-// reading it.
-var overwriting = []string{"Bernoulli", "Copy", "Fill", "Normal", "One", "Random", "Uniform", "Zero", "TransMatmulWeight"}
+// Selects notes that operators of the table, the named ones or all, read or write only the part of
+// a tensor that other arguments select, such as indices, lengths or masks.
+func (t Table) Selects(names ...string) Table { return t.note(selects, names) }
 
-// Named reports whether the operator's name contains one of the words.
-func (op *Operator) Named(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(op.Name, w) })
+// Omits notes that operators of the table, the named ones or all, do not write every output: other
+// arguments must request it, or the data decides how much of it is written.
+func (t Table) Omits(names ...string) Table { return t.note(omits, names) }
+
+// Overwrites notes that operators of the table, the named ones or all, overwrite an in-place tensor
+// without reading it.
+func (t Table) Overwrites(names ...string) Table { return t.note(overwrites, names) }
+
+// note returns the table with operators whose calls know how they access their tensors.
+func (t Table) note(a accesses, names []string) Table {
+	if len(names) == 0 {
+		names = slices.Collect(maps.Keys(t))
+	}
+	for _, name := range names {
+		prepare, ok := t[name]
+		if !ok {
+			panic("the table has no operator " + name)
+		}
+		t[name] = func(c *Call) (Run, error) {
+			c.accesses |= a
+			return prepare(c)
+		}
+	}
+	return t
 }
 
 // Use returns the use of the named tensor. The name of a list member, such as x[2], stands for its
@@ -58,20 +78,19 @@ func (op *Operator) Use(name string) Use {
 
 // Touches returns the ways in which the call's operator accesses one of its tensors.
 func (c *Call) Touches(t *Tensor) []sanitize.Touch {
-	op := c.Op
 	reads, writes := sanitize.Reads, sanitize.Writes
 	switch {
-	case op.Named(selective):
+	case c.accesses&selects != 0:
 		reads, writes = sanitize.ReadsSome, sanitize.WritesSome
-	case op.Named(sparing) || c.Has("outputMask"):
+	case c.accesses&omits != 0 || c.Has("outputMask"):
 		writes = sanitize.WritesSome
 	}
-	switch use := op.Use(t.Name); {
+	switch use := c.Op.Use(t.Name); {
 	case use == Written:
 		return []sanitize.Touch{writes}
 	case use == Read || strings.HasPrefix(t.Name, "running") && c.Has("training") && !c.Bool("training"):
 		return []sanitize.Touch{reads}
-	case reads == sanitize.ReadsSome || op.Named(overwriting) || strings.Contains(t.Name, "Optional"):
+	case reads == sanitize.ReadsSome || c.accesses&overwrites != 0 || strings.Contains(t.Name, "Optional"):
 		return []sanitize.Touch{sanitize.Keeps, writes}
 	}
 	return []sanitize.Touch{reads, writes}

@@ -76,14 +76,14 @@ func (x touched) shares(o touched) bool {
 	return lo < last && first < hi
 }
 
-// reshaping lists words in the names of operators that also change the description of a tensor, so
-// that they cannot run twice on it.
-var reshaping = []string{"TransMatmulWeight", "Nonzero", "Unique"}
+// reshaping lists the operators that also change the description of a tensor, so that they cannot
+// run twice on it.
+var reshaping = []string{"TransMatmulWeight", "Nonzero", "NonzeroV2", "Unique", "Unique2", "UniqueConsecutive", "UniqueDim"}
 
 // triable reports whether verifyTouches can run a call: its tensors are not empty and have at most
 // 256 elements.
 func triable(c *op.Call) bool {
-	return !c.Op.Named(reshaping) && !slices.ContainsFunc(c.AllTensors(), func(t *op.Tensor) bool { n := t.Len(); return n == 0 || n > 256 })
+	return !slices.Contains(reshaping, c.Op.Name) && !slices.ContainsFunc(c.AllTensors(), func(t *op.Tensor) bool { n := t.Len(); return n == 0 || n > 256 })
 }
 
 // verifyTouches runs a call to verify the accesses that the sanitizer assumes: tensors that are

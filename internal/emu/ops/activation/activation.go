@@ -26,7 +26,7 @@ var activations = op.Merge(
 	pointwise.Form{Op: kernel.FastGeluGrad, Types: pointwise.Floating}.Table("FastGeluBackward"),
 	pointwise.Form{Op: kernel.Softplus, Types: pointwise.Floating, Params: []string{"beta", "threshold"}}.Table("Softplus"),
 	pointwise.Form{Op: kernel.SoftplusGrad, Types: pointwise.Floating, Params: []string{"beta", "threshold"}}.Table("SoftplusBackward"),
-	pointwise.Form{Op: kernel.LogSigmoid, Types: pointwise.Floating, Operands: []string{"self"}, Out: "out"}.Table("LogSigmoid", "LogSigmoidForward"),
+	pointwise.Form{Op: kernel.LogSigmoid, Types: pointwise.Floating, Operands: []string{"self"}, Out: "out"}.Table("LogSigmoid", "LogSigmoidForward").Omits("LogSigmoidForward"),
 	pointwise.Form{Op: kernel.LogSigmoidGrad, Types: pointwise.Floating, Operands: gradOfSelf}.Table("LogSigmoidBackward"),
 	pointwise.Form{Op: kernel.Mish, Types: pointwise.Floating}.Table("Mish", "InplaceMish"),
 	pointwise.Form{Op: kernel.MishGrad, Types: pointwise.Floating}.Table("MishBackward"),

@@ -15,7 +15,7 @@ var boundedGates = op.Table{
 	"ClippedSwiglu": clippedGate, "ClippedSwigluV2": clippedGate, "ClippedSwigluGrad": clippedGateGrad,
 	"SwigluGroup": clippedGate, "SwigluGroupGrad": clippedGateGrad,
 	"SituGlu": situ, "SituGluGrad": situGrad,
-}
+}.Selects("ClippedSwiglu", "ClippedSwigluV2", "ClippedSwigluGrad", "SwigluGroup", "SwigluGroupGrad")
 
 // clipped is one call. It computes only the leading rows that groupIndexOptional counts.
 type clipped struct {

@@ -6,7 +6,7 @@ import (
 )
 
 // randomSlopes are rectifiers with a random factor for each negative element.
-var randomSlopes = op.Table{"RReluWithNoise": rrelu, "InplaceRReluWithNoise": rrelu}
+var randomSlopes = op.Table{"RReluWithNoise": rrelu, "InplaceRReluWithNoise": rrelu}.Selects()
 
 // rrelu multiplies negative elements by random factors from [lower, upper] and stores the factors
 // in noise (1 for the other elements). Outside of training it uses the mean of the bounds and does

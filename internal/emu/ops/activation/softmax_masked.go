@@ -12,7 +12,7 @@ import (
 var maskedSoftmaxes = op.Table{
 	"ScaledMaskedSoftmax": scaledMaskedSoftmax, "ScaledMaskedSoftmaxBackward": scaledMaskedSoftmaxGrad,
 	"MaskedSoftmaxWithRelPosBias": biasedSoftmax,
-}
+}.Selects()
 
 // maskedScore replaces a masked element before the softmax. A row with all elements masked gets
 // equal probabilities.

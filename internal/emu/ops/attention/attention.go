@@ -24,7 +24,7 @@ var attentionTable = op.Table{
 	"FlashAttentionUnpaddingScoreGradV2": flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGradV3": flashAttentionGrad,
 	"FlashAttentionUnpaddingScoreGradV4": flashAttentionGrad,
-}
+}.Selects()
 
 // tilingFailed is the code that phase two of the forward operators returns if tiling failed,
 // because phase one drops that status. The name of the code mentions a null pointer, which is not

@@ -10,7 +10,7 @@ import (
 )
 
 // compressions combine neighbouring keys or values into one, for attention to long contexts.
-var compressions = op.Table{"NsaCompress": nsaCompress, "NsaCompressGrad": nsaCompressGrad, "NsaCompressWithCache": nsaCompressCache}
+var compressions = op.Table{"NsaCompress": nsaCompress, "NsaCompressGrad": nsaCompressGrad, "NsaCompressWithCache": nsaCompressCache}.Selects("NsaCompressWithCache")
 
 // blocks describes the blocks of tokens that are each compressed to one token. They start stride
 // tokens apart within each sequence. The sequences follow each other in input [tokens, heads, dim].

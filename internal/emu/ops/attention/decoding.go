@@ -10,7 +10,7 @@ import (
 )
 
 // decoding are the operators that advance the state of a language model server by one step.
-var decoding = op.Table{"AdvanceStep": advanceStep, "AdvanceStepV2": advanceSpeculation}
+var decoding = op.Table{"AdvanceStep": advanceStep, "AdvanceStepV2": advanceSpeculation}.Selects()
 
 // advanceStep makes the sampled tokens the next input: every sequence becomes one token longer, and
 // its new token gets a slot in the blocks that the block table lists for the sequence.

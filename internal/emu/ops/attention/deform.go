@@ -8,7 +8,7 @@ import (
 )
 
 // deformables sample feature maps at locations that the queries choose.
-var deformables = op.Table{"MultiScaleDeformableAttnFunction": deformable, "MultiScaleDeformableAttentionGrad": deformableGrad}
+var deformables = op.Table{"MultiScaleDeformableAttnFunction": deformable, "MultiScaleDeformableAttentionGrad": deformableGrad}.Selects("MultiScaleDeformableAttentionGrad")
 
 // deformation is a call of the family: value is [batch, keys, heads, channels], places is [batch,
 // queries, heads, levels, points, 2] with x first, and weights has the same shape without the last

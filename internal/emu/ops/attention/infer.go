@@ -21,7 +21,7 @@ var inferenceTable = op.Table{
 	"FusedInferAttentionScore": inferAttention, "FusedInferAttentionScoreV2": inferAttention,
 	"FusedInferAttentionScoreV3": inferAttention, "FusedInferAttentionScoreV4": inferAttention,
 	"RingAttentionUpdate": ringAttentionUpdate,
-}
+}.Selects()
 
 // inference is one call.
 type inference struct {

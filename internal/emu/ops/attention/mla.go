@@ -12,7 +12,7 @@ import (
 
 // latentAttentions prepare the queries and keys of attention with a latent cache. They accept sizes
 // beyond those that the device's kernels support.
-var latentAttentions = op.Table{"MlaProlog": mlaProlog, "MlaPrologV2": mlaProlog, "MlaPrologV2WeightNz": mlaProlog, "MlaPrologV3": mlaProlog, "MlaPrologV3WeightNz": mlaProlog}
+var latentAttentions = op.Table{"MlaProlog": mlaProlog, "MlaPrologV2": mlaProlog, "MlaPrologV2WeightNz": mlaProlog, "MlaPrologV3": mlaProlog, "MlaPrologV3WeightNz": mlaProlog}.Selects()
 
 // latent is one call. It maps tokens of width hidden to queries via rankQ numbers, and to rows of
 // two caches: one with rankKey numbers, one with rope rotated numbers.

@@ -13,7 +13,7 @@ var rotary = op.Table{
 	"RotaryPositionEmbedding": rotaryPositionEmbedding, "InterleaveRope": rotaryPositionEmbedding,
 	"RotaryPositionEmbeddingGrad": rotaryGrad,
 	"ApplyRotaryPosEmb":           applyRotary, "ApplyRotaryPosEmbV2": applyRotary, "RopeWithSinCosCache": cachedRotary,
-}
+}.Selects("RotaryPositionEmbeddingGrad", "RopeWithSinCosCache")
 
 // angles checks cos and sin against x.
 func angles(c *op.Call, cos, sin, x *op.Tensor, mode kernel.RotaryMode) {

@@ -9,7 +9,7 @@ import (
 )
 
 // ropeCaches rotate new keys and store them in caches.
-var ropeCaches = op.Table{"DequantRopeQuantKvcache": dequantRopeCache}
+var ropeCaches = op.Table{"DequantRopeQuantKvcache": dequantRopeCache}.Selects()
 
 // ropeCache is one call. Its input has rows of queries, keys and values side by side.
 type ropeCache struct {

@@ -15,7 +15,7 @@ import (
 var sparseAttentions = op.Table{
 	"NsaCompressAttention": compressedAttention, "NsaSelectedAttention": selectedAttention, "NsaSelectedAttentionGrad": selectedAttentionGrad,
 	"NsaSelectedAttentionInfer": cachedSelectedAttention, "NsaCompressAttentionInfer": cachedCompressedAttention,
-}
+}.Selects()
 
 // sparseAttention has the arguments that these operators share. Their tensors are packed sequences
 // [tokens, heads, dim].

@@ -11,7 +11,7 @@ import (
 
 // fusedExperts multiply the tokens of experts that are divided among the ranks of one group (ep).
 // The weight of each expert is divided among the ranks of a second group (tp).
-var fusedExperts = op.Table{"AlltoAllAllGatherBatchMatMul": gatherExperts, "BatchMatMulReduceScatterAlltoAll": scatterExperts}
+var fusedExperts = op.Table{"AlltoAllAllGatherBatchMatMul": gatherExperts, "BatchMatMulReduceScatterAlltoAll": scatterExperts}.Selects()
 
 // expertActivations lists the activations in the order of actType.
 var expertActivations = []kernel.Op{kernel.Identity, kernel.Gelu, kernel.Swish, kernel.Relu, kernel.FastGelu}

@@ -10,7 +10,7 @@ import (
 
 // causalConvolutions are depthwise convolutions of the custom package for linear attention. The
 // taps are [W,D]; the last one applies to the newest token.
-var causalConvolutions = op.Table{"CausalConv1d": causalConv, "CausalConv1dBwd": causalConvGrad}
+var causalConvolutions = op.Table{"CausalConv1d": causalConv, "CausalConv1dBwd": causalConvGrad}.Selects()
 
 // tokenRuns holds the sequences of x, which is [B,S,D] or packed as [T,D].
 type tokenRuns struct {

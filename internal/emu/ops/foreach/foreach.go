@@ -63,7 +63,7 @@ var foreachTable = func() op.Table {
 	for name, op := range map[string]kernel.Op{"Addcmul": kernel.Addcmul, "Addcdiv": kernel.Addcdiv} {
 		add(foreach{pointwise.Form{Op: op}, paramIs}, name+"List", name+"Scalar", name+"ScalarList", name+"ScalarV2")
 	}
-	return t
+	return t.Overwrites("ForeachZeroInplace")
 }()
 
 // lists reads the tensor lists of the call: the inputs and the outputs. Without a list named out,

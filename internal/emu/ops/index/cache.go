@@ -10,7 +10,7 @@ import (
 )
 
 // cacheWrites are the operators that write new tokens into the caches of sequences.
-var cacheWrites = op.Table{"InplaceQuantScatter": quantScatter, "InplaceQuantScatterV2": quantScatter, "ScatterList": scatterList}
+var cacheWrites = op.Table{"InplaceQuantScatter": quantScatter, "InplaceQuantScatterV2": quantScatter, "ScatterList": scatterList}.Selects()
 
 // spans reads the first row of each update in its cache and checks that the update's rows fit into
 // room rows.

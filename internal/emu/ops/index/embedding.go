@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-var embeddings = op.Table{"Embedding": embedding, "EmbeddingDenseBackward": embeddingDenseBackward, "EmbeddingRenorm": embeddingRenorm}
+var embeddings = op.Table{"Embedding": embedding, "EmbeddingDenseBackward": embeddingDenseBackward, "EmbeddingRenorm": embeddingRenorm}.Selects()
 
 // embedding copies rows of weight. An index out of range is a fault of the stream.
 func embedding(c *op.Call) (op.Run, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // bags combine rows of a table that are given by lists of indices.
-var bags = op.Table{"EmbeddingBag": embeddingBag}
+var bags = op.Table{"EmbeddingBag": embeddingBag}.Selects()
 
 func embeddingBag(c *op.Call) (op.Run, error) {
 	weight, indices, offsets, scale := c.Tensor("weight"), c.Tensor("indices"), c.Tensor("offsets"), c.Optional("perSampleWeights")

@@ -15,7 +15,7 @@ var indexing = op.Table{
 	"ScatterValue": scatter, "InplaceScatterValue": scatter,
 	"IndexAdd": indexAdd, "IndexAddV2": indexAdd, "IndexPutImpl": indexPut,
 	"IndexCopy": indexCopy, "InplaceIndexCopy": indexCopy,
-}
+}.Selects()
 
 // covers refuses a tensor whose rank differs from that of other, or that is smaller in any
 // dimension except axis. An axis of -1 excludes no dimension.

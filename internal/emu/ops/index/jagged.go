@@ -9,7 +9,7 @@ import (
 )
 
 // jagged are operators on a dimension that consists of parts of different lengths.
-var jagged = op.Table{"RepeatInterleaveGrad": repeatGrad, "ExpandIntoJaggedPermute": jaggedPermute, "CoalesceSparse": coalesce}
+var jagged = op.Table{"RepeatInterleaveGrad": repeatGrad, "ExpandIntoJaggedPermute": jaggedPermute, "CoalesceSparse": coalesce}.Selects("CoalesceSparse")
 
 // repeatGrad is the gradient of repetition: it sums the copies of each element. repeats is one
 // number for all elements along the axis, or one for each. The result may have any shape with the

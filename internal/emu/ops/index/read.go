@@ -17,7 +17,7 @@ var reading = op.Table{
 	"RepeatInterleave": repeatInterleave, "RepeatInterleaveInt": repeatInterleave,
 	"RepeatInterleaveWithDim": repeatInterleave, "RepeatInterleaveIntWithDim": repeatInterleave,
 	"RepeatInterleaveTensor": repeatPlaces,
-}
+}.Selects("Index", "Take", "GatherNd", "GatherV3", "MaskedSelect").Omits("Nonzero", "NonzeroV2")
 
 // subscripts reads the indices of a subscript: one tensor for each leading dimension of self. A
 // tensor holds integers, or is a mask, which applies to as many dimensions as it has; an empty

@@ -11,7 +11,7 @@ import (
 // searches find the positions of values in sorted sequences.
 var searches = op.Table{
 	"SearchSorted": searchSorted, "SearchSorteds": searchSorted, "Bucketize": bucketize,
-}
+}.Selects("SearchSorted", "SearchSorteds")
 
 // placesOut returns and checks the output for positions. The flag outInt32 selects its dtype.
 func placesOut(c *op.Call, like *op.Tensor) *op.Tensor {

@@ -8,6 +8,6 @@ import (
 
 // selections select elements by a condition.
 var selections = op.Merge(
-	pointwise.Form{Op: kernel.Where, Types: pointwise.Selecting}.Table("SWhere"),
-	pointwise.Form{Op: kernel.Where, Types: pointwise.Assigning, Operands: []string{"mask", "value", "selfRef"}}.Table("InplaceMaskedFillScalar", "InplaceMaskedFillTensor"),
+	pointwise.Form{Op: kernel.Where, Types: pointwise.Selecting}.Table("SWhere").Selects(),
+	pointwise.Form{Op: kernel.Where, Types: pointwise.Assigning, Operands: []string{"mask", "value", "selfRef"}}.Table("InplaceMaskedFillScalar", "InplaceMaskedFillTensor").Selects(),
 )

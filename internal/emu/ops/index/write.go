@@ -15,7 +15,7 @@ var writing = op.Table{
 	"InplaceMaskedScatter": maskedScatter, "InplacePut": put,
 	"ScatterNd": scatterND, "ScatterNdUpdate": scatterND, "InplaceScatterUpdate": scatterUpdate,
 	"TfScatterAdd": scatterAddRows, "ScatterReduce": scatterReduce, "InplaceScatterReduce": scatterReduce,
-}
+}.Selects()
 
 // indexFill sets the slices of self at the positions in index, along one dimension, to a value.
 func indexFill(c *op.Call) (op.Run, error) {

@@ -14,7 +14,7 @@ var moving = op.Table{
 	"SliceV2": sliceV2, "Flip": flip, "Roll": roll, "Repeat": repeat, "Expand": expandTo, "Flatten": flatten,
 	"SplitTensor": splitTensor, "SplitWithSize": splitWithSize, "ConstantPadNd": constantPad,
 	"Tril": triangular, "Triu": triangular, "InplaceTril": triangular, "InplaceTriu": triangular,
-}
+}.Selects("Slice", "SliceV2").Overwrites("InplaceCopy")
 
 func cast(c *op.Call) (op.Run, error) {
 	self, out := c.Tensor("self"), c.Tensor("out")

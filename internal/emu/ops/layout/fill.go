@@ -15,7 +15,7 @@ import (
 var filling = op.Table{
 	"InplaceZero": inplaceZero, "InplaceOne": inplaceOne, "InplaceFillScalar": inplaceFill, "InplaceFillTensor": inplaceFill,
 	"Arange": arange, "Range": arange, "Linspace": linspace, "LogSpace": logSpace, "Eye": eye, "InplaceFillDiagonal": fillDiagonal,
-}
+}.Overwrites("InplaceZero", "InplaceOne", "InplaceFillScalar", "InplaceFillTensor", "InplaceFillDiagonal")
 
 func inplaceZero(c *op.Call) (op.Run, error) {
 	self := c.Tensor("selfRef")

@@ -13,7 +13,7 @@ var formatTable = op.Table{
 	"NpuFormatCast":     npuFormatCast,
 	"TransMatmulWeight": transMatmulWeight,
 	"SliceNz":           sliceNz,
-}
+}.Selects("SliceNz").Overwrites("TransMatmulWeight")
 
 // CastTypes are the element types of format casts.
 var CastTypes = []dtype.Type{

@@ -13,7 +13,7 @@ import (
 var rearranging = op.Table{
 	"ChannelShuffle": channelShuffle, "ConfusionTranspose": confusionTranspose, "Diag": diag, "DiagFlat": diag,
 	"ChunkCat": chunkCat, "UnfoldGrad": unfoldGrad, "StridedSliceAssignV2": stridedAssign,
-}
+}.Selects("StridedSliceAssignV2")
 
 func channelShuffle(c *op.Call) (op.Run, error) {
 	self, out, groups := c.Tensor("self"), c.Tensor("out"), c.Int("groups")

@@ -9,7 +9,7 @@ import (
 )
 
 // stridedSlices lists the operators that read every n-th element of a range of each dimension.
-var stridedSlices = op.Table{"StridedSlice": stridedSlice}
+var stridedSlices = op.Table{"StridedSlice": stridedSlice}.Selects()
 
 // sliceSpec holds the arguments of a strided slice. Bit i of a mask refers to entry i of begin,
 // end and strides.

@@ -10,7 +10,7 @@ import (
 )
 
 // viewCopies lists the operators that copy between views described by tensors.
-var viewCopies = op.Table{"ViewCopy": viewCopy}
+var viewCopies = op.Table{"ViewCopy": viewCopy}.Selects()
 
 // describedView is a view over the memory of a tensor. Its sizes, strides and offset, in
 // elements, are tensors as well.

@@ -14,7 +14,7 @@ import (
 // double precision and refuse complex matrices.
 var factorisations = op.Table{
 	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky, "Inverse": inverseOf,
-}
+}.Omits("LinalgQr", "Svd")
 
 // matrices returns the batch dimensions of a tensor and the sizes of its matrices.
 func matrices(c *op.Call, t *op.Tensor, types ...dtype.Type) (batch []int64, rows, cols int64) {

@@ -11,7 +11,7 @@ import (
 
 // sequenceLosses lists the losses that align sequences with shorter targets (connectionist
 // temporal classification).
-var sequenceLosses = op.Table{"CtcLoss": ctcLoss, "CtcLossBackward": ctcGrad}
+var sequenceLosses = op.Table{"CtcLoss": ctcLoss, "CtcLossBackward": ctcGrad}.Selects()
 
 // ctc holds what forward and backward both read: logProbs is [T, N, C], or [T, C] for one
 // sequence.

@@ -11,7 +11,7 @@ import (
 var likelihoods = op.Table{
 	"NLLLoss": nllLoss, "NLLLossBackward": nllLossBackward,
 	"NLLLoss2d": nllLoss, "NLLLoss2dBackward": nllLossBackward,
-}
+}.Selects()
 
 // nll reads the arguments that forward and backward share. The classes of self are its
 // second dimension, or its only one.

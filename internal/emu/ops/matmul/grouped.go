@@ -17,7 +17,7 @@ var groupedTable = op.Table{
 	"GroupedMatmulWeightNz": groupedMatmul,
 	"GroupedMatmulAdd":      groupedMatmulAdd,
 	"GroupedMatmulAddV2":    groupedMatmulAdd,
-}
+}.Selects()
 
 // Values of groupType: the axis that the groups divide.
 const (

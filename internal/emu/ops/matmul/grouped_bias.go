@@ -8,7 +8,7 @@ import (
 )
 
 // groupedBiases lists the gradients of a bias per group of rows.
-var groupedBiases = op.Table{"GroupedBiasAddGrad": groupedBiasGrad, "GroupedBiasAddGradV2": groupedBiasGrad}
+var groupedBiases = op.Table{"GroupedBiasAddGrad": groupedBiasGrad, "GroupedBiasAddGradV2": groupedBiasGrad}.Selects()
 
 // groupedBiasGrad sums the rows of each group. The input is [G, C, H], or [S, H] with a list of
 // the ends or the sizes of the groups.

@@ -15,7 +15,7 @@ var groupedFused = op.Table{
 	"GroupedMatmulSwigluQuant": groupedGate, "GroupedMatmulSwigluQuantWeightNZ": groupedGate,
 	"GroupedMatmulFinalizeRouting": groupedFinalize, "GroupedMatmulFinalizeRoutingV2": groupedFinalize, "GroupedMatmulFinalizeRoutingV3": groupedFinalize,
 	"GroupedMatmulFinalizeRoutingWeightNz": groupedFinalize, "GroupedMatmulFinalizeRoutingWeightNzV2": groupedFinalize,
-}
+}.Selects()
 
 // byStorage accepts a FRACTAL_NZ tensor that is declared with its storage shape.
 func byStorage(c *op.Call, t *op.Tensor, rank int) *op.Tensor {

@@ -12,7 +12,7 @@ import (
 
 // sparseProducts lists the products with 2:4 sparse weights: two of every four elements along K
 // are kept.
-var sparseProducts = op.Table{"Sparse4to2QuantMatmulWeightNz": sparseMatmul}
+var sparseProducts = op.Table{"Sparse4to2QuantMatmulWeightNz": sparseMatmul}.Selects()
 
 // The kept elements stay in order. The index has two bits for each of them: the position of the
 // first, 0 to 2, and the position of the second minus one. One index byte covers eight elements.

@@ -6,7 +6,7 @@ import (
 )
 
 // barriers lists the operators that make ranks wait for each other.
-var barriers = op.Table{"DistributeBarrier": distributeBarrier, "DistributeBarrierV2": distributeBarrier, "MoeDistributeBufferReset": bufferReset}
+var barriers = op.Table{"DistributeBarrier": distributeBarrier, "DistributeBarrierV2": distributeBarrier, "MoeDistributeBufferReset": bufferReset}.Selects("MoeDistributeBufferReset")
 
 // distributeBarrier orders calls by xRef, which it leaves unchanged.
 func distributeBarrier(c *op.Call) (op.Run, error) {

@@ -23,7 +23,7 @@ var experts = op.Table{
 	"MoeTokenPermuteWithRoutingMap": mapPermute, "MoeTokenPermuteWithRoutingMapGrad": mapPermuteGrad,
 	"MoeTokenUnpermuteWithRoutingMap": mapUnpermute, "MoeTokenUnpermuteWithRoutingMapGrad": mapUnpermuteGrad,
 	"MoeComputeExpertTokens": expertTokens,
-}
+}.Selects()
 
 // maxGatingK is the largest number of experts per token.
 const maxGatingK = 1024

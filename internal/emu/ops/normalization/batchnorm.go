@@ -11,7 +11,7 @@ var batchNorms = op.Table{
 	"BatchNorm": batchNorm, "BatchNormBackward": batchNormBackward, "FastBatchNormBackward": batchNormBackward,
 	"BatchNormStats": batchStats, "BatchNormElemt": batchElements, "BatchNormElemtBackward": batchElementsBackward,
 	"BatchNormReduceBackward": batchSums, "BatchNormGatherStatsWithCounts": batchGather,
-}
+}.Omits()
 
 // images checks that tensors [N, C, …] have the same shape.
 func images(c *op.Call, first *op.Tensor, others ...*op.Tensor) {

@@ -10,7 +10,7 @@ import (
 
 // quantBatchNorms lists the operators that normalise the channels of quantised images with given
 // statistics.
-var quantBatchNorms = op.Table{"QuantizedBatchNorm": quantBatchNorm}
+var quantBatchNorms = op.Table{"QuantizedBatchNorm": quantBatchNorm}.Omits()
 
 // quantBatchNorm dequantises NCHW images, normalises each channel and quantises the result with
 // its own scale and zero point.

@@ -15,7 +15,7 @@ var quantNorms = op.Table{
 	"RmsNormQuant": quantNorm, "RmsNormQuantV3": quantNorm, "LayerNormQuant": quantNorm,
 	"AddRmsNormQuant": quantNorm, "AddRmsNormQuantV2": quantNorm, "AddLayerNormQuant": quantNorm, "AddLayerNormQuantV2": quantNorm,
 	"RmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuantV2": quantNorm,
-}
+}.Omits("RmsNormQuant", "RmsNormQuantV3", "AddRmsNormQuant", "AddRmsNormQuantV2", "RmsNormDynamicQuant", "AddRmsNormDynamicQuant", "AddRmsNormDynamicQuantV2")
 
 // int8Result is one output of a quantising norm.
 type int8Result struct {

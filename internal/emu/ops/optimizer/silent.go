@@ -14,7 +14,7 @@ import (
 
 // silentChecks lists the operators that monitor one number per training step, usually a gradient
 // norm, to detect silent data corruption: wrong results without a reported error.
-var silentChecks = op.Table{"SilentCheck": silentCheck, "SilentCheckV2": averageCheck}
+var silentChecks = op.Table{"SilentCheck": silentCheck, "SilentCheckV2": averageCheck}.Selects()
 
 // Levels that a check assigns to a value.
 const (

@@ -18,7 +18,7 @@ var pools = op.Table{
 	"MaxPool2dWithIndicesBackward": maxPoolBackward(2), "MaxPool3dWithArgmaxBackward": maxPoolBackward(3),
 	"MaxUnpool2d": maxUnpool(2), "MaxUnpool3d": maxUnpool(3), "MaxUnpool2dBackward": maxUnpoolBackward(2), "MaxUnpool3dBackward": maxUnpoolBackward(3),
 	"GlobalAveragePool": globalAverage, "GlobalMaxPool": globalMax,
-}
+}.Selects("MaxUnpool2d", "MaxUnpool3d", "MaxUnpool2dBackward", "MaxUnpool3dBackward")
 
 // poolTypes are the element types of pooling; some operators also accept float64.
 var poolTypes = op.RealTypes

@@ -10,7 +10,7 @@ import (
 // return a mask of the values inside the quantisation range.
 var fakeQuantisations = op.Table{
 	"FakeQuantPerTensorAffineCachemask": fakeQuant, "FakeQuantPerChannelAffineCachemask": fakeQuant,
-}
+}.Selects()
 
 func fakeQuant(c *op.Call) (op.Run, error) {
 	x, scale, zero, out, mask := c.Tensor("self"), c.Tensor("scale"), c.Tensor("zeroPoint"), c.Tensor("out"), c.Tensor("mask")

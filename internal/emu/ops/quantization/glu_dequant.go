@@ -11,7 +11,7 @@ import (
 
 // dequantGates lists the operators that dequantise the sums of a product, apply a gated linear
 // unit and quantise the result.
-var dequantGates = op.Table{"DequantSwigluQuant": dequantGate, "DequantSwigluQuantV2": dequantGate}
+var dequantGates = op.Table{"DequantSwigluQuant": dequantGate, "DequantSwigluQuantV2": dequantGate}.Selects()
 
 // dequantising is a call of the family. Rows belong to groups, each with its own parameters;
 // without a list of groups all rows form one group.

@@ -10,7 +10,7 @@ import (
 
 // boundedQuantGates lists the operators that dequantise sums, apply a gated unit bounded by
 // tanh, and quantise the result by truncation.
-var boundedQuantGates = op.Table{"DequantSituQuant": dequantSitu}
+var boundedQuantGates = op.Table{"DequantSituQuant": dequantSitu}.Omits()
 
 func dequantSitu(c *op.Call) (op.Run, error) {
 	x, columns, whole, bias := c.Tensor("x"), c.Optional("weightScaleOptional"), c.Optional("activationScaleOptional"), c.Optional("biasOptional")

@@ -8,7 +8,7 @@ import (
 
 // groupQuantisations lists the operators that quantise with parameters per group of rows, as
 // experts need them, or dequantise the sums of a product.
-var groupQuantisations = op.Table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias}
+var groupQuantisations = op.Table{"GroupQuant": groupQuant, "SwiGluQuant": swiGLUQuant, "SwiGluQuantV2": swiGLUQuant, "DequantBias": dequantBias}.Selects("GroupQuant").Omits("SwiGluQuant", "SwiGluQuantV2")
 
 // groupQuant quantises rows x [S, H] by the scales [E, H] of their group.
 func groupQuant(c *op.Call) (op.Run, error) {

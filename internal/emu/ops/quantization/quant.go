@@ -13,7 +13,7 @@ import (
 var quantisations = op.Table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
-}
+}.Omits("DynamicQuant", "DynamicQuantV2", "DynamicQuantV3", "DynamicQuantV4")
 
 // roundings maps the values of roundMode.
 var roundings = map[string]kernel.Op{"": kernel.Round, "round": kernel.Round, "floor": kernel.Floor, "ceil": kernel.Ceil, "trunc": kernel.Trunc}

@@ -11,7 +11,7 @@ import (
 
 // rotations lists the operators that multiply by small matrices, which spreads outliers, and
 // then quantise rows dynamically.
-var rotations = op.Table{"RotateQuant": rotateQuant, "FlatQuant": flatQuant, "FlatQuantV2": flatQuant, "FlatQuantV3": flatQuant}
+var rotations = op.Table{"RotateQuant": rotateQuant, "FlatQuant": flatQuant, "FlatQuantV2": flatQuant, "FlatQuantV3": flatQuant}.Selects("FlatQuantV3")
 
 // mostInt4 is the int4 value that the largest magnitude maps to.
 const mostInt4 = 7

@@ -23,7 +23,7 @@ var randoms = op.Table{
 	"Bernoulli": bernoulli, "BernoulliTensor": bernoulli, "InplaceBernoulli": bernoulli, "InplaceBernoulliTensor": bernoulli,
 	"SimThreadExponential": exponential,
 	"Randperm":             randomPermutation, "Multinomial": multinomial, "MultinomialTensor": multinomial,
-}
+}.Overwrites("InplaceUniform", "InplaceUniformTensor", "InplaceNormal", "InplaceNormalTensor", "InplaceRandom", "InplaceRandomTensor", "InplaceRandomWithoutFromTo", "InplaceRandomWithoutFromToTensor", "InplaceBernoulli", "InplaceBernoulliTensor")
 
 // drawn returns the Run that fills out from the generator.
 func drawn(c *op.Call, out *op.Tensor, draw func(p kernel.Philox) error) (op.Run, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // samplings lists the operators that sample the next token of sequences.
-var samplings = op.Table{"TopKTopPSample": sample, "TopKTopPSampleV2": sample, "ApplyTopKTopP": topKTopP}
+var samplings = op.Table{"TopKTopPSample": sample, "TopKTopPSampleV2": sample, "ApplyTopKTopP": topKTopP}.Selects()
 
 // mostK is the largest k that the first version of the operator accepts.
 const mostK = 1024

@@ -16,7 +16,7 @@ var deltaRule = op.Table{
 	"ChunkBwdDvLocal": deltaLocalGrad, "ChunkGatedDeltaRuleBwdDhu": deltaStatesGrad, "ChunkBwdDqkwg": deltaInputGrad,
 	"PrepareWyReprBwdDa": deltaSystemGrad, "PrepareWyReprBwdFull": deltaWUGrad, "PrepareWyReprBwd": deltaSolveGrad,
 	"RecurrentGatedDeltaRule": recurrentDelta,
-}
+}.Selects("ChunkGatedDeltaRuleFwdH", "ChunkGatedDeltaRuleBwdDhu", "RecurrentGatedDeltaRule")
 
 // deltaForm holds the sizes that the chunk operators share.
 type deltaForm struct {

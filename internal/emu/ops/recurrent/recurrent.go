@@ -11,7 +11,7 @@ import (
 // recurrences lists the recurrent networks and their cells.
 var recurrences = op.Table{
 	"LSTM": recurrent, "GRU": recurrent, "LstmBackward": recurrentGrad, "GRUBackward": recurrentGrad, "BidirectionLSTM": layerLSTM, "BidirectionLSTMV2": layerLSTM, "ThnnFusedLstmCell": lstmCell, "ThnnFusedLstmCellBackward": lstmCellGrad,
-}
+}.Selects("LstmBackward", "ThnnFusedLstmCell", "ThnnFusedLstmCellBackward")
 
 // recurrentTypes are the element types of recurrent networks.
 var recurrentTypes = []dtype.Type{dtype.Float32, dtype.Float16}

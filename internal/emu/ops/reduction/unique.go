@@ -11,7 +11,7 @@ import (
 // uniques lists the operators that find the distinct elements, or the distinct slices along a
 // dimension. Each output has room for as many elements as the input; its view is narrowed to the
 // number found. The results are sorted even if the caller does not request it.
-var uniques = op.Table{"Unique": unique, "Unique2": unique, "UniqueDim": unique, "UniqueConsecutive": unique}
+var uniques = op.Table{"Unique": unique, "Unique2": unique, "UniqueDim": unique, "UniqueConsecutive": unique}.Omits()
 
 // noDimension is the dim of aclnnUniqueConsecutive that selects the flattened tensor.
 const noDimension = 1000

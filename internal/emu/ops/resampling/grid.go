@@ -14,7 +14,7 @@ var grids = op.Table{
 	"GridSampler2D": gridSample(2), "GridSampler3D": gridSample(3),
 	"GridSampler2DBackward": gridSampleBackward(2), "GridSampler3DBackward": gridSampleBackward(3),
 	"AffineGrid": affineGrid,
-}
+}.Selects("GridSampler2D", "GridSampler3D", "GridSampler2DBackward", "GridSampler3DBackward")
 
 // sampler reads the arguments that the family shares: how an image with axes spatial dimensions
 // is sampled at the positions in grid.

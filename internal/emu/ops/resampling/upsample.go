@@ -19,7 +19,7 @@ var resizings = op.Table{
 	"UpsampleLinear1dBackward": resizedBackward(1, linear), "UpsampleBilinear2dBackward": resizedBackward(2, linear),
 	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear), "UpsampleTrilinear3dBackward": resizedBackward(3, linear),
 	"UpsampleBicubic2d": resized(2, cubic), "UpsampleBicubic2dBackward": resizedBackward(2, cubic),
-}
+}.Selects()
 
 // axisSampling maps the m positions of a result to the n positions of an image along one axis.
 // ratio is their distance in the image; corners aligns the first and last positions of both.
