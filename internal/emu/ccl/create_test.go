@@ -182,6 +182,21 @@ func TestInitAllRefuses(t *testing.T) {
 	}
 }
 
+// TestRootEndsWithItsProcess checks that no goroutine of a root outlives aclFinalize.
+func TestRootEndsWithItsProcess(t *testing.T) {
+	n := newNode(t, patient)
+	r := newRank(t, n, 0)
+	var info [4108]byte
+	r.must("HcclGetRootInfo", address(&info))
+	_, roots := n.l.Live()
+	require.Equal(t, 1, roots)
+	r.must("aclFinalize")
+	_, roots = n.l.Live()
+	require.Zero(t, roots)
+	r.must("aclInit", 0)
+	newRank(t, n, 0).must("HcclGetRootInfo", address(&info)) // the end of the test finalizes again
+}
+
 // TestRootGivesUp checks that a root stops waiting for the others when its own rank fails.
 func TestRootGivesUp(t *testing.T) {
 	n := newNode(t, patient)

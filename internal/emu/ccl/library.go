@@ -26,6 +26,8 @@ type Library struct {
 	groups        map[*rt.Thread]*group
 	deterministic int32
 
+	serving sync.WaitGroup // goroutines of roots
+
 	strings [len(texts)]func() uint64
 	unknown func() uint64
 }
@@ -90,6 +92,7 @@ func NewWithTimeouts(r *rt.Runtime, t Timeouts) *Library {
 		rt: r, timeouts: t, unique: random(16), host: hostIdentity(),
 		names: make(map[place]*comm), fabrics: make(map[string]*fabric), roots: make(map[string]*root), groups: make(map[*rt.Thread]*group),
 	}
+	r.AtFinalize(l.close)
 	for i, s := range texts {
 		l.strings[i] = sync.OnceValue(func() uint64 { return rt.NewCString(s) })
 	}

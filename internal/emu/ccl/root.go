@@ -3,8 +3,11 @@ package ccl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,19 +101,31 @@ func newRoot(listener net.Listener, secret []byte) *root {
 func (l *Library) connectDeadline() time.Time { return time.Now().Add(l.timeouts.Connect) }
 
 // serve accepts ranks at the root, in the background, until all have joined, the connect
-// timeout expires, or the root gives up.
+// timeout expires, the root gives up, or the process finalizes.
 func (l *Library) serve(r *root) *root {
 	r.deadline = l.connectDeadline()
 	l.mu.Lock()
 	l.roots[r.name] = r
 	l.mu.Unlock()
-	go func() {
+	l.serving.Go(func() {
 		r.serve()
 		l.mu.Lock()
 		delete(l.roots, r.name)
 		l.mu.Unlock()
-	}()
+	})
 	return r
+}
+
+// close ends the roots whose ranks have not all joined.
+func (l *Library) close() {
+	l.mu.Lock()
+	roots := slices.Collect(maps.Values(l.roots))
+	l.mu.Unlock()
+	for _, r := range roots {
+		r.giveUp(errors.New("its process called aclFinalize"))
+		_ = r.listener.Close()
+	}
+	l.serving.Wait()
 }
 
 // giveUp tells the waiting ranks that the communicator cannot be made.
