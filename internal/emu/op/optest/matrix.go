@@ -26,24 +26,14 @@ func Add(x, y []float64) {
 	}
 }
 
-// Transposed returns the transpose of a matrix with rows of n numbers.
-func Transposed(a []float64, n int) []float64 {
+// Transposed returns the transpose of a row-major matrix with the given number of columns.
+func Transposed[N int | int64](a []float64, columns N) []float64 {
+	n := int(columns)
 	out := make([]float64, len(a))
 	for i := range a {
 		out[i%n*(len(a)/n)+i/n] = a[i]
 	}
 	return out
-}
-
-// TransposedMatrix returns the transpose of a matrix [rows, cols].
-func TransposedMatrix(x []float64, rows, cols int64) []float64 {
-	y := make([]float64, len(x))
-	for i := range rows {
-		for j := range cols {
-			y[j*rows+i] = x[i*cols+j]
-		}
-	}
-	return y
 }
 
 // Flipped returns a view of the tensor with its last two dimensions swapped.

@@ -42,7 +42,7 @@ func (e exchangeTest) weights(t *testing.T, r int64, d dtype.Type, l kerneltest.
 	}
 	var swapped []float64
 	for i := range e.experts {
-		swapped = append(swapped, optest.TransposedMatrix(v[i*e.in*e.out:(i+1)*e.in*e.out], e.in, e.out)...)
+		swapped = append(swapped, optest.Transposed(v[i*e.in*e.out:(i+1)*e.in*e.out], e.out)...)
 	}
 	return v, optest.TensorIn(t, d, l, []int64{e.experts, e.out, e.in}, swapped...)
 }
@@ -58,7 +58,7 @@ func (e exchangeTest) args(t *testing.T, r int64, d dtype.Type, l kerneltest.Lay
 	y := optest.TensorIn(t, d, l, []int64{4, 3})
 	a["mmXOptional"], a["mmWeightOptional"], a["mmYOptional"], a["transMmWeight"] = x, w, y, true
 	return a, func() {
-		optest.CloseTo(t, "mmY", optest.MatrixProduct(optest.Values(x), optest.TransposedMatrix(optest.Values(w), 3, 6), 4, 6, 3), optest.Values(y), 4*optest.ResultLimit(d))
+		optest.CloseTo(t, "mmY", optest.MatrixProduct(optest.Values(x), optest.Transposed(optest.Values(w), 6), 4, 6, 3), optest.Values(y), 4*optest.ResultLimit(d))
 	}
 }
 

@@ -294,7 +294,7 @@ func TestWeightQuantMatmulAllReduceInt4Nz(t *testing.T) {
 		for _, swapped := range []bool{false, true} {
 			rows, cols, stored := int64(k), int64(n), numbers
 			if swapped {
-				rows, cols, stored = n, k, optest.TransposedMatrix(numbers, k, n)
+				rows, cols, stored = n, k, optest.Transposed(numbers, n)
 			}
 			storage := op.NZShape([]int64{rows, cols}, false, 64)
 			tiled := optest.Of(optest.Tensor(t, dtype.Uint8, []int64{op.Count(storage) / 2}).View())

@@ -198,7 +198,7 @@ func TestWeightQuantInt4Nz(t *testing.T) {
 			for _, swapped := range []bool{false, true} {
 				rows, cols, stored := s.k, s.n, numbers
 				if swapped {
-					rows, cols, stored = s.n, s.k, optest.TransposedMatrix(numbers, s.k, s.n)
+					rows, cols, stored = s.n, s.k, optest.Transposed(numbers, s.n)
 				}
 				if cols%2 != 0 {
 					continue // a byte holds two int4 elements

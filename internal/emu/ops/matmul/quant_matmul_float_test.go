@@ -50,7 +50,7 @@ func TestBatchMatmulQuant(t *testing.T) {
 					want[i] = saturated(want[i]*s - 7)
 				}
 				if swap {
-					a["x1"], a["x2"] = optest.Tensor(t, d, []int64{k, m}, optest.TransposedMatrix(optest.Values(x), m, k)...), optest.Tensor(t, d, []int64{n, k}, optest.TransposedMatrix(optest.Values(w), k, n)...)
+					a["x1"], a["x2"] = optest.Tensor(t, d, []int64{k, m}, optest.Transposed(optest.Values(x), k)...), optest.Tensor(t, d, []int64{n, k}, optest.Transposed(optest.Values(w), n)...)
 					a["transposeX1"], a["transposeX2"] = true, true
 				}
 				optest.Run(t, "BatchMatmulQuant", a)
@@ -113,7 +113,7 @@ func TestQuantMatmulDequant(t *testing.T) {
 				small[i*k+j] = saturated(small[i*k+j] / rows[i])
 			}
 		}
-		want := optest.MatrixProduct(small, optest.TransposedMatrix(optest.Values(w), n, k), m, k, n)
+		want := optest.MatrixProduct(small, optest.Transposed(optest.Values(w), k), m, k, n)
 		for i := range want {
 			want[i] *= rows[i/n] * optest.Values(scales)[i%n]
 		}
@@ -147,7 +147,7 @@ func TestWeightQuantBatchMatmul(t *testing.T) {
 				"antiquantScale": .5, "antiquantOffset": 3.0, "out": optest.TensorIn(t, d, l, []int64{m, n}),
 			}
 			if swap {
-				a["x1"], a["x2"] = optest.Tensor(t, d, []int64{k, m}, optest.TransposedMatrix(optest.Values(x), m, k)...), optest.Tensor(t, dtype.Int8, []int64{n, k}, optest.TransposedMatrix(optest.Values(w), k, n)...)
+				a["x1"], a["x2"] = optest.Tensor(t, d, []int64{k, m}, optest.Transposed(optest.Values(x), k)...), optest.Tensor(t, dtype.Int8, []int64{n, k}, optest.Transposed(optest.Values(w), n)...)
 				a["transposeX1"], a["transposeX2"] = true, true
 			}
 			optest.Run(t, "WeightQuantBatchMatmul", a)

@@ -92,7 +92,7 @@ func TestDynamicQuantByChannel(t *testing.T) {
 				optest.Run(t, "DynamicQuantV4", a)
 				var swapped []float64
 				for b := range 2 {
-					swapped = append(swapped, optest.TransposedMatrix(optest.Values(x)[b*15:(b+1)*15], 5, 3)...)
+					swapped = append(swapped, optest.Transposed(optest.Values(x)[b*15:(b+1)*15], 3)...)
 				}
 				rows, rowScale, rowOffset := optest.Tensor(t, dtype.Int8, []int64{2, 3, 5}), optest.Tensor(t, dtype.Float32, []int64{2, 3}), optest.Tensor(t, dtype.Float32, []int64{2, 3})
 				b := a.With(optest.Args{"x": optest.Tensor(t, d, []int64{2, 3, 5}, swapped...), "quantMode": "pertoken", "yOut": rows, "scaleOut": rowScale})
@@ -102,7 +102,7 @@ func TestDynamicQuantByChannel(t *testing.T) {
 				optest.Run(t, "DynamicQuantV4", b)
 				var want []float64
 				for b := range 2 {
-					want = append(want, optest.TransposedMatrix(optest.Values(rows)[b*15:(b+1)*15], 3, 5)...)
+					want = append(want, optest.Transposed(optest.Values(rows)[b*15:(b+1)*15], 5)...)
 				}
 				require.Equal(t, want, optest.Values(y), "%v %v symmetric %v", d, l, symmetric)
 				require.Equal(t, optest.Values(rowScale), optest.Values(scale))
