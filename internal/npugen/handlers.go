@@ -77,12 +77,14 @@ func emitHandlers(out files, t *abi.Table) error {
 	return nil
 }
 
-// packageDirs returns the folders of the emulator that contain Go files.
+// packageDirs returns the folders of the emulator that contain Go files, without support of tests,
+// such as optest.
 func packageDirs(root string) ([]string, error) {
 	found := make(map[string]bool)
 	err := fs.WalkDir(os.DirFS(root), emulatorDir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".go") && !strings.Contains(path, "testdata") {
-			found[filepath.ToSlash(filepath.Dir(path))] = true
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.Contains(path, "testdata") && !strings.HasSuffix(dir, "test") {
+			found[dir] = true
 		}
 		return err
 	})
