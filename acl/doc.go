@@ -70,5 +70,5 @@
 // the launches of a step that is always the same. Graph.Update changes arguments between replays.
 //
 // The package knows no operators (package aclnn) and no collectives (package hccl). It does
-// not share memory between processes or map virtual memory.
+// not map virtual memory.
 package acl

@@ -84,6 +84,10 @@ var (
 	fnAclrtGetMemInfo                   = cshim.NewFunc(cshim.ACL, "aclrtGetMemInfo")
 	fnAclrtGetSocName                   = cshim.NewFunc(cshim.ACL, "aclrtGetSocName")
 	fnAclrtGetVersion                   = cshim.NewFunc(cshim.ACL, "aclrtGetVersion")
+	fnAclrtIpcMemClose                  = cshim.NewFunc(cshim.ACL, "aclrtIpcMemClose")
+	fnAclrtIpcMemGetExportKey           = cshim.NewFunc(cshim.ACL, "aclrtIpcMemGetExportKey")
+	fnAclrtIpcMemImportByKey            = cshim.NewFunc(cshim.ACL, "aclrtIpcMemImportByKey")
+	fnAclrtIpcMemSetImportPid           = cshim.NewFunc(cshim.ACL, "aclrtIpcMemSetImportPid")
 	fnAclrtLaunchCallback               = cshim.NewFunc(cshim.ACL, "aclrtLaunchCallback")
 	fnAclrtLaunchHostFunc               = cshim.NewFunc(cshim.ACL, "aclrtLaunchHostFunc")
 	fnAclrtMalloc                       = cshim.NewFunc(cshim.ACL, "aclrtMalloc")
@@ -411,6 +415,38 @@ func aclrtGetVersion(current aclrtContext) (majorVersion int32, minorVersion int
 	minorVersion = int32(c.Args[1])
 	patchVersion = int32(c.Args[2])
 	return
+}
+
+// aclrtIpcMemClose calls aclError aclrtIpcMemClose(const char *key).
+func aclrtIpcMemClose(current aclrtContext, key *byte) error {
+	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(key)}
+	return c.Do(fnAclrtIpcMemClose, uint64(current))
+}
+
+// aclrtIpcMemGetExportKey calls aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags).
+func aclrtIpcMemGetExportKey(current aclrtContext, devPtr uintptr, size uint64, key *byte, len uint64, flags uint64) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(devPtr), uint64(size), 0, uint64(len), uint64(flags)}, HostArg: 3, Host: unsafe.Pointer(key)}
+	return c.Do(fnAclrtIpcMemGetExportKey, uint64(current))
+}
+
+// aclrtIpcMemImportByKey calls aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags).
+func aclrtIpcMemImportByKey(current aclrtContext, key *byte, flags uint64) (devPtr uintptr, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, 0, uint64(flags)}, Out: 1 << 0, HostArg: 2, Host: unsafe.Pointer(key)}
+	if err = c.Do(fnAclrtIpcMemImportByKey, uint64(current)); err != nil {
+		return
+	}
+	devPtr = uintptr(c.Args[0])
+	return
+}
+
+// aclrtIpcMemSetImportPid calls aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num).
+func aclrtIpcMemSetImportPid(current aclrtContext, key *byte, pid *int32, num uint64) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(key)
+	pin.Pin(pid)
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(key))), uint64(uintptr(unsafe.Pointer(pid))), uint64(num)}}
+	return c.Do(fnAclrtIpcMemSetImportPid, uint64(current))
 }
 
 // aclrtLaunchCallback calls aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream).

@@ -43,6 +43,7 @@ var hostPointers = map[string]string{
 	"HcclAlltoAllV.sendCounts": "*uint64", "HcclAlltoAllV.sdispls": "*uint64",
 	"HcclAlltoAllV.recvCounts": "*uint64", "HcclAlltoAllV.rdispls": "*uint64",
 	"HcclAlltoAllVC.sendCountMatrix": "*uint64",
+	"aclrtIpcMemSetImportPid.pid":    "*int32",
 	"HcclCommInitAll.devices":        "*int32", "HcclCommInitAll.comms": "*hcclComm",
 	"HcclCreateSubCommConfig.comm": "*hcclComm", "HcclCreateSubCommConfig.rankIds": "*uint32",
 }
