@@ -58,6 +58,9 @@ type environment struct {
 //
 // Without any variable the error is ErrNoLauncher, see Alone.
 func DetectFrom(lookup func(string) (string, bool)) (Place, error) {
+	if lookup == nil {
+		return Place{}, &EnvError{Err: ErrEnvironment, Detail: "lookup is nil; pass os.LookupEnv"}
+	}
 	env := &environment{lookup: lookup}
 	var p Place
 	if l, ok := env.launched(); ok {

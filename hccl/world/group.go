@@ -115,17 +115,46 @@ func LocalGroups(ctx context.Context, n int, c GroupConfig, options ...Option) (
 }
 
 // Name returns the group's name for errors and logs.
-func (g *Group) Name() string { return g.name }
+func (g *Group) Name() string {
+	if g == nil {
+		return ""
+	}
+	return g.name
+}
 
 // Rank returns this rank's number in the group.
-func (g *Group) Rank() int { return g.rank }
+func (g *Group) Rank() int {
+	if g == nil {
+		return 0
+	}
+	return g.rank
+}
 
-// Size returns the number of ranks.
-func (g *Group) Size() int { return g.size }
+// Size returns the number of ranks, 0 of a group that was never made.
+func (g *Group) Size() int {
+	if g == nil {
+		return 0
+	}
+	return g.size
+}
+
+// usable refuses a call on a group that was never made, or without a context.
+func (g *Group) usable(ctx context.Context, op string) error {
+	switch {
+	case g == nil || g.size == 0:
+		return new(Group).failed(op, 0, ErrNil, nil, "the group; Join, LocalGroups and Group.Sub make one")
+	case ctx == nil:
+		return g.failed(op, 0, ErrNil, nil, "the context.Context; context.Background() never ends")
+	}
+	return nil
+}
 
 // Close leaves the group. Ranks that wait for this one get ErrRankLost. A call that runs in another
 // goroutine ends with an error.
 func (g *Group) Close() error {
+	if g == nil {
+		return nil
+	}
 	g.close.Do(func() {
 		g.gone.Store(true)
 		for _, l := range g.links {

@@ -21,6 +21,7 @@ var (
 	ErrStranger     = class.Of(class.ErrInvalidArgument, "the peer is not of this job")
 	ErrDisagree     = class.Of(class.ErrInvalidArgument, "the ranks disagree about the group")
 	ErrClosed       = class.ErrClosed
+	ErrNil          = class.Of(class.ErrInvalidArgument, "nil, or never made")
 	ErrBusy         = class.Of(class.ErrBusy, "two calls at once on one group")
 	ErrGaveUp       = errors.New("the call's context ended")
 )
@@ -47,7 +48,7 @@ func (e *GroupError) Error() string {
 	if e.Call > 0 {
 		fmt.Fprintf(&b, " (call %d)", e.Call)
 	}
-	b.WriteString(": " + e.cause.Error())
+	fmt.Fprintf(&b, ": %v", e.cause)
 	if len(e.Ranks) > 0 {
 		b.WriteString(": " + rankList(e.Ranks))
 	}
@@ -63,10 +64,7 @@ func (e *GroupError) Error() string {
 // Unwrap returns the cause and the underlying error, such as context.DeadlineExceeded, for
 // errors.Is and errors.As.
 func (e *GroupError) Unwrap() []error {
-	if e.err == nil {
-		return []error{e.cause}
-	}
-	return []error{e.cause, e.err}
+	return slices.DeleteFunc([]error{e.cause, e.err}, func(err error) bool { return err == nil })
 }
 
 // rankList formats ranks compactly: "ranks 1, 3-5".

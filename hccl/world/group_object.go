@@ -36,6 +36,9 @@ func packAll(parts [][]byte) func(int) []byte {
 // value of each rank is limited to GroupConfig.MaxMessage bytes. If a rank's value cannot be
 // encoded, the call fails on every rank with ErrRankFailed.
 func AllGather[T any](ctx context.Context, g *Group, v T) ([]T, error) {
+	if err := g.usable(ctx, "all-gather"); err != nil {
+		return nil, err
+	}
 	r := round{label: "all-gather of " + typeName[T](), limit: g.listLimit(), spread: packAll}
 	r.body, r.err = encodeObject(v)
 	body, err := g.run(ctx, r)
@@ -48,7 +51,7 @@ func AllGather[T any](ctx context.Context, g *Group, v T) ([]T, error) {
 // Gather returns the values of all ranks, in rank order, on the rank root, and nil on the others.
 // All ranks wait, not only root. Otherwise it behaves like AllGather.
 func Gather[T any](ctx context.Context, g *Group, root int, v T) ([]T, error) {
-	if err := g.checkRoot("gather", root); err != nil {
+	if err := g.checkRoot(ctx, "gather", root); err != nil {
 		return nil, err
 	}
 	r := round{
@@ -81,7 +84,7 @@ func Broadcast[T any](ctx context.Context, g *Group, root int, v T) (T, error) {
 // every rank gets an error. It is used to distribute the root info of a new communicator.
 func Share[T any](ctx context.Context, g *Group, root int, produce func() (T, error)) (T, error) {
 	var zero T
-	if err := g.checkRoot("broadcast", root); err != nil {
+	if err := g.checkRoot(ctx, "broadcast", root); err != nil {
 		return zero, err
 	}
 	r := round{
@@ -90,7 +93,11 @@ func Share[T any](ctx context.Context, g *Group, root int, produce func() (T, er
 			return func(int) []byte { return parts[root] }
 		},
 	}
-	if g.rank == root {
+	switch {
+	case g.rank != root:
+	case produce == nil:
+		r.err = g.failed(r.label, 0, ErrNil, nil, "the function that produces the value", root)
+	default:
 		var v T
 		if v, r.err = produce(); r.err == nil {
 			r.body, r.err = encodeObject(v)
@@ -112,6 +119,9 @@ func (g *Group) Barrier(ctx context.Context) error { return g.agree(ctx, "barrie
 
 // agree is a barrier at which a rank may report that it failed.
 func (g *Group) agree(ctx context.Context, label string, failed error) error {
+	if err := g.usable(ctx, label); err != nil {
+		return err
+	}
 	_, err := g.run(ctx, round{label: label, err: failed, spread: func([][]byte) func(int) []byte {
 		return func(int) []byte { return nil }
 	}})
@@ -123,7 +133,10 @@ func typeName[T any]() string { return reflect.TypeFor[T]().String() }
 // listLimit bounds the size of a message with the parts of all ranks.
 func (g *Group) listLimit() int { return g.size * (g.maxMessage + 4) }
 
-func (g *Group) checkRoot(op string, root int) error {
+func (g *Group) checkRoot(ctx context.Context, op string, root int) error {
+	if err := g.usable(ctx, op); err != nil {
+		return err
+	}
 	if root < 0 || root >= g.size {
 		return g.failed(op, 0, ErrDisagree, nil, fmt.Sprintf("root %d of %d ranks", root, g.size))
 	}

@@ -26,6 +26,9 @@ type part struct {
 // reaches rank 0 of the parent. A subgroup of one rank needs no connection.
 func (g *Group) Sub(ctx context.Context, name string, ranks []int) (*Group, error) {
 	label := "split into " + name
+	if err := g.usable(ctx, label); err != nil {
+		return nil, err
+	}
 	self := slices.Index(ranks, g.rank)
 	mine := part{Name: name, Ranks: ranks}
 	var ln net.Listener

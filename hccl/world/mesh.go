@@ -68,16 +68,29 @@ func describeAxes(axes []Axis) string {
 }
 
 // String lists the axes with their sizes, the fastest first: "tp2 cp1 dp4 pp1".
-func (m *Mesh) String() string { return describeAxes(m.axes) }
+func (m *Mesh) String() string { return describeAxes(m.Axes()) }
 
 // Axes returns the mesh's axes, the fastest first.
-func (m *Mesh) Axes() []Axis { return slices.Clone(m.axes) }
+func (m *Mesh) Axes() []Axis {
+	if m == nil {
+		return nil
+	}
+	return slices.Clone(m.axes)
+}
 
 // Rank returns the world rank for which the mesh was made.
-func (m *Mesh) Rank() int { return m.rank }
+func (m *Mesh) Rank() int {
+	if m == nil {
+		return 0
+	}
+	return m.rank
+}
 
 // find marks the named axes in the mesh's order.
 func (m *Mesh) find(names []string) ([]bool, error) {
+	if m == nil {
+		return nil, fmt.Errorf("world: %w: the mesh is nil; NewMesh makes one", ErrMesh)
+	}
 	inside := make([]bool, len(m.axes))
 	for _, name := range names {
 		i := slices.IndexFunc(m.axes, func(a Axis) bool { return a.Name == name })

@@ -49,6 +49,9 @@ func NewMembers[C io.Closer](mesh *Mesh, all *Group, create func(ctx context.Con
 // make its value, the call fails on all ranks with ErrRankFailed.
 func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 	var zero C
+	if s == nil || s.make == nil {
+		return zero, new(Group).failed("member", 0, ErrNil, nil, "the Members, or the function that makes them; see NewMembers")
+	}
 	inside, err := s.mesh.find(names)
 	if err != nil {
 		return zero, err
@@ -80,19 +83,38 @@ func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 	return c, nil
 }
 
-// Close closes all values, the last made first.
-func (s *Members[C]) Close() error {
+// Close closes all values, the last made first. It waits as long as their Close does.
+func (s *Members[C]) Close() error { return s.CloseContext(context.Background()) }
+
+// CloseContext is Close that passes ctx to the CloseContext of the values that have one, such as
+// communicators. A value whose Close fails counts as closed.
+func (s *Members[C]) CloseContext(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	if ctx == nil {
+		return new(Group).failed("close members", 0, ErrNil, nil, "the context.Context")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	var errs []error
 	for i := len(s.order) - 1; i >= 0; i-- {
 		key := s.order[i]
-		if err := s.made[key].Close(); err != nil {
+		if err := closeValue(ctx, s.made[key]); err != nil {
 			errs = append(errs, fmt.Errorf("world: member %s: %w", key, err))
 		}
 		delete(s.made, key)
 	}
 	s.order = nil
 	return errors.Join(errs...)
+}
+
+func closeValue(ctx context.Context, c io.Closer) error {
+	if bounded, ok := c.(interface {
+		CloseContext(ctx context.Context) error
+	}); ok {
+		return bounded.CloseContext(ctx)
+	}
+	return c.Close()
 }

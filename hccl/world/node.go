@@ -27,6 +27,9 @@ var podForms = []struct {
 // substitute. Variables of a single rank, such as torchrun's, do not describe a pod: then the error
 // is ErrNoLauncher, as when nothing is set.
 func NodeFrom(lookup func(string) (string, bool)) (Node, error) {
+	if lookup == nil {
+		return Node{}, &EnvError{Err: ErrEnvironment, Detail: "lookup is nil; pass os.LookupEnv"}
+	}
 	env := &environment{lookup: lookup}
 	for _, form := range podForms {
 		if !env.set(form.node) {

@@ -15,7 +15,9 @@ func WithLogger(log *zap.Logger) Option { return func(o *options) { o.log = log 
 func choose(all []Option) options {
 	var o options
 	for _, set := range all {
-		set(&o)
+		if set != nil {
+			set(&o)
+		}
 	}
 	if o.log == nil {
 		o.log = zap.NewNop()

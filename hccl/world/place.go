@@ -102,7 +102,7 @@ type EnvError struct {
 }
 
 func (e *EnvError) Error() string {
-	s := "world: " + e.Err.Error()
+	s := fmt.Sprintf("world: %v", e.Err)
 	if e.Launcher != "" {
 		s += ": " + e.Launcher
 	}

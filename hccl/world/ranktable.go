@@ -83,7 +83,7 @@ func (e *TableError) Error() string {
 	if s[len(s)-1] == ':' {
 		s += " "
 	}
-	s += e.Err.Error()
+	s += fmt.Sprint(e.Err)
 	if e.Field != "" {
 		s += ": " + e.Field
 	}
@@ -127,6 +127,9 @@ const tablePoll = 200 * time.Millisecond
 // WaitRankTable reads a file until its status is "completed" or ctx is done. It also waits for a
 // file that does not exist yet; any other fault ends the wait.
 func WaitRankTable(ctx context.Context, path string) (*RankTable, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("world: rank table: %w: the context.Context", ErrNil)
+	}
 	tick := time.NewTicker(tablePoll)
 	defer tick.Stop()
 	for {
@@ -143,11 +146,16 @@ func WaitRankTable(ctx context.Context, path string) (*RankTable, error) {
 }
 
 // Size returns the number of ranks in the table.
-func (t *RankTable) Size() int { return len(t.at) }
+func (t *RankTable) Size() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.at)
+}
 
 // Device returns the server and device of a rank. ok is false if the table has no such rank.
 func (t *RankTable) Device(rank int) (s *RankServer, d *RankDevice, ok bool) {
-	if rank < 0 || rank >= len(t.at) {
+	if rank < 0 || rank >= t.Size() {
 		return nil, nil, false
 	}
 	at := t.at[rank]

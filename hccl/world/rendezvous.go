@@ -34,6 +34,9 @@ func Join(ctx context.Context, p Place, c GroupConfig, options ...Option) (*Grou
 		return nil, err
 	}
 	g := newGroup(p, c, options)
+	if err := g.usable(ctx, "rendezvous"); err != nil {
+		return nil, err
+	}
 	if p.Size == 1 {
 		return g, nil
 	}

@@ -157,6 +157,9 @@ func StartWatchdog(g *Group, c WatchdogConfig, options ...Option) *Watchdog {
 
 // Watch adds a communicator. Call the returned function before closing the communicator.
 func (w *Watchdog) Watch(m Monitored) (forget func()) {
+	if w == nil || m == nil {
+		return func() {}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watched = append(w.watched, m)
@@ -168,13 +171,32 @@ func (w *Watchdog) Watch(m Monitored) (forget func()) {
 }
 
 // Close ends the watch on all ranks, waits for the goroutine, and closes the group. The other ranks
-// stop watching without a report.
-func (w *Watchdog) Close() error {
+// stop watching without a report. It waits for an answer of the other ranks for two intervals and a
+// second.
+func (w *Watchdog) Close() error { return w.CloseContext(context.Background()) }
+
+// CloseContext is Close that stops waiting for the other ranks when ctx ends. The watch ends all the
+// same; the error then matches ctx.Err().
+func (w *Watchdog) CloseContext(ctx context.Context) error {
+	if w == nil || w.stop == nil {
+		return nil
+	}
+	if ctx == nil {
+		return w.group.usable(ctx, "close of a watchdog")
+	}
 	w.once.Do(func() { close(w.stop) })
-	limit := time.AfterFunc(2*w.config.Interval+farewell, w.cancel)
+	limit := time.NewTimer(2*w.config.Interval + farewell)
 	defer limit.Stop()
+	var err error
+	select {
+	case <-w.done:
+	case <-limit.C:
+	case <-ctx.Done():
+		err = w.group.failed("close of a watchdog", 0, ErrGaveUp, ctx.Err(), "")
+	}
+	w.cancel()
 	<-w.done
-	return nil
+	return err
 }
 
 func (w *Watchdog) watch(ctx context.Context) {
