@@ -9,12 +9,20 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/hccl"
 )
 
 // TestMemoryOfCollectives: memory that a collective of another stream uses is not given out again
-// before the collective has ended, and closed memory is refused.
+// before the collective has ended, and closed memory is refused. The emulator's sanitizer agrees.
 func TestMemoryOfCollectives(t *testing.T) {
+	t.Run("as it is", testMemoryOfCollectives)
+	if cshim.Emulated {
+		t.Run("sanitized", func(t *testing.T) { acltest.Rerun(t, testMemoryOfCollectives, "CANN_EMU_SANITIZE=race") })
+	}
+}
+
+func testMemoryOfCollectives(t *testing.T) {
 	joined(t, 1, func(st *acl.Stream, c *hccl.Comm) {
 		dev := st.Device()
 		home := acltest.Stream(t, dev)
@@ -46,5 +54,6 @@ func TestMemoryOfCollectives(t *testing.T) {
 		}
 		open()
 		require.NoError(t, st.Synchronize(t.Context()))
+		require.NoError(t, dev.Allocator().EmptyCache(t.Context()), "the device takes back what no work uses")
 	})
 }
