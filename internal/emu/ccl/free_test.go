@@ -15,6 +15,9 @@ func TestFreedInCollective(t *testing.T) {
 		n := newMachine(t, patient, z)
 		all := []*rank{newRank(t, n, 0), newRank(t, n, 1)}
 		joinAll(all)
+		notify := new(uint64)
+		all[0].must("aclrtCreateNotify", address(notify), 0)
+		gate := *notify // which nobody opens
 		for name, queue := range map[string]func(r *rank, p, q uint64){
 			"HcclAllReduce": func(r *rank, p, q uint64) { r.must("HcclAllReduce", p, q, 4, int32Type, sum, r.comm, r.stream) },
 			"HcclSend/HcclRecv": func(r *rank, p, q uint64) {
@@ -24,22 +27,19 @@ func TestFreedInCollective(t *testing.T) {
 		} {
 			first, second := all[0], all[1]
 			p, q := first.upload(ones(4)), first.upload(ones(4))
-			x, y := second.upload(ones(4)), second.upload(ones(4))
+			first.must("aclrtWaitAndResetNotify", gate, first.stream, 0)
 			queue(first, p, q)
 			for _, used := range []uint64{p, q} {
-				require.EqualValues(t, 507035, first.call("aclrtFree", used), "the peer has not come: the collective runs")
+				require.EqualValues(t, 507035, first.call("aclrtFree", used), "the collective is queued")
 				text := first.text()
 				require.Contains(t, text, "use after free: allocation")
 				require.Contains(t, text, "is freed while "+name+" on stream")
 			}
-			queue(second, x, y)
-			_ = first.sync() // finds its memory gone
-			_ = second.sync()
-			for _, r := range all {
-				r.must("HcclCommDestroy", r.comm)
-			}
-			joinAll(all)
+			first.must("aclrtStreamAbort", first.stream)
+			_ = first.sync() // tells that the wait was cut
+
 			p, q = first.upload(ones(4)), first.upload(ones(4))
+			x, y := second.upload(ones(4)), second.upload(ones(4))
 			queue(first, p, q)
 			queue(second, x, y)
 			require.Zero(t, first.sync(), first.text())
@@ -50,6 +50,7 @@ func TestFreedInCollective(t *testing.T) {
 			second.free(x)
 			second.free(y)
 		}
+		all[0].must("aclrtDestroyNotify", gate)
 		for _, r := range all {
 			r.close()
 		}
