@@ -25,8 +25,9 @@ func readTrace(path string) (found []leaving, calls int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	// The list in a trace has no end as long as the program runs.
-	text = append(bytes.TrimRight(bytes.TrimSpace(text), ",]"), ']')
+	// The list in a trace has no end, and its last line may be cut.
+	whole := text[:bytes.LastIndexByte(text, '\n')+1]
+	text = append(bytes.TrimRight(bytes.TrimSpace(whole), ",]"), ']')
 	var events []struct {
 		Name     string
 		Category string `json:"cat"`

@@ -18,7 +18,7 @@ func TestTrace(t *testing.T) {
 {"name":"aclnnSort","cat":"stream","ph":"X","ts":1,"pid":1,"tid":2,"args":{"aicpu":"Sort of int32"}},
 {"name":"aclnnSort","cat":"stream","ph":"X","ts":2,"pid":1,"tid":2,"args":{"aicpu":"Sort of int32"}},
 {"name":"aclnnAdd","cat":"stream","ph":"X","ts":3,"pid":1,"tid":2},
-`)
+{"name":"aclrtMalloc","cat":"host","ph":"X","t`)
 	found, calls, err := readTrace(path)
 	require.NoError(t, err)
 	require.Equal(t, 3, calls)
