@@ -7,6 +7,7 @@
 //	go run ./internal/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/npugen pages owner/repository=dir   # find the operators' public pages
 //	go run ./internal/npugen aicore owner/repository=dir  # find what leaves the AI Core
+//	go run ./internal/npugen phaseone ops-math=dir@commit # what phase one refuses, from the sources
 //
 // It contains no facts about CANN: signatures, values and layouts come from the table, and
 // behaviour is written by hand in the packages that use the generated files.

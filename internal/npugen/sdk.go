@@ -127,7 +127,9 @@ func runSDK(args []string) error {
 func headers(t *abi.Table, version string) (files, error) {
 	out := files{}
 	var types bytes.Buffer
-	if err := declareTypes(&types, t, version); err != nil {
+	everywhere := *t
+	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return reduction[c.Name] })
+	if err := declareTypes(&types, &everywhere, version); err != nil {
 		return nil, err
 	}
 	out[typesHeader] = guarded(typesHeader, types.String())
@@ -146,8 +148,8 @@ func headers(t *abi.Table, version string) (files, error) {
 		} else if strings.HasPrefix(name, "aclnnop/") {
 			include = "aclnn/acl_meta.h"
 		}
-		text := fmt.Sprintf("#include \"%s\"\n\n#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
-			relative(name, include), libraryIncludes(name), strings.Join(list, ""))
+		text := fmt.Sprintf("#include \"%s\"\n\n%s#ifdef __cplusplus\n%sextern \"C\" {\n#endif\n\n%s\n#ifdef __cplusplus\n}\n#endif\n",
+			relative(name, include), headerEnum(t, name), libraryIncludes(name), strings.Join(list, ""))
 		out[name] = guarded(name, text)
 	}
 	for name, include := range otherHeaders {
@@ -158,6 +160,26 @@ func headers(t *abi.Table, version string) (files, error) {
 	out[fp16Header] = guarded(fp16Header, fp16)
 	out["securec.h"] = guarded("securec.h", securec)
 	return out, nil
+}
+
+// reduction holds the constants with plain names. CANN declares them in reductionHeader alone, so
+// programs that do not include it may have such names of their own.
+var reduction = map[string]bool{"None": true, "Mean": true, "Sum": true}
+
+const reductionHeader = "aclnnop/aclnn_binary_cross_entropy.h"
+
+// headerEnum returns the declaration of enum Reduction for its header, and "" for others.
+func headerEnum(t *abi.Table, header string) string {
+	if header != reductionHeader {
+		return ""
+	}
+	var members []string
+	for _, c := range t.Constants {
+		if reduction[c.Name] {
+			members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
+		}
+	}
+	return "enum Reduction {\n" + strings.Join(members, ",\n") + "\n};\n\n"
 }
 
 // guarded adds an include guard to declarations.

@@ -110,6 +110,25 @@ func TestHeadersInclude(t *testing.T) {
 	}
 }
 
+// TestHeadersLeaveNames checks that programs may use plain names that only one of CANN's headers
+// declares.
+func TestHeadersLeaveNames(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	out, err := headers(table, "")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, out.write(dir))
+	for source, works := range map[string]bool{
+		"#include \"acl/acl.h\"\n#include \"aclnnop/aclnn_add.h\"\nint None, Mean, Sum;\n":                      true,
+		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint values[] = {None == 0, Mean == 1, Sum == 2};\n": true,
+		"#include \"aclnnop/aclnn_binary_cross_entropy.h\"\nint None;\n":                                        false,
+	} {
+		message, err := compile(t, nil, []byte(source), "gcc", "-x", "c", "-std=c11", "-I", dir)
+		require.Equal(t, works, err == nil, "%s%.2000s", source, message)
+	}
+}
+
 // TestHalfOfPrograms checks that the half type for C++ keeps every bit pattern and rounds as this
 // module does.
 func TestHalfOfPrograms(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/dump"
@@ -23,10 +24,13 @@ type Library struct {
 	rt     *rt.Runtime
 	links  op.Links
 	caches *caches
+	chip   acceptance.Chip
 }
 
 // New returns the library that uses the handles, streams and memory of a runtime.
-func New(r *rt.Runtime) *Library { return &Library{rt: r, caches: newCaches()} }
+func New(r *rt.Runtime) *Library {
+	return &Library{rt: r, caches: newCaches(), chip: acceptance.ChipOf(r.SoC())}
+}
 
 // Operators returns the number of operators in the table. Their ids are 0 to Operators()-1.
 func Operators() int { return len(op.Operators) }

@@ -1,10 +1,13 @@
 package op
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
 // Error is the error with which phase one refuses a call.
@@ -21,6 +24,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Text) }
 // can read its arguments, check its conditions, and ask for Err once.
 type Call struct {
 	Op        *Operator
+	chip      acceptance.Chip
 	args      []any // by parameter; *Tensor, []*Tensor, *Scalar, …; nil when null
 	tensors   []*Tensor
 	views     []view  // tensors over the memory of others, and tensors in the workspace
@@ -41,7 +45,8 @@ type Call struct {
 type Env struct {
 	Join  func(group string) (Communicator, error) // returns this rank's communicator of a group
 	Links *Links
-	Older bool // the library is that of CANN 8.1
+	Older bool            // the library is that of CANN 8.1
+	Chip  acceptance.Chip // whose rules the call must satisfy; 0 is the 910B
 }
 
 // NewCall returns a call of an operator. args has one value for each parameter: *Tensor, []*Tensor,
@@ -49,7 +54,7 @@ type Env struct {
 // and int64, bool and float64. The call copies the tensors, so later changes to the originals do
 // not affect it.
 func NewCall(o *Operator, args []any, env Env) *Call {
-	c := &Call{Op: o, args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older}
+	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older}
 	for i, p := range o.Params {
 		switch a := args[i].(type) {
 		case *Tensor:

@@ -25,8 +25,23 @@ type Memory interface {
 	Resolve(addr uint64, n int64) (unsafe.Pointer, error)
 }
 
-// NewExecutor runs phase one: the operator checks the call and either accepts or refuses it.
-func NewExecutor(p Prepare, c *Call) (e *Executor, err error) {
+// NewExecutor runs phase one: first CANN's rules and then the operator check the call, and either
+// accept or refuse it.
+func NewExecutor(p Prepare, c *Call) (*Executor, error) {
+	refusal := c.refusal()
+	e, err := newExecutor(p, c)
+	if refusal == nil {
+		return e, err
+	}
+	// The operator's own words are better than those made from a rule, if it refuses for that reason.
+	var own *Error
+	if errors.As(err, &own) && own.Code == refusal.Code {
+		return nil, err
+	}
+	return nil, refusal
+}
+
+func newExecutor(p Prepare, c *Call) (e *Executor, err error) {
 	// A bug in an operator must not crash the caller's process.
 	defer func() {
 		if r := recover(); r != nil {
@@ -49,7 +64,7 @@ func NewExecutor(p Prepare, c *Call) (e *Executor, err error) {
 }
 
 // Again prepares the same call with the current addresses of the tensors.
-func (e *Executor) Again() (*Executor, error) { return NewExecutor(e.prepare, e.Call.again()) }
+func (e *Executor) Again() (*Executor, error) { return newExecutor(e.prepare, e.Call.again()) }
 
 // Execute resolves the memory of the call and runs the computation. It is called on the stream.
 func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error) {

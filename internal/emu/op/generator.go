@@ -15,20 +15,27 @@ func (c *Call) Generator() func() (kernel.Philox, error) {
 	}
 	seed, base := c.Tensor("seedTensor"), c.Tensor("offsetTensor")
 	for _, t := range []*Tensor{seed, base} {
-		c.DType(t, dtype.Int64)
+		c.DType(t, dtype.Int64, dtype.Uint64)
 		if t.Len() != 1 {
 			c.Invalid("%v must have one element", t)
 		}
 	}
 	return func() (kernel.Philox, error) {
-		s, err := kernel.Indices(seed.View())
+		s, err := kernel.Indices(whole(seed))
 		if err != nil {
 			return kernel.Philox{}, err
 		}
-		o, err := kernel.Indices(base.View())
+		o, err := kernel.Indices(whole(base))
 		if err != nil {
 			return kernel.Philox{}, err
 		}
 		return kernel.Philox{Seed: uint64(s[0]), Offset: uint64(o[0]) + offset}, nil
 	}
+}
+
+// whole returns a tensor of 64-bit integers as one of int64, which has the same bits.
+func whole(t *Tensor) kernel.View {
+	v := t.View()
+	v.DType = dtype.Int64
+	return v
 }

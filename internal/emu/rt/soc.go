@@ -19,8 +19,8 @@ type soc struct {
 
 const mib, gib = int64(1) << 20, int64(1) << 30
 
-// socs holds the Atlas A2 (910B) and A3 (910_93) chips by name, and one of the first 910s, which lack
-// some features. Operators accept on it what they accept on a 910B.
+// socs holds the Atlas A2 (910B) and A3 (910_93) chips by name, and those that CANN's operators tell
+// apart from them: the first 910s, which lack some features, 310P and 950.
 var socs = map[string]soc{
 	"Ascend910A":     {32, 32, 1000, 32 * mib, 32 * gib, 1001, false, false},
 	"Ascend910B1":    {24, 48, 1850, 192 * mib, 64 * gib, 2201, true, true},
@@ -35,6 +35,11 @@ var socs = map[string]soc{
 	"Ascend910_9382": {24, 48, 1800, 192 * mib, 64 * gib, 2201, true, true},
 	"Ascend910_9372": {20, 40, 1800, 192 * mib, 64 * gib, 2201, true, true},
 	"Ascend910_9362": {20, 40, 1500, 168 * mib, 64 * gib, 2201, true, true},
+	"Ascend910ProA":  {32, 32, 1100, 32 * mib, 32 * gib, 1001, false, false},
+	"Ascend910ProB":  {30, 30, 1150, 32 * mib, 32 * gib, 1001, false, false},
+	"Ascend310P1":    {10, 8, 1060, 16 * mib, 24e9, 2002, false, false},
+	"Ascend310P3":    {8, 7, 1060, 16 * mib, 24e9, 2002, false, false},
+	"Ascend950":      {32, 64, 1650, 128 * mib, 128 * gib, 3510, true, true},
 }
 
 func findSoC(name string) (soc, error) {
@@ -44,3 +49,6 @@ func findSoC(name string) (soc, error) {
 	}
 	return s, nil
 }
+
+// SoC returns the name of the chip.
+func (r *Runtime) SoC() string { return r.config.SoC }

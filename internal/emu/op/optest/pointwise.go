@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -113,7 +114,7 @@ func verifyRefusals(t *testing.T, name string) {
 		}
 		null := arguments(t, name, kerneltest.Contiguous, []int64{3, 5})
 		null[p.Name] = nil
-		Refused(t, op.NullPointer, name, null, p.Name+" is null")
+		Refused(t, nullCode(t, name, p.Name), name, null, p.Name+" is null")
 		shape := arguments(t, name, kerneltest.Contiguous, []int64{3, 5})
 		shape[p.Name] = Tensor(t, shape[p.Name].(*op.Tensor).DType, []int64{3, 4}, 1)
 		_, err := Prepare(t, name, shape)
@@ -165,4 +166,16 @@ func OfOne(definitions map[string]func(x float64) float64) map[string]func(x, y 
 		of[name] = func(x, _ float64) float64 { return f(x) }
 	}
 	return of
+}
+
+// nullCode returns the code with which CANN refuses a null argument.
+func nullCode(t testing.TB, name, param string) int32 {
+	rules, err := acceptance.Rules(name, acceptance.Ascend910B)
+	require.NoError(t, err)
+	for _, r := range rules {
+		if r.Cond.String() == "(null "+param+")" {
+			return r.Code
+		}
+	}
+	return op.NullPointer
 }

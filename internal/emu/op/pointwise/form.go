@@ -157,7 +157,11 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	for _, n := range e.Params {
-		if n == "alpha" && !op.Castable(c.Scalar(n).DType, compute) {
+		if n != "alpha" {
+			continue
+		}
+		// Integers may multiply bools.
+		if d := c.Scalar(n).DType; !op.Castable(d, compute) && (compute != dtype.Bool || op.Category(d) > 1) {
 			c.Invalid("alpha has dtype %v but the operands have %v; use an alpha of that kind", c.Scalar(n).DType, compute)
 		}
 	}

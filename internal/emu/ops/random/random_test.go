@@ -64,6 +64,14 @@ func TestSeedsFixElements(t *testing.T) {
 	x := optest.Tensor(t, dtype.Float32, []int64{5, 7})
 	optest.Run(t, "InplaceNormalTensor", optest.Args{"selfRef": x, "std": 1.0, "seedTensor": optest.Tensor(t, dtype.Int64, []int64{1}, 1), "offsetTensor": optest.Tensor(t, dtype.Int64, []int64{1}, 0), "offset": 2})
 	require.Equal(t, first, optest.Values(x))
+	for _, d := range []dtype.Type{dtype.Int64, dtype.Uint64} {
+		optest.Run(t, "InplaceUniformTensor", optest.Args{"selfRef": x, "to": 1.0, "seedTensor": optest.Tensor(t, d, []int64{1}, 1), "offsetTensor": optest.Tensor(t, d, []int64{1}, 0), "offset": 2})
+		uniform := optest.Values(x)
+		optest.Run(t, "InplaceUniform", optest.Args{"selfRef": x, "to": 1.0, "seed": 1, "offset": 2})
+		require.Equal(t, uniform, optest.Values(x), "%v", d)
+	}
+	optest.Run(t, "InplaceNormal", optest.Args{"selfRef": x, "std": 1.0, "seed": 1, "offset": 2})
+	require.Equal(t, first, optest.Values(x))
 	optest.Run(t, "NormalTensorFloat", optest.Args{"mean": optest.Tensor(t, dtype.Float32, []int64{1}, 0), "std": 1.0, "seed": 1, "offset": 2, "out": x})
 	require.Equal(t, first, optest.Values(x))
 	optest.Refused(t, op.InvalidParam, "InplaceNormal", optest.Args{"selfRef": x, "std": -1.0}, "std")

@@ -1,0 +1,142 @@
+package acceptance
+
+import (
+	"embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed *.txt
+var tables embed.FS
+
+// Repositories are the sources of the tables.
+var Repositories = []string{"ops-math", "ops-nn"}
+
+// Chip is a group of chips that CANN's sources tell apart.
+type Chip byte
+
+// The groups by their letter in the tables.
+const (
+	Ascend910    Chip = 'a'
+	Ascend910B   Chip = 'b'
+	Ascend910_93 Chip = 'c'
+	Ascend310P   Chip = 'p'
+	Ascend950    Chip = 'n'
+)
+
+// ChipOf returns the group of a chip by the name that aclrtGetSocName returns.
+func ChipOf(name string) Chip {
+	for _, p := range []struct {
+		prefix string
+		chip   Chip
+	}{{"Ascend910B", Ascend910B}, {"Ascend910_93", Ascend910_93}, {"Ascend950", Ascend950}, {"Ascend910_95", Ascend950}, {"Ascend310P", Ascend310P}, {"Ascend910", Ascend910}} {
+		if strings.HasPrefix(name, p.prefix) {
+			return p.chip
+		}
+	}
+	return Ascend910B
+}
+
+// Rule is a condition of the arguments and the code with which phase one answers under it. Code 0
+// ends the checks: the call is accepted.
+type Rule struct {
+	Code int32
+	Cond *Node
+}
+
+// Node is an operation on other nodes, a constant or an argument.
+type Node struct {
+	Op    Op
+	Value float64 // of a constant
+	Name  string  // of an argument or a constant, or a text
+	Index int     // of a loop variable; free for the reader to number arguments
+	Set   uint64  // of In: the element types or formats as bits, when all are constants from 0 to 63
+	Args  []*Node
+}
+
+// Source tells where the rules of an operator come from.
+type Source struct {
+	Repository, Commit, Path string
+}
+
+// entry is the text of an operator's rules.
+type entry struct {
+	source Source
+	lines  string
+}
+
+var index = sync.OnceValue(func() map[string]entry {
+	all := map[string]entry{}
+	for _, r := range Repositories {
+		b, err := tables.ReadFile(r + ".txt")
+		if err != nil {
+			panic(err)
+		}
+		for name, e := range split(r, string(b)) {
+			all[name] = e
+		}
+	}
+	return all
+})
+
+// split divides a table into the texts of its operators. The first line holds the commit.
+func split(repository, text string) map[string]entry {
+	out := map[string]entry{}
+	head, rest, _ := strings.Cut(text, "\n")
+	commit := strings.TrimPrefix(head, "# ")
+	for rest != "" {
+		line, after, _ := strings.Cut(rest, "\n")
+		rest = after
+		name, path, ok := strings.Cut(line, " ")
+		if !ok || name == "" || name == "#" {
+			continue
+		}
+		end := 0
+		for end < len(rest) && rest[end] == ' ' {
+			n := strings.IndexByte(rest[end:], '\n')
+			if n < 0 {
+				end = len(rest)
+				break
+			}
+			end += n + 1
+		}
+		out[name] = entry{Source{repository, commit, path}, rest[:end]}
+		rest = rest[end:]
+	}
+	return out
+}
+
+// Operators returns the number of operators in the tables.
+func Operators() int { return len(index()) }
+
+// SourceOf returns the source of an operator's rules. ok is false for an operator whose sources are
+// not public.
+func SourceOf(operator string) (s Source, ok bool) {
+	e, ok := index()[operator]
+	return e.source, ok
+}
+
+// Rules returns the rules of an operator on a chip, in CANN's order. It returns none for an
+// operator that the tables do not have.
+func Rules(operator string, chip Chip) ([]Rule, error) {
+	var out []Rule
+	for line := range strings.SplitSeq(index()[operator].lines, "\n") {
+		chips, rest, ok := strings.Cut(strings.TrimPrefix(line, " "), " ")
+		if !ok || strings.IndexByte(chips, byte(chip)) < 0 {
+			continue
+		}
+		code, cond, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(code, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("rules of %s: %q: %w", operator, line, err)
+		}
+		node, err := parse(cond)
+		if err != nil {
+			return nil, fmt.Errorf("rules of %s: %q: %w", operator, line, err)
+		}
+		out = append(out, Rule{int32(n), node})
+	}
+	return out, nil
+}

@@ -1,0 +1,23 @@
+// Package acceptance tells which calls phase one of CANN's operators accepts: for each operator and
+// chip the conditions under which it refuses its arguments, with the code, in CANN's order. The
+// emulator reads it before an operator's own checks. It holds no signatures (package abi does) and
+// evaluates nothing.
+//
+// The tables are made from the public sources of the operators by
+//
+//	go run ./internal/npugen phaseone ops-math=FOLDER@COMMIT ops-nn=FOLDER@COMMIT …
+//
+// with the folders of checked-out repositories. An operator is a line with its name and the source,
+// followed by its rules, one to a line: the letters of the chips (a 910, b 910B, c 910_93, p 310P,
+// n 950), the code (0 ends the checks), and the condition as a prefix expression:
+//
+//	Abs math/abs/op_api/aclnn_abs.cpp
+//	 abcpn 161001 (null self)
+//	 bc 161002 (not (in (dt self) f64 f32 f16 i64 i32 i16 i8 u8 bool bf16 c64))
+//	 abcpn 161002 (ne (fmt self) (fmt out))
+//
+// What the extraction cannot tell from the sources is left out, so a rule never refuses what CANN
+// accepts. Operators with closed sources have no rules; [SourceOf] tells them apart.
+//
+//	rules, err := acceptance.Rules("Abs", acceptance.ChipOf("Ascend910B1"))
+package acceptance

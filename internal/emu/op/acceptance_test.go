@@ -1,0 +1,104 @@
+package op
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/dtype"
+)
+
+func tensorOf(d dtype.Type, shape ...int64) *Tensor {
+	return &Tensor{DType: d, Format: dtype.ND, Shape: shape, Strides: ContiguousStrides(shape), Storage: shape}
+}
+
+// refused returns the code with which a chip's rules refuse a call, or 0.
+func refused(t *testing.T, chip acceptance.Chip, name string, args ...any) (int32, string) {
+	t.Helper()
+	o := Find(name)
+	require.NotNil(t, o, name)
+	accept := func(*Call) (Run, error) { return func(*Exec) error { return nil }, nil }
+	_, err := NewExecutor(accept, NewCall(o, args, Env{Chip: chip}))
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code, e.Text
+	}
+	require.NoError(t, err)
+	return 0, ""
+}
+
+func TestAcceptance(t *testing.T) {
+	f32, f16, i32, bf16, u32 := dtype.Float32, dtype.Float16, dtype.Int32, dtype.BFloat16, dtype.Uint32
+	for name, c := range map[string]struct {
+		chip acceptance.Chip
+		op   string
+		args []any
+		code int32
+		text string
+	}{
+		"accepted":             {0, "Abs", []any{tensorOf(f32, 2, 3), tensorOf(f32, 2, 3)}, 0, ""},
+		"null before dtype":    {0, "Abs", []any{tensorOf(u32, 2), nil}, NullPointer, "out is null"},
+		"dtype":                {0, "Abs", []any{tensorOf(u32, 2), tensorOf(u32, 2)}, InvalidParam, "self uint32[2]ND has a dtype that is not supported"},
+		"dtype before shape":   {0, "Abs", []any{tensorOf(u32, 2), tensorOf(u32, 3)}, InvalidParam, "not supported"},
+		"another output dtype": {0, "Abs", []any{tensorOf(f32, 2), tensorOf(f16, 2)}, InvalidParam, "(ne (dt self) (dt out))"},
+		"shapes":               {0, "Abs", []any{tensorOf(f32, 2), tensorOf(f32, 3)}, InvalidParam, "shapes differ: self float32[2]ND and out float32[3]ND"},
+		"rank":                 {0, "Abs", []any{tensorOf(f32, 1, 1, 1, 1, 1, 1, 1, 1, 1), tensorOf(f32, 1)}, InvalidParam, "at most 8 are supported"},
+		"bfloat16 on 910B":     {acceptance.Ascend910B, "Abs", []any{tensorOf(bf16, 2), tensorOf(bf16, 2)}, 0, ""},
+		"bfloat16 on 910":      {acceptance.Ascend910, "Abs", []any{tensorOf(bf16, 2), tensorOf(bf16, 2)}, InvalidParam, "bfloat16"},
+		"bfloat16 on 310P":     {acceptance.Ascend310P, "Abs", []any{tensorOf(bf16, 2), tensorOf(bf16, 2)}, InvalidParam, "bfloat16"},
+		"broadcast":            {0, "Add", []any{tensorOf(f32, 2, 1), tensorOf(f32, 3), &Scalar{DType: f32}, tensorOf(f32, 2, 3)}, 0, ""},
+		"no common shape":      {0, "Add", []any{tensorOf(f32, 2), tensorOf(f32, 3), &Scalar{DType: f32}, tensorOf(f32, 3)}, InvalidParam, "bcok"},
+		"not the common shape": {0, "Add", []any{tensorOf(f32, 2, 1), tensorOf(f32, 3), &Scalar{DType: f32}, tensorOf(f32, 3, 2)}, InvalidParam, ""},
+		"no common dtype":      {0, "Add", []any{tensorOf(u32, 2), tensorOf(f32, 2), &Scalar{DType: f32}, tensorOf(f32, 2)}, InvalidParam, ""},
+		"result does not fit":  {0, "Add", []any{tensorOf(f32, 2), tensorOf(f32, 2), &Scalar{DType: f32}, tensorOf(i32, 2)}, InvalidParam, ""},
+		"null list":            {0, "Amax", []any{tensorOf(f32, 2, 4), nil, true, tensorOf(f32, 1, 4)}, NullPointer, "dim is null"},
+		"uint16 where not":     {0, "Acosh", []any{tensorOf(dtype.Uint16, 2), tensorOf(f32, 2)}, InvalidParam, "uint16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, text := refused(t, c.chip, c.op, c.args...)
+			assert.Equal(t, c.code, code, text)
+			assert.Contains(t, text, c.text)
+		})
+	}
+}
+
+// The operator's own refusal has better words, but not another code.
+func TestRefusalOfOperatorAndRules(t *testing.T) {
+	o := Find("Abs")
+	call := func() *Call { return NewCall(o, []any{tensorOf(dtype.Uint32, 2), tensorOf(dtype.Uint32, 2)}, Env{}) }
+	for code, want := range map[int32]string{InvalidParam: "in own words", NullPointer: "not supported"} {
+		_, err := NewExecutor(func(c *Call) (Run, error) { c.Fail(code, "in own words"); return nil, nil }, call())
+		var e *Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, InvalidParam, e.Code)
+		assert.Contains(t, e.Text, want)
+	}
+}
+
+// Checking an accepted call must not allocate, since it is part of every launch.
+func TestAcceptanceAllocates(t *testing.T) {
+	o := Find("Add")
+	c := NewCall(o, []any{tensorOf(dtype.Float32, 2, 1), tensorOf(dtype.Float32, 3), &Scalar{DType: dtype.Float32}, tensorOf(dtype.Float32, 2, 3)}, Env{})
+	require.Nil(t, c.refusal())
+	assert.Zero(t, testing.AllocsPerRun(100, func() { c.refusal() }))
+}
+
+func BenchmarkAcceptance(b *testing.B) {
+	for name, args := range map[string][]any{
+		"Abs": {tensorOf(dtype.Float32, 2, 3), tensorOf(dtype.Float32, 2, 3)},
+		"Add": {tensorOf(dtype.Float32, 2, 1), tensorOf(dtype.Float32, 3), &Scalar{DType: dtype.Float32}, tensorOf(dtype.Float32, 2, 3)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := NewCall(Find(name), args, Env{})
+			b.ReportAllocs()
+			for b.Loop() {
+				if c.refusal() != nil {
+					b.Fatal("refused")
+				}
+			}
+		})
+	}
+}

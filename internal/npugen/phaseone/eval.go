@@ -1,0 +1,346 @@
+package phaseone
+
+import (
+	"strconv"
+	"strings"
+)
+
+// eval returns the value of an expression.
+func (f *frame) eval(n *node) *value {
+	if n == nil {
+		return nothing
+	}
+	if f.m.steps++; f.m.steps > budget {
+		return nothing
+	}
+	switch n.op {
+	case "num":
+		return f.number(n.s)
+	case "str":
+		return scalar(symbol(strconv.Quote(n.s)))
+	case "id":
+		return f.identifier(n)
+	case "init":
+		if fields := f.fieldsOf(n.s); fields != nil {
+			return f.aggregate(n.s, n)
+		}
+		v := &value{isList: true}
+		for _, a := range n.args {
+			v.list = append(v.list, f.eval(a))
+		}
+		return v
+	case "?:":
+		c := truthOf(f.eval(n.args[0]).expr())
+		if c.constant() {
+			return f.eval(n.args[2-c.n])
+		}
+		return merge(c, f.eval(n.args[1]), f.eval(n.args[2]))
+	case "un":
+		return f.unary(n)
+	case "bin":
+		return f.binary(n)
+	case "index":
+		return f.index(f.eval(n.args[0]), f.eval(n.args[1]).expr())
+	case "member":
+		return f.member(f.eval(n.args[0]), n.s)
+	case "call":
+		return f.call(n)
+	case "bind":
+		v := f.eval(n.args[0])
+		for i, a := range n.args[1:] {
+			f.vars[a.s] = f.index(v, integerExpr(int64(i)))
+		}
+		return nothing
+	}
+	return nothing
+}
+
+func (f *frame) number(s string) *value {
+	if i, ok := integer(s); ok {
+		return scalar(integerExpr(i))
+	}
+	if x, err := strconv.ParseFloat(strings.TrimRight(s, "fFlL"), 64); err == nil {
+		if x == float64(int64(x)) {
+			return scalar(integerExpr(int64(x)))
+		}
+		return scalar(symbol("#" + strconv.FormatFloat(x, 'g', -1, 64)))
+	}
+	return nothing
+}
+
+func (f *frame) identifier(n *node) *value {
+	switch n.s {
+	case "true":
+		return scalar(yes)
+	case "false":
+		return scalar(no)
+	case "nullptr", "NULL":
+		return scalar(symbol("@null"))
+	}
+	if v, ok := f.vars[n.s]; ok {
+		return v
+	}
+	name := n.s
+	if k := strings.LastIndex(name, "::"); k >= 0 {
+		name = name[k+2:]
+	}
+	if e := enumerator(name); e != nil {
+		return scalar(e)
+	}
+	for _, g := range append([]*file{f.fn.file}, f.fn.file.linked...) {
+		if d := g.globals[name]; d != nil {
+			global := &frame{m: f.m, fn: &function{file: g}, vars: map[string]*value{}, depth: f.depth + 1}
+			if global.depth > 40 {
+				return nothing
+			}
+			global.declare(d)
+			return global.vars[name]
+		}
+		if v, ok := g.enums[name]; ok {
+			return scalar(integerExpr(v))
+		}
+	}
+	return nothing
+}
+
+func (f *frame) unary(n *node) *value {
+	switch n.s {
+	case "&", "*":
+		return f.eval(n.args[0])
+	case "!":
+		return f.eval(n.args[0]).mapped(func(e *expr) *expr {
+			if e.op == "sym" && !strings.HasPrefix(e.s, "@") { // a pointer, or a bool parameter
+				return compare("eq", e, no)
+			}
+			return not(e)
+		})
+	case "-":
+		v := f.eval(n.args[0]).expr()
+		if v.op == "sym" && strings.HasPrefix(v.s, "#") {
+			return scalar(symbol("#-" + v.s[1:]))
+		}
+		return scalar(arithmetic("-", no, v))
+	case "++", "--":
+		v := f.eval(n.args[0]).expr()
+		op := map[string]string{"++": "+", "--": "-"}[n.s]
+		f.assign(n.args[0], scalar(arithmetic(op, v, yes)))
+		return scalar(v)
+	case "+":
+		return f.eval(n.args[0])
+	}
+	return nothing
+}
+
+var comparisons = map[string]string{"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+func (f *frame) binary(n *node) *value {
+	switch n.s {
+	case "=":
+		v := f.eval(n.args[1])
+		f.assign(n.args[0], v.clone())
+		return v
+	case "+=", "-=", "*=", "/=", "%=":
+		v := scalar(arithmetic(n.s[:1], f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()))
+		f.assign(n.args[0], v)
+		return v
+	case "|=", "&=":
+		f.assign(n.args[0], nothing)
+		return nothing
+	case "&&":
+		a := truthOf(f.eval(n.args[0]).expr())
+		if a.constant() && a.n == 0 {
+			return scalar(no)
+		}
+		return scalar(and(pointer(a), pointer(truthOf(f.eval(n.args[1]).expr()))))
+	case "||":
+		a := truthOf(f.eval(n.args[0]).expr())
+		if a.constant() && a.n != 0 {
+			return scalar(yes)
+		}
+		return scalar(or(pointer(a), pointer(truthOf(f.eval(n.args[1]).expr()))))
+	case "+", "-", "*", "/", "%":
+		return scalar(arithmetic(n.s, f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()))
+	}
+	op, ok := comparisons[n.s]
+	if !ok {
+		return nothing
+	}
+	a, b := f.eval(n.args[0]), f.eval(n.args[1])
+	return f.compare(op, a, b)
+}
+
+// pointer makes conditions of pointers and flags that stand for themselves.
+func pointer(e *expr) *expr {
+	if e.op == "sym" {
+		return compare("ne", e, no)
+	}
+	return e
+}
+
+func (f *frame) compare(op string, a, b *value) *value {
+	if a.end && b.found != nil {
+		a, b = b, a
+	}
+	if a.found != nil && b.end {
+		if op == "eq" {
+			return scalar(not(a.found))
+		}
+		return scalar(a.found)
+	}
+	if a.chain != nil && b.chain == nil && b.expr().constant() && a.settled() {
+		return a.mapped(func(e *expr) *expr { return compare(op, e, b.expr()) })
+	}
+	x, y := a.expr(), b.expr()
+	if y.op == "sym" && y.s == "@null" {
+		x, y = y, x
+	}
+	if x.op == "sym" && x.s == "@null" {
+		return scalar(nullness(op, y))
+	}
+	if isText(x) || isText(y) {
+		return scalar(textual(op, x, y))
+	}
+	if shaped(x) || shaped(y) {
+		c := makeExpr("sheq", x, y)
+		if unsure(c) {
+			c = unknown
+		}
+		if same(x, y) && !unsure(x) {
+			c = yes
+		}
+		if op == "ne" {
+			c = not(c)
+		}
+		return scalar(c)
+	}
+	return scalar(compare(op, x, y))
+}
+
+// nullness is the comparison of a pointer with null. Only arguments can be null.
+func nullness(op string, x *expr) *expr {
+	c := unknown
+	switch {
+	case x.op == "sym" && x.s == "@null":
+		c = yes
+	case x.op == "sym" && !strings.HasPrefix(x.s, "$"):
+		c = makeExpr("null", x)
+	case x.op == "at":
+		c = makeExpr("null", x)
+	case x.op == "retype": // of a computation, which yields a tensor
+		c = no
+	case x.op == "if":
+		c = choose(x.args[0], nullness("eq", x.args[1]), nullness("eq", x.args[2]))
+	}
+	if op == "ne" {
+		return not(c)
+	}
+	return c
+}
+
+func isText(e *expr) bool { return e.op == "sym" && strings.HasPrefix(e.s, `"`) }
+
+func textual(op string, x, y *expr) *expr {
+	c := unknown
+	switch {
+	case isText(x) && isText(y):
+		c = boolean(x.s == y.s)
+	case isText(y) && x.op == "sym":
+		c = makeExpr("samestr", x, y)
+	case isText(x) && y.op == "sym":
+		c = makeExpr("samestr", y, x)
+	}
+	if op == "ne" {
+		return not(c)
+	}
+	return c
+}
+
+// shaped reports whether an expression is a shape.
+func shaped(e *expr) bool {
+	switch e.op {
+	case "view", "storage", "broadcast", "shape", "append", "set":
+		return true
+	case "if":
+		return shaped(e.args[1]) || shaped(e.args[2])
+	}
+	return false
+}
+
+func (f *frame) assign(target *node, v *value) {
+	switch target.op {
+	case "id":
+		f.vars[target.s] = v
+	case "call": // std::tie(a, b) = …
+		for i, a := range target.args[1:] {
+			f.assign(a, f.index(v, integerExpr(int64(i))))
+		}
+	case "un":
+		if target.s == "*" || target.s == "&" {
+			f.assign(target.args[0], v)
+		}
+	case "member":
+		if o := f.eval(target.args[0]); o.fields != nil {
+			o.fields[target.s] = v
+		}
+	case "index":
+		if name := root(target); name != "" {
+			if i := f.eval(target.args[1]).expr(); target.args[0].op == "id" && i.constant() {
+				old := f.vars[name]
+				if old != nil && old.isList && i.n >= 0 && int(i.n) < len(old.list) {
+					list := append([]*value(nil), old.list...)
+					list[i.n] = v
+					f.vars[name] = &value{isList: true, list: list}
+					return
+				}
+			}
+			f.vars[name] = nothing
+		}
+	}
+}
+
+func (f *frame) index(v *value, i *expr) *value {
+	if v.isList {
+		if len(v.list) > 0 && v.list[0].isList && len(v.list[0].list) == 2 {
+			return v.mappedBy(i)
+		}
+		if i.constant() && i.n >= 0 && int(i.n) < len(v.list) {
+			return v.list[i.n]
+		}
+		return nothing
+	}
+	if v.cond != nil {
+		return scalar(choose(v.cond, f.index(v.a, i).expr(), f.index(v.b, i).expr()))
+	}
+	e := v.expr()
+	switch {
+	case shaped(e):
+		return scalar(dimension(e, i))
+	case e.op == "sym" && !strings.HasPrefix(e.s, "@"):
+		return scalar(makeExpr("at", e, i))
+	}
+	return nothing
+}
+
+// dimension is the size of dimension i of a shape.
+func dimension(e, i *expr) *expr {
+	if e.op == "shape" && i.constant() && i.n >= 0 && int(i.n) < len(e.args) {
+		return e.args[i.n]
+	}
+	if e.op == "?" {
+		return unknown
+	}
+	return makeExpr("dim", e, i)
+}
+
+func (f *frame) member(v *value, name string) *value {
+	if v.fields != nil {
+		if x := v.fields[name]; x != nil {
+			return x
+		}
+		return nothing
+	}
+	if name == "second" && v.second != nil {
+		return v.second
+	}
+	return nothing
+}

@@ -1,0 +1,136 @@
+package phaseone
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// rulesIn returns the rules that a source of Abs gives, as "chips code condition".
+func rulesIn(t *testing.T, source string) (out []string) {
+	t.Helper()
+	dir := t.TempDir()
+	at := filepath.Join(dir, "math", "abs", "op_api")
+	require.NoError(t, os.MkdirAll(at, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(at, "aclnn_abs.cpp"), []byte(source), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(at, "check.h"), []byte(`
+#define CHECK_TYPE(tensor, list, ret) \
+    do { if (!CheckType(tensor->GetDataType(), list)) { OP_LOGE(1, "text, with (brackets"); ret; } } while (0)
+namespace op { static bool IsNew(NpuArch arch) { static const std::set<NpuArch> all = {NpuArch::DAV_3510}; return all.find(arch) != all.end(); } }
+struct Pair { const aclTensor* a; const aclTensor* b; };
+`), 0o600))
+	r, err := Open("test", dir, "0")
+	require.NoError(t, err)
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, o := range r.Extract(table) {
+		assert.Equal(t, "Abs", o.Name)
+		for _, rule := range o.Rules {
+			code := map[int64]string{0: "ok", 161001: "null", 161002: "invalid", 561103: "inner"}[rule.Code]
+			out = append(out, rule.Chips+" "+code+" "+rule.Cond)
+		}
+	}
+	return out
+}
+
+const phase = `
+aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor* self, aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor)
+{
+    L2_DFX_PHASE_1(aclnnAbs, DFX_IN(self), DFX_OUT(out));
+    auto ret = CheckParams(self, out);
+    CHECK_RET(ret == ACLNN_SUCCESS, ret);
+    return ACLNN_SUCCESS;
+}`
+
+func TestExtract(t *testing.T) {
+	for name, c := range map[string]struct {
+		source string
+		want   []string
+	}{
+		"order of checks": {`#include "check.h"
+static const std::initializer_list<op::DataType> LIST = {op::DataType::DT_FLOAT, op::DataType::DT_BF16};
+static bool CheckNotNull(const aclTensor* self, const aclTensor* out) { OP_CHECK_NULL(self, return false); OP_CHECK_NULL(out, return false); return true; }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    CHECK_RET(CheckNotNull(x, y), ACLNN_ERR_PARAM_NULLPTR);
+    CHECK_TYPE(x, LIST, return ACLNN_ERR_PARAM_INVALID);
+    if (x->GetViewShape().GetDimNum() > 8) { return ACLNN_ERR_PARAM_INVALID; }
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn null (null self)", "abcpn null (null out)", "abcpn invalid (not (in (dt self) f32 bf16))", "abcpn invalid (gt (rank (view self)) 8)"}},
+		"chips": {`#include "check.h"
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    if (op::IsNew(GetCurrentPlatformInfo().GetCurNpuArch())) { CHECK_RET(x->IsEmpty(), ACLNN_ERR_PARAM_INVALID); }
+    switch (GetCurrentPlatformInfo().GetSocVersion()) {
+        case SocVersion::ASCEND910: case SocVersion::ASCEND310P: { CHECK_COND(x->GetDataType() != DT_BF16, ACLNN_ERR_PARAM_INVALID, "t"); break; }
+        default: break;
+    }
+    return ACLNN_SUCCESS;
+}`, []string{"ap invalid (eq (dt self) bf16)", "n invalid (not (empty self))"}},
+		"what is unknown refuses nothing": {`
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    if (Unknown(x) && x->IsEmpty()) { return ACLNN_ERR_PARAM_INVALID; }
+    if (Unknown(x) || y->IsEmpty()) { return ACLNN_ERR_PARAM_INVALID; }
+    if (Unknown(y)) { return ACLNN_SUCCESS; }
+    if (y->GetDataType() == DT_INT8) { return ACLNN_ERR_PARAM_INVALID; }
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (empty out)"}},
+		"early success": {`
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    if (x->IsEmpty()) { return ACLNN_SUCCESS; }
+    if (y->IsEmpty()) { return ACLNN_ERR_PARAM_INVALID; }
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (and (not (empty self)) (empty out))"}},
+		"loops": {`
+static bool Same(const aclTensor* x, const aclTensor* y, int from) {
+    for (size_t i = from; i < x->GetViewShape().GetDimNum(); i++) {
+        if (x->GetViewShape().GetDim(i) == 1) { continue; }
+        if (x->GetViewShape()[i] != y->GetViewShape()[i]) { return false; }
+    }
+    return true;
+}
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    for (int i = 0; i < 2; i++) { CHECK_RET(x->GetViewShape().GetDim(i) != 0, ACLNN_ERR_PARAM_INVALID); }
+    CHECK_RET(Same(x, y, 2), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (eq (dim (view self) 0) 0)", "abcpn invalid (eq (dim (view self) 1) 0)",
+			"abcpn invalid (any $1 2 (rank (view self)) (and (ne (dim (view self) $1) 1) (ne (dim (view self) $1) (dim (view out) $1))))"}},
+		"structs, references, tuples and templates": {`#include "check.h"
+template <size_t LIMIT> static bool Low(const Pair& p) { return p.a->GetViewShape().GetDimNum() < LIMIT; }
+static void Infer(const aclTensor* t, op::Shape& shape) { shape.AppendDim(t->GetViewShape().GetDim(0)); shape.AppendDim(3); }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    Pair p = {x, y};
+    CHECK_RET(Low<4>(p), ACLNN_ERR_PARAM_INVALID);
+    op::Shape want;
+    Infer(x, want);
+    CHECK_RET(want == p.b->GetViewShape(), ACLNN_ERR_PARAM_INVALID);
+    auto t = std::tie(x, y);
+    CHECK_RET(std::get<1>(t)->GetStorageFormat() == Format::FORMAT_ND, ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (ge (rank (view self)) 4)", "abcpn invalid (not (sheq (shape (dim (view self) 0) 3) (view out)))", "abcpn invalid (ne (fmt out) ND)"}},
+		"promotion": {`
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    auto p = op::PromoteType(x->GetDataType(), y->GetDataType());
+    CHECK_RET(p != DataType::DT_UNDEFINED && CanCast(p, y->GetDataType()), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (not (and (ne (promote (dt self) (dt out)) undefined) (cast (promote (dt self) (dt out)) (dt out))))"}},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, rulesIn(t, c.source+phase)) })
+	}
+}
+
+// Sources that are cut anywhere must not make the reader fail.
+func FuzzStatements(f *testing.F) {
+	f.Add(phase)
+	f.Add("if (a < b) { x = y[1] ? f<3>(z) : 2; } else switch (q) { case 1: return; default: break; } for (auto i : l) do { } while (0); auto [a, b] = t;")
+	f.Fuzz(func(t *testing.T, s string) {
+		r := &Repository{}
+		fn := &function{file: &file{macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]string{}}, tokens: lex(s, nil)}
+		frame := &frame{m: &machine{repo: r}, fn: fn, vars: map[string]*value{}}
+		frame.exec(fn.body(), yes)
+		fn.file.scope(fn.tokens)
+	})
+}

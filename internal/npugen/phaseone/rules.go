@@ -1,0 +1,192 @@
+package phaseone
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+)
+
+// soc is a group of chips that the sources tell apart.
+type soc struct {
+	letter        byte
+	version, arch int64
+}
+
+// socs are the groups: 910, 910B, 910_93, 310P and 950.
+var socs = []soc{{'a', 0, 1001}, {'b', 1, 2201}, {'c', 2, 2201}, {'p', 6, 2002}, {'n', 3, 3510}}
+
+// Rule is a condition of an operator's arguments and what phase one answers under it. Code 0 ends
+// the checks.
+type Rule struct {
+	Chips string // the letters of the groups
+	Code  int64
+	Cond  string
+}
+
+// Operator holds the rules of an operator in the order in which CANN applies them.
+type Operator struct {
+	Name, Path string
+	Rules      []Rule
+}
+
+// held lists operators, by name or by a folder of their sources, whose rules the emulator does not
+// follow yet: there it takes what CANN's documents list, as its own tests do.
+//
+//go:embed held.txt
+var held string
+
+// isHeld reports whether the rules of an operator are left out.
+func isHeld(name, path string) bool {
+	return slices.ContainsFunc(strings.Fields(held), func(h string) bool {
+		return h == name || strings.HasSuffix(h, "/") && strings.HasPrefix(path, h)
+	})
+}
+
+// Extract returns the rules of every operator that the repository defines and that the table has.
+func (r *Repository) Extract(t *abi.Table) []Operator {
+	known := map[string]*abi.Operator{}
+	for i := range t.Operators {
+		known[t.Operators[i].Name] = &t.Operators[i]
+	}
+	for _, path := range r.Sources() {
+		f := r.load(path)
+		for name, list := range f.functions {
+			r.extern[name] = append(r.extern[name], list...)
+		}
+	}
+	done := map[string]bool{}
+	var out []Operator
+	for _, path := range r.Sources() {
+		f := r.load(path)
+		var names []string
+		for name := range f.functions {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, symbol := range names {
+			name, ok := strings.CutSuffix(symbol, "GetWorkspaceSize")
+			name = strings.TrimPrefix(name, "aclnn")
+			o := known[name]
+			if !ok || o == nil || done[name] || !strings.HasPrefix(symbol, "aclnn") || isHeld(name, path) {
+				continue
+			}
+			if rules := r.operator(f.functions[symbol][0], o); len(rules) > 0 {
+				done[name] = true
+				out = append(out, Operator{name, path, rules})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// operator runs phase one for every chip and joins the rules.
+func (r *Repository) operator(fn *function, o *abi.Operator) []Rule {
+	if len(fn.params) != len(o.Params)+2 {
+		return nil
+	}
+	var merged []Rule
+	for _, s := range socs {
+		m := &machine{repo: r, soc: s}
+		f := &frame{m: m, fn: fn, vars: map[string]*value{}}
+		for i, p := range fn.params {
+			switch {
+			case i >= len(o.Params):
+				f.vars[p.name] = nothing
+			default:
+				f.vars[p.name] = scalar(symbol(o.Params[i].Name))
+			}
+		}
+		f.exec(fn.body(), yes)
+		merged = joinRules(merged, rulesOf(f.out, s), s.letter)
+	}
+	return merged
+}
+
+// rulesOf turns the outcomes of phase one into rules.
+func rulesOf(outcomes []outcome, s soc) (rules []Rule) {
+	seen := map[string]bool{} // a condition that is refused already never arises again
+	for _, o := range outcomes {
+		v := o.v.expr()
+		if v.constant() && v.n > 100000 {
+			c := bound(o.cond, true)
+			if c.constant() && c.n != 0 && s.arch == 2201 {
+				// An operator that is only for newer chips in the newest sources; releases before have it.
+				continue
+			}
+			if v.n > statuses["ACLNN_ERR_INNER"] && c.op != "null" { // of what the library computes, not of the arguments
+				continue
+			}
+			if text := c.String(); !(c.constant() && c.n == 0) && !seen[text] && !strings.ContainsAny(text, "@?") {
+				seen[text] = true
+				rules = append(rules, Rule{Code: v.n, Cond: text})
+			}
+			continue
+		}
+		c := bound(o.cond, false)
+		if c.constant() && c.n != 0 || strings.Contains(c.String(), "?") { // always, or too long to tell
+			break
+		}
+		if !(c.constant() && c.n == 0) && !seen[c.String()] {
+			seen[c.String()] = true
+			rules = append(rules, Rule{Cond: c.String()})
+		}
+	}
+	for len(rules) > 0 && rules[len(rules)-1].Code == 0 {
+		rules = rules[:len(rules)-1]
+	}
+	return rules
+}
+
+// joinRules adds the rules of one more chip to a common list, in which each chip's rules keep their
+// order.
+func joinRules(merged, rules []Rule, letter byte) []Rule {
+	// The longest common subsequence.
+	n, k := len(merged), len(rules)
+	common := make([][]int, n+1)
+	for i := range common {
+		common[i] = make([]int, k+1)
+	}
+	equal := func(a, b Rule) bool { return a.Code == b.Code && a.Cond == b.Cond }
+	for i := n - 1; i >= 0; i-- {
+		for j := k - 1; j >= 0; j-- {
+			if equal(merged[i], rules[j]) {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	var out []Rule
+	i, j := 0, 0
+	for i < n || j < k {
+		switch {
+		case i < n && j < k && equal(merged[i], rules[j]):
+			out = append(out, Rule{merged[i].Chips + string(letter), merged[i].Code, merged[i].Cond})
+			i, j = i+1, j+1
+		case j >= k || i < n && common[i+1][j] >= common[i][j+1]:
+			out = append(out, merged[i])
+			i++
+		default:
+			out = append(out, Rule{string(letter), rules[j].Code, rules[j].Cond})
+			j++
+		}
+	}
+	return out
+}
+
+// Text returns the table of a repository's rules.
+func Text(r *Repository, operators []Operator) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by `npugen phaseone`; see package\n# acceptance for the grammar.\n", r.Commit, r.Name)
+	for _, o := range operators {
+		fmt.Fprintf(&b, "%s %s\n", o.Name, o.Path)
+		for _, rule := range o.Rules {
+			fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, rule.Cond)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,451 @@
+package phaseone
+
+import (
+	"maps"
+	"strconv"
+)
+
+// flow tells how a list of statements ends.
+type flow uint8
+
+const (
+	falls flow = iota
+	returns
+	skips // break or continue
+)
+
+// machine runs phase one of an operator symbolically for one chip.
+type machine struct {
+	repo  *Repository
+	soc   soc
+	steps int
+	loops int
+}
+
+// budget is the number of statements and expressions after which an operator is given up.
+const budget = 400000
+
+// frame is a running function.
+type frame struct {
+	m     *machine
+	fn    *function
+	vars  map[string]*value
+	out   []outcome
+	depth int
+}
+
+func (f *frame) record(path *expr, v *value) {
+	if v.chain != nil {
+		for _, o := range v.chain {
+			f.record(and(path, o.cond), o.v)
+		}
+		return
+	}
+	if path.constant() && path.n == 0 {
+		return
+	}
+	f.out = append(f.out, outcome{path, v})
+}
+
+// result returns what the function returns.
+func (f *frame) result() *value {
+	if len(f.out) == 0 {
+		return nothing
+	}
+	if o := f.out[0]; o.cond.constant() && o.cond.n != 0 {
+		return o.v
+	}
+	list := false
+	for _, o := range f.out {
+		list = list || o.v.isList || o.v.cond != nil || o.v.fields != nil
+	}
+	if list {
+		v := f.out[len(f.out)-1].v
+		for i := len(f.out) - 2; i >= 0; i-- {
+			v = merge(f.out[i].cond, f.out[i].v, v)
+		}
+		return v
+	}
+	return &value{chain: f.out}
+}
+
+// exec runs statements under a condition. It returns how they end and the condition under which
+// what follows them runs.
+func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
+	for _, s := range list {
+		if f.m.steps++; f.m.steps > budget {
+			f.record(unknown, nothing)
+			return returns, path
+		}
+		switch s.op {
+		case "decl":
+			f.declare(s)
+		case "expr":
+			f.eval(s.x)
+		case "return":
+			v := nothing
+			if s.x != nil {
+				v = f.eval(s.x)
+			}
+			f.record(path, v)
+			return returns, path
+		case "break", "continue":
+			return skips, path
+		case "block":
+			for _, d := range s.declare {
+				f.declare(d)
+			}
+			end, p := f.exec(s.body, path)
+			if end != falls {
+				return end, p
+			}
+			path = p
+		case "if":
+			end, p := f.branch(s, path)
+			if end != falls {
+				return end, p
+			}
+			path = p
+		case "for", "each", "while":
+			f.loop(s, path)
+		case "switch":
+			if f.choose(s, path) == returns {
+				return returns, path
+			}
+		}
+		if n := len(f.out); n > 0 {
+			if c := f.out[n-1].cond; c.constant() && c.n != 0 {
+				return returns, path
+			}
+		}
+	}
+	return falls, path
+}
+
+func (f *frame) declare(s *statement) {
+	v := nothing
+	switch {
+	case s.x == nil:
+		v = f.empty(s.typ)
+	case s.x.op == "init" && f.fieldsOf(s.typ) != nil && s.x.s == "":
+		v = f.aggregate(s.typ, s.x)
+	default:
+		v = f.eval(s.x)
+		if s.x.op == "init" && len(v.list) == 1 && !containers[s.typ] {
+			v = v.list[0]
+		}
+		if s.x.op == "init" && len(v.list) == 0 && v.isList && !containers[s.typ] {
+			v = f.empty(s.typ)
+		}
+	}
+	f.vars[s.name] = v.clone()
+}
+
+// containers are the types whose braces hold a list and not one value.
+var containers = map[string]bool{"initializer_list": true, "vector": true, "set": true, "unordered_set": true, "map": true, "unordered_map": true, "array": true, "FVector": true, "Shape": true, "auto": true}
+
+// empty is the value of a variable without an initial value.
+func (f *frame) empty(typ string) *value {
+	switch typ {
+	case "Shape", "vector", "FVector", "set", "string":
+		return &value{isList: true}
+	}
+	if fields := f.fieldsOf(typ); fields != nil {
+		v := &value{fields: map[string]*value{}}
+		for _, name := range fields {
+			v.fields[name] = nothing
+		}
+		return v
+	}
+	return nothing
+}
+
+func (f *frame) fieldsOf(typ string) []string {
+	for _, g := range append([]*file{f.fn.file}, f.fn.file.linked...) {
+		if r := g.records[typ]; r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func (f *frame) aggregate(typ string, n *node) *value {
+	v := &value{fields: map[string]*value{}}
+	for i, name := range f.fieldsOf(typ) {
+		v.fields[name] = nothing
+		if i < len(n.args) {
+			v.fields[name] = f.eval(n.args[i])
+		}
+	}
+	return v
+}
+
+// branch runs an if statement.
+func (f *frame) branch(s *statement, path *expr) (flow, *expr) {
+	if s.init != nil {
+		f.exec([]*statement{s.init}, path)
+	}
+	v := f.eval(s.x)
+	if v.settled() && returning(s.body) && len(s.other) == 0 {
+		f.leaves(s, v, path)
+		return falls, path
+	}
+	c := truthOf(v.expr())
+	if c.constant() {
+		body := s.body
+		if c.n == 0 {
+			body = s.other
+		}
+		return f.exec(body, path)
+	}
+	before := f.vars
+	f.vars = cloneVars(before)
+	endA, _ := f.exec(s.body, and(path, c))
+	varsA := f.vars
+	f.vars = cloneVars(before)
+	endB, _ := f.exec(s.other, and(path, not(c)))
+	varsB := f.vars
+	switch {
+	case endA != falls && endB != falls:
+		f.vars = before
+		if endA == skips || endB == skips {
+			return skips, path
+		}
+		return returns, path
+	case endA != falls:
+		f.vars = varsB
+		if endA == skips || f.m.loops > 0 {
+			path = and(path, not(c))
+		}
+	case endB != falls:
+		f.vars = varsA
+		if endB == skips || f.m.loops > 0 {
+			path = and(path, c)
+		}
+	default:
+		f.vars = before
+		for name := range before {
+			f.vars[name] = merge(c, varsA[name], varsB[name])
+		}
+	}
+	return falls, path
+}
+
+func cloneVars(vars map[string]*value) map[string]*value {
+	c := maps.Clone(vars)
+	for k, v := range c {
+		if v != nil && v.fields != nil {
+			c[k] = v.clone()
+		}
+	}
+	return c
+}
+
+// truthOf makes a condition of an integer expression.
+func truthOf(e *expr) *expr {
+	if e.constant() {
+		return boolean(e.n != 0)
+	}
+	return e
+}
+
+// returning reports whether statements only return.
+func returning(body []*statement) bool {
+	for _, s := range body {
+		switch {
+		case s.op == "return":
+			return true
+		case s.op == "block" && returning(s.body):
+			return true
+		case s.op != "expr" && s.op != "decl":
+			return false
+		}
+	}
+	return false
+}
+
+// leaves runs "if (result of a check) { return …; }" once for each outcome of the check, so that
+// every condition of the check gives a rule of its own.
+func (f *frame) leaves(s *statement, v *value, path *expr) {
+	skipped := no
+	before := f.vars
+	for _, o := range v.chain {
+		e := o.v.expr()
+		if !e.constant() || e.n == 0 {
+			skipped = or(skipped, o.cond)
+			continue
+		}
+		f.vars = cloneVars(before)
+		if v.source != nil {
+			for k, x := range f.vars {
+				if x == v.source {
+					f.vars[k] = original(v, o)
+				}
+			}
+		}
+		f.exec(s.body, and(path, and(not(skipped), o.cond)))
+	}
+	f.vars = before
+}
+
+// original returns the outcome of the source of v that belongs to the outcome o of v.
+func original(v *value, o outcome) *value {
+	for i, x := range v.chain {
+		if x.cond == o.cond && x.v == o.v {
+			return v.source.chain[i].v
+		}
+	}
+	return nothing
+}
+
+func (f *frame) choose(s *statement, path *expr) flow {
+	x := f.eval(s.x).expr()
+	rest := yes
+	var other *choice
+	before := cloneVars(f.vars)
+	merged := f.vars
+	all := true
+	take := func(c *expr, body []*statement) {
+		f.vars = cloneVars(before)
+		if end, _ := f.exec(body, and(path, c)); end != returns {
+			all = false
+			for name := range before {
+				merged[name] = merge(c, f.vars[name], merged[name])
+			}
+		}
+	}
+	for i := range s.cases {
+		k := &s.cases[i]
+		c := no
+		for _, l := range k.labels {
+			if l == nil {
+				other = k
+				continue
+			}
+			c = or(c, compare("eq", x, f.eval(l).expr()))
+		}
+		if c.constant() && c.n == 0 {
+			continue
+		}
+		take(and(rest, c), k.body)
+		rest = and(rest, not(c))
+	}
+	if !(rest.constant() && rest.n == 0) {
+		if other != nil {
+			take(rest, other.body)
+		} else {
+			all = false
+		}
+	}
+	f.vars = merged
+	if all {
+		return returns
+	}
+	return falls
+}
+
+// loop unrolls loops with constant bounds. Other loops run once for any index, and what they assign
+// is unknown.
+func (f *frame) loop(s *statement, path *expr) {
+	if s.op == "each" {
+		f.each(s, path)
+		return
+	}
+	if s.init != nil {
+		f.exec([]*statement{s.init}, path)
+	}
+	if s.op == "for" && s.init != nil && s.init.op == "decl" {
+		for range 33 {
+			c := f.eval(s.x).expr()
+			if !c.constant() {
+				break
+			}
+			if c.n == 0 {
+				return
+			}
+			if end, p := f.exec(s.body, path); end == returns {
+				return
+			} else if end == falls {
+				path = p
+			}
+			f.eval(s.step)
+		}
+		start := f.vars[s.init.name].expr()
+		f.any(s.body, s.init.name, start, f.bound(s), nil, path)
+		return
+	}
+	f.any(s.body, "", no, unknown, nil, path)
+}
+
+// bound returns the end of a loop that counts up by one, or unknown.
+func (f *frame) bound(s *statement) *expr {
+	x := s.x
+	if x.op == "bin" && (x.s == "<" || x.s == "!=") && x.args[0].op == "id" && x.args[0].s == s.init.name && s.step.op == "un" && s.step.s == "++" {
+		return f.eval(x.args[1]).expr()
+	}
+	return unknown
+}
+
+func (f *frame) each(s *statement, path *expr) {
+	v := f.eval(s.x)
+	if v.isList {
+		for _, x := range v.list {
+			f.vars[s.name] = x
+			if end, _ := f.exec(s.body, path); end == returns {
+				return
+			}
+		}
+		return
+	}
+	e := v.expr()
+	if e.op == "sym" {
+		f.any(s.body, "", no, makeExpr("count", e), func(i *expr) { f.vars[s.name] = scalar(makeExpr("at", e, i)) }, path)
+		return
+	}
+	f.any(s.body, "", no, unknown, func(*expr) { f.vars[s.name] = nothing }, path)
+}
+
+func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*expr), path *expr) {
+	f.m.loops++
+	defer func() { f.m.loops-- }()
+	v := symbol("$" + strconv.Itoa(f.m.loops))
+	outer := f.out
+	// The first run shows which variables the body changes. They are unknown in the second.
+	var inner []outcome
+	for range 2 {
+		before := cloneVars(f.vars)
+		if name != "" {
+			f.vars[name] = scalar(v)
+		}
+		if bind != nil {
+			bind(v)
+		}
+		f.out = nil
+		f.exec(body, yes)
+		inner = f.out
+		for k, x := range f.vars {
+			if old, ok := before[k]; !ok || !old.unchanged(x) {
+				f.vars[k] = nothing
+			}
+		}
+	}
+	f.out = outer
+	for _, o := range inner {
+		c := o.cond
+		if !(c.constant() && c.n == 0) {
+			c = makeExpr("any", v, lo, hi, c)
+		}
+		f.record(and(path, c), o.v)
+	}
+}
+
+// root returns the variable of an expression such as a[i] or a.b, or "".
+func root(n *node) string {
+	for (n.op == "index" || n.op == "member" || n.op == "un") && len(n.args) > 0 {
+		n = n.args[0]
+	}
+	if n.op == "id" {
+		return n.s
+	}
+	return ""
+}

@@ -1,0 +1,393 @@
+package phaseone
+
+import (
+	"slices"
+	"strings"
+)
+
+// node is an expression of C++. op is "id", "num", "str", "call", "member", "index", "init",
+// "?:", "opaque", "un" or "bin".
+type node struct {
+	op   string
+	s    string // name or operator
+	args []*node
+	targ [][]token // template arguments of an id
+}
+
+var opaqueNode = &node{op: "opaque"}
+
+// reader reads expressions and statements from tokens.
+type reader struct {
+	t []token
+	i int
+}
+
+func (r *reader) at(s string) bool { return r.i < len(r.t) && r.t[r.i].is(s) }
+func (r *reader) accept(s string) bool {
+	if r.at(s) {
+		r.i++
+		return true
+	}
+	return false
+}
+
+func expression(t []token) *node {
+	if len(t) == 0 {
+		return opaqueNode
+	}
+	r := &reader{t: t}
+	n := r.ternary()
+	if r.i < len(t) {
+		return opaqueNode
+	}
+	return n
+}
+
+func (r *reader) ternary() *node {
+	c := r.binary(0)
+	switch {
+	case r.accept("?"):
+		a := r.ternary()
+		r.accept(":")
+		return &node{op: "?:", args: []*node{c, a, r.ternary()}}
+	case r.i < len(r.t) && slices.Contains([]string{"=", "+=", "-=", "*=", "/=", "%=", "|=", "&="}, r.t[r.i].s) && r.t[r.i].kind == punct:
+		o := r.t[r.i].s
+		r.i++
+		return &node{op: "bin", s: o, args: []*node{c, r.ternary()}}
+	}
+	return c
+}
+
+var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<"}, {"+", "-"}, {"*", "/", "%"}}
+
+func (r *reader) binary(level int) *node {
+	if level == len(levels) {
+		return r.unary()
+	}
+	a := r.binary(level + 1)
+	for r.i < len(r.t) && r.t[r.i].kind == punct && slices.Contains(levels[level], r.t[r.i].s) {
+		o := r.t[r.i].s
+		r.i++
+		a = &node{op: "bin", s: o, args: []*node{a, r.binary(level + 1)}}
+	}
+	return a
+}
+
+// castTypes are type names after which "(name)x" is a cast.
+var castTypes = []string{"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "float", "double", "bool", "void", "char", "long"}
+
+func (r *reader) unary() *node {
+	if r.i >= len(r.t) {
+		return opaqueNode
+	}
+	switch x := r.t[r.i]; {
+	case x.is("!"), x.is("-"), x.is("&"), x.is("*"), x.is("++"), x.is("--"), x.is("+"), x.is("~"):
+		r.i++
+		return &node{op: "un", s: x.s, args: []*node{r.unary()}}
+	case x.is("(") && r.i+2 < len(r.t) && slices.Contains(castTypes, r.t[r.i+1].s) && (r.t[r.i+2].is(")") || r.t[r.i+2].is("*")):
+		r.i = closing(r.t, r.i) + 1
+		return r.unary()
+	}
+	return r.postfix(r.primary())
+}
+
+func (r *reader) primary() *node {
+	if r.i >= len(r.t) {
+		return opaqueNode
+	}
+	x := r.t[r.i]
+	r.i++
+	switch {
+	case x.kind == number:
+		return &node{op: "num", s: x.s}
+	case x.kind == text:
+		for r.i < len(r.t) && r.t[r.i].kind == text {
+			r.i++
+		}
+		return &node{op: "str", s: strings.Trim(x.s, `"'`)}
+	case x.is("("):
+		end := closing(r.t, r.i-1)
+		n := expression(r.t[r.i:min(end, len(r.t))])
+		r.i = end + 1
+		return n
+	case x.is("{"):
+		end := closing(r.t, r.i-1)
+		n := &node{op: "init"}
+		for _, p := range split(r.t[r.i:min(end, len(r.t))]) {
+			n.args = append(n.args, expression(p))
+		}
+		r.i = end + 1
+		return n
+	case x.is("["): // a lambda
+		r.i = closing(r.t, r.i-1) + 1
+		if r.at("(") {
+			r.i = closing(r.t, r.i) + 1
+		}
+		for r.i < len(r.t) && !r.at("{") {
+			r.i++
+		}
+		r.i = closing(r.t, min(r.i, len(r.t)-1)) + 1
+		return opaqueNode
+	case x.is("::"):
+		return r.primary()
+	case x.kind == ident:
+		return r.name(x.s)
+	}
+	return opaqueNode
+}
+
+// name reads a qualified name with template arguments. Casts become their operand.
+func (r *reader) name(s string) *node {
+	n := &node{op: "id", s: s}
+	for r.i < len(r.t) {
+		if r.at("::") && r.i+1 < len(r.t) && r.t[r.i+1].kind == ident {
+			n.s += "::" + r.t[r.i+1].s
+			r.i += 2
+			continue
+		}
+		if r.at("<") {
+			if end := angles(r.t, r.i); end > 0 && end+1 < len(r.t) && (r.t[end+1].is("(") || r.t[end+1].is("::") || r.t[end+1].is("{")) {
+				n.targ = split(r.t[r.i+1 : end])
+				r.i = end + 1
+				continue
+			}
+		}
+		break
+	}
+	if strings.HasSuffix(n.s, "_cast") && r.at("(") || slices.Contains(castTypes, n.s) && r.at("(") {
+		end := closing(r.t, r.i)
+		inner := expression(r.t[r.i+1 : min(end, len(r.t))])
+		r.i = end + 1
+		return inner
+	}
+	return n
+}
+
+func (r *reader) postfix(n *node) *node {
+	for r.i < len(r.t) {
+		switch {
+		case r.at("("):
+			end := closing(r.t, r.i)
+			c := &node{op: "call", args: []*node{n}}
+			for _, p := range split(r.t[r.i+1 : min(end, len(r.t))]) {
+				c.args = append(c.args, expression(p))
+			}
+			n = c
+			r.i = end + 1
+		case r.at("["):
+			end := closing(r.t, r.i)
+			n = &node{op: "index", args: []*node{n, expression(r.t[r.i+1 : min(end, len(r.t))])}}
+			r.i = end + 1
+		case (r.at(".") || r.at("->")) && r.i+1 < len(r.t):
+			n = &node{op: "member", s: r.t[r.i+1].s, args: []*node{n}}
+			r.i += 2
+			if r.at("<") {
+				if end := angles(r.t, r.i); end > 0 {
+					r.i = end + 1
+				}
+			}
+		case r.at("{") && n.op == "id":
+			list := r.primary()
+			list.s = n.s
+			n = list
+		case r.at("++"), r.at("--"):
+			n = &node{op: "un", s: r.t[r.i].s, args: []*node{n}}
+			r.i++
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// statement is a statement of C++. op is "decl", "expr", "if", "for", "each", "while", "switch",
+// "return", "block", "break" or "continue".
+type statement struct {
+	op      string
+	name    string // of a declared variable
+	typ     string
+	x       *node
+	init    *statement
+	step    *node
+	body    []*statement
+	other   []*statement
+	cases   []choice
+	declare []*statement
+}
+
+// choice is a group of labels of a switch with the statements up to the next break.
+type choice struct {
+	labels []*node // nil for default
+	body   []*statement
+}
+
+func statements(t []token) []*statement {
+	r := &reader{t: t}
+	var out []*statement
+	for r.i < len(r.t) {
+		before := r.i
+		if s := r.statement(); s != nil {
+			out = append(out, s)
+		}
+		if r.i == before {
+			r.i++
+		}
+	}
+	return out
+}
+
+// until returns the tokens up to the semicolon outside of brackets and moves past it.
+func (r *reader) until(stop string) []token {
+	start := r.i
+	for r.i < len(r.t) && !r.at(stop) {
+		if r.at("(") || r.at("[") || r.at("{") {
+			r.i = closing(r.t, r.i)
+		}
+		r.i++
+	}
+	end := min(r.i, len(r.t))
+	r.i++
+	return r.t[start:end]
+}
+
+func (r *reader) group() []token {
+	end := closing(r.t, r.i)
+	t := r.t[min(r.i+1, len(r.t)):min(end, len(r.t))]
+	r.i = end + 1
+	return t
+}
+
+// body reads one statement or a block as a list.
+func (r *reader) body() []*statement {
+	if r.at("{") {
+		return statements(r.group())
+	}
+	if s := r.statement(); s != nil {
+		return []*statement{s}
+	}
+	return nil
+}
+
+func (r *reader) statement() *statement {
+	switch {
+	case r.accept(";"):
+		return nil
+	case r.at("{"):
+		return &statement{op: "block", body: statements(r.group())}
+	case r.accept("if"):
+		r.accept("constexpr")
+		s := &statement{op: "if"}
+		cond := r.group()
+		if k := slices.IndexFunc(cond, func(t token) bool { return t.is(";") }); k >= 0 {
+			s.init = (&reader{t: cond[:k]}).simple()
+			cond = cond[k+1:]
+		}
+		s.x = expression(cond)
+		s.body = r.body()
+		if r.accept("else") {
+			s.other = r.body()
+		}
+		return s
+	case r.accept("for"):
+		return r.loop()
+	case r.accept("while"):
+		return &statement{op: "while", x: expression(r.group()), body: r.body()}
+	case r.accept("do"):
+		body := r.body()
+		r.accept("while")
+		cond := expression(r.group())
+		r.accept(";")
+		if cond.op == "num" && cond.s == "0" || cond.op == "id" && cond.s == "false" {
+			return &statement{op: "block", body: body}
+		}
+		return &statement{op: "while", x: opaqueNode, body: body}
+	case r.accept("switch"):
+		s := &statement{op: "switch", x: expression(r.group())}
+		s.cases = choices(r.group())
+		return s
+	case r.accept("return"):
+		t := r.until(";")
+		if len(t) == 0 {
+			return &statement{op: "return"}
+		}
+		return &statement{op: "return", x: expression(t)}
+	case r.accept("break"):
+		r.accept(";")
+		return &statement{op: "break"}
+	case r.accept("continue"):
+		r.accept(";")
+		return &statement{op: "continue"}
+	case r.at("using"), r.at("typedef"), r.at("static_assert"):
+		r.until(";")
+		return nil
+	}
+	return (&reader{t: r.until(";")}).simple()
+}
+
+func (r *reader) loop() *statement {
+	head := r.group()
+	s := &statement{op: "for"}
+	parts := [][]token{nil}
+	depth := 0
+	for i, x := range head {
+		switch {
+		case x.is("("), x.is("["), x.is("{"):
+			depth++
+		case x.is(")"), x.is("]"), x.is("}"):
+			depth--
+		case depth == 0 && x.is(";"):
+			parts = append(parts, nil)
+			continue
+		case depth == 0 && x.is(":") && len(parts) == 1 && i > 0:
+			s.op = "each"
+			s.name = head[i-1].s
+			s.x = expression(head[i+1:])
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], x)
+	}
+	if s.op == "for" && len(parts) == 3 {
+		s.init = (&reader{t: parts[0]}).simple()
+		s.x, s.step = expression(parts[1]), expression(parts[2])
+	}
+	s.body = r.body()
+	return s
+}
+
+func choices(t []token) (out []choice) {
+	var c *choice
+	r := &reader{t: t}
+	var tail []token
+	flush := func() {
+		if c != nil && len(tail) > 0 {
+			c.body = statements(tail)
+			out = append(out, *c)
+			c, tail = nil, nil
+		}
+	}
+	for r.i < len(r.t) {
+		switch {
+		case r.at("case"), r.at("default"):
+			flush()
+			if c == nil {
+				c = &choice{}
+			}
+			isDefault := r.at("default")
+			r.i++
+			label := r.until(":")
+			if isDefault {
+				c.labels = append(c.labels, nil)
+			} else {
+				c.labels = append(c.labels, expression(label))
+			}
+		case r.at("{"), r.at("("):
+			end := closing(r.t, r.i)
+			tail = append(tail, r.t[r.i:min(end+1, len(r.t))]...)
+			r.i = end + 1
+		default:
+			tail = append(tail, r.t[r.i])
+			r.i++
+		}
+	}
+	flush()
+	return out
+}
