@@ -308,12 +308,9 @@ func WeightQuantMatmul(c *op.Call) (op.Run, error) {
 	if tiled && stored.t.Dim(1)%2 != 0 {
 		c.Invalid("%v must have an even number of columns in memory: int4 elements share bytes", weight)
 	}
-	down := weight.DType == dtype.Int4 && packed && weight.Swapped() // the columns lie one after the other
-	switch {
-	case down && k%2 != 0:
-		c.Invalid("%v must have an even number of rows when it is transposed: int4 elements share bytes", weight)
-	case packed && !down && (!weight.Contiguous() || n%2 != 0):
-		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
+	var order []int64
+	if packed {
+		order = packedOrder(c, weight, k, n)
 	}
 	if x.Dim(1) != k {
 		c.Invalid("%v and %v cannot be multiplied", x, weight)
@@ -352,13 +349,25 @@ func WeightQuantMatmul(c *op.Call) (op.Run, error) {
 		}
 		if packed {
 			w.Packed = unsafe.Pointer(weight.Data)
-			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: []int64{n, 1}}
-			if down {
-				w.Weight.Strides = []int64{1, k}
-			}
+			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: order}
 		}
 		return w.Product(y.View(), x.View(), op.OptionalView(bias))
 	}, nil
+}
+
+// packedOrder checks a weight of k by n int4 elements that share bytes, and returns the strides of its
+// elements: row by row, or column by column if the weight is transposed.
+func packedOrder(c *op.Call, weight *op.Tensor, k, n int64) (strides []int64) {
+	if weight.DType == dtype.Int4 && weight.Swapped() {
+		if k%2 != 0 {
+			c.Invalid("%v must have an even number of rows when it is transposed: int4 elements share bytes", weight)
+		}
+		return []int64{1, k}
+	}
+	if !weight.Contiguous() || n%2 != 0 {
+		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
+	}
+	return []int64{n, 1}
 }
 
 // checkGroupScales checks scales or offsets of a weight: one per column and group of rows, or
