@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,18 +9,20 @@ import (
 	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/class"
 	"github.com/goascend/cann/ops/internal/check"
 )
 
-// Errors of dispatch, for errors.Is.
+// Errors of dispatch, for errors.Is. ErrNoKernel also matches acl.ErrNotSupported, the others match
+// acl.ErrInvalidArgument.
 var (
 	// ErrPinned says that an operator is pinned or sealed and was not changed.
-	ErrPinned = errors.New("ops: operator is pinned")
+	ErrPinned = class.Of(class.ErrInvalidArgument, "ops: operator is pinned")
 	// ErrNoKernel says that no kernel supports the arguments; the error lists and wraps the
 	// reasons.
-	ErrNoKernel = errors.New("ops: no kernel supports the arguments")
+	ErrNoKernel = class.Of(class.ErrNotSupported, "ops: no kernel supports the arguments")
 	// ErrUnknownKernel says that an operator has no kernel of that name.
-	ErrUnknownKernel = errors.New("ops: unknown kernel")
+	ErrUnknownKernel = class.Of(class.ErrInvalidArgument, "ops: unknown kernel")
 	// ErrInvalid says that arguments were refused before anything was launched.
 	ErrInvalid = check.ErrInvalid
 )

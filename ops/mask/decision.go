@@ -1,17 +1,18 @@
 package mask
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/class"
 )
 
 // ErrRefused matches every error of this package: the mask cannot be used with the shape, or the
-// device would compute something else. The message gives the reason and the remedy.
-var ErrRefused = errors.New("mask refused")
+// device would compute something else. It matches acl.ErrInvalidArgument. The message gives the reason
+// and the remedy.
+var ErrRefused = class.Of(class.ErrInvalidArgument, "mask refused")
 
 // Source says where the mask tensor of a call comes from.
 type Source int

@@ -1,16 +1,16 @@
 package check
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/class"
 )
 
 // ErrInvalid says that arguments were refused before anything was launched. It is re-exported as
-// ops.ErrInvalid.
-var ErrInvalid = errors.New("ops: invalid argument")
+// ops.ErrInvalid and matches acl.ErrInvalidArgument.
+var ErrInvalid = class.Of(class.ErrInvalidArgument, "ops: invalid argument")
 
 // Floats are the element types that operators compute in.
 var Floats = []aclnn.DType{aclnn.Float32, aclnn.Float16, aclnn.BFloat16}
