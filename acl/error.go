@@ -135,7 +135,11 @@ func (e *Error) Damage() Damage { return e.Code.Damage() }
 
 // refuse is the error of a call that this package did not pass on to CANN.
 func refuse(op string, group error, format string, args ...any) *Error {
-	return &Error{Op: op, Message: fmt.Sprintf(format, args...), Hint: groupHints[group], Device: -1, Stream: -1, group: group}
+	hint := groupHints[group]
+	if group == ErrInvalidArgument {
+		hint = "CANN was not asked; correct the argument that the message names"
+	}
+	return &Error{Op: op, Message: fmt.Sprintf(format, args...), Hint: hint, Device: -1, Stream: -1, group: group}
 }
 
 // wrap makes an *Error of an error of the shim.

@@ -212,7 +212,9 @@ func (o *owned) closeRegion(ctx context.Context, op string, r region) error {
 func (sc *scope) outOfMemory(op string, n uint64, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
-		return sc.refuse(op, ErrInvalidArgument, "%v", err)
+		e = sc.refuse(op, ErrInvalidArgument, "%v", err)
+		e.Hint = "no device has that much memory; Device.MemInfo says how much this one has"
+		return e
 	}
 	if !errors.Is(err, pool.ErrExhausted) {
 		return err

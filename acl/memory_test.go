@@ -174,6 +174,18 @@ func TestMemset(t *testing.T) {
 	assert.Equal(t, []byte{1, 1, 0xAB, 0xAB, 0xAB}, got)
 }
 
+// TestMallocTooMuch: a size that no device has is refused without asking CANN, and the hint says
+// where to look.
+func TestMallocTooMuch(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	_, err := dev.Malloc(1 << 50)
+	requireError(t, err, acl.ErrInvalidArgument, 0)
+	require.ErrorContains(t, err, "Device.MemInfo")
+	_, err = dev.Malloc(0)
+	require.ErrorContains(t, err, "a buffer of 0 bytes is not possible")
+	require.ErrorContains(t, err, "CANN was not asked")
+}
+
 func TestMemoryMisuse(t *testing.T) {
 	rt := acltest.Open(t)
 	dev := acltest.Device(t, rt, 0)
