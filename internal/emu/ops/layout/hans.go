@@ -21,8 +21,6 @@ var exponentCodes = op.Table{"HansEncode": hansEncode, "HansDecode": hansDecode}
 const (
 	hansHeader = 512     // bytes reserved at the start of fixed
 	hansMark   = "HANS1" // magic string of the header
-	hansScale  = 1 << 14 // the sum of the shares of all byte values
-	hansFloor  = 1 << 23 // lower bound of the coder's state
 	hansLeast  = 32768   // minimum number of elements
 )
 
@@ -79,75 +77,6 @@ func bytes(t *op.Tensor) []byte {
 	return unsafe.Slice((*byte)(t.Data), t.Len()*int64(t.DType.Size()))
 }
 
-// byteShares holds the share of each byte value. Shares are positive and sum to hansScale.
-type byteShares struct {
-	share, first [256]uint32
-	byPlace      [hansScale]byte
-}
-
-func newByteShares(counts []int64) (*byteShares, error) {
-	s, total, most := &byteShares{}, int64(0), 0
-	for i, n := range counts {
-		if n < 0 {
-			return nil, fmt.Errorf("byte %d has a count of %d", i, n)
-		}
-		if total += n; n > counts[most] {
-			most = i
-		}
-	}
-	left := uint32(hansScale)
-	for i, n := range counts {
-		s.share[i] = 1
-		if total > 0 {
-			s.share[i] += uint32(n * (hansScale - 256) / total)
-		}
-		left -= s.share[i]
-	}
-	s.share[most] += left
-	at := uint32(0)
-	for i, n := range s.share {
-		s.first[i] = at
-		for range n {
-			s.byPlace[at] = byte(i)
-			at++
-		}
-	}
-	return s, nil
-}
-
-// encode returns the code of bytes, in the order in which decode reads it, and the final state.
-func (s *byteShares) encode(bytes []byte) (code []byte, state uint32) {
-	state = hansFloor
-	for i := len(bytes) - 1; i >= 0; i-- {
-		share := s.share[bytes[i]]
-		for state >= hansFloor/hansScale*256*share {
-			code = append(code, byte(state))
-			state >>= 8
-		}
-		state = state/share*hansScale + state%share + s.first[bytes[i]]
-	}
-	slices.Reverse(code)
-	return code, state
-}
-
-// decode fills bytes from code, starting with the final state of encode.
-func (s *byteShares) decode(bytes, code []byte, state uint32) error {
-	for i := range bytes {
-		place := state % hansScale
-		b := s.byPlace[place]
-		bytes[i] = b
-		state = s.share[b]*(state/hansScale) + place - s.first[b]
-		for state < hansFloor {
-			if len(code) == 0 {
-				return fmt.Errorf("the code ends at byte %d of %d", i, len(bytes))
-			}
-			state = state<<8 | uint32(code[0])
-			code = code[1:]
-		}
-	}
-	return nil
-}
-
 func hansEncode(c *op.Call) (op.Run, error) {
 	h := newHans(c, "inputTensor", "mantissaOut", "fixedOut", "varOut", "pdfRef")
 	count := c.Bool("statistic")
@@ -176,11 +105,11 @@ func hansEncode(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		shares, err := newByteShares(counts)
+		bytewise, err := kernel.NewByteCode(counts)
 		if err != nil {
 			return err
 		}
-		code, state := shares.encode(exponents)
+		code, state := bytewise.Encode(exponents)
 		if len(code) >= len(exponents) {
 			code, state = exponents, 0 // the code is not shorter, so store the exponents unchanged
 		}
@@ -226,11 +155,11 @@ func hansDecode(c *op.Call) (op.Run, error) {
 			if err != nil {
 				return err
 			}
-			shares, err := newByteShares(counts)
+			bytewise, err := kernel.NewByteCode(counts)
 			if err != nil {
 				return err
 			}
-			if err := shares.decode(exponents, code, state); err != nil {
+			if err := bytewise.Decode(exponents, code, state); err != nil {
 				return err
 			}
 		}

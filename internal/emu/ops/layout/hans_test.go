@@ -1,11 +1,9 @@
 package layout
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
@@ -71,30 +69,4 @@ func TestHansRefuses(t *testing.T) {
 	require.ErrorContains(t, optest.Execute(t, "HansDecode", b.With(optest.Args{"pdf": optest.Tensor(t, dtype.Int32, []int64{1, 256}, -1)})), "a count of -1")
 	short := a["fixedOut"].(*op.Tensor)
 	require.ErrorContains(t, optest.Execute(t, "HansDecode", b.With(optest.Args{"fixed": optest.Tensor(t, d, []int64{128}, optest.Values(short)[:128]...), "var": optest.Tensor(t, d, []int64{1})})), "the code is")
-}
-
-// Any bytes round-trip under any histogram. A corrupted code is refused or decodes to other
-// bytes, and has no other effect.
-func TestByteShares(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		counts := make([]int64, 256)
-		for i := range rapid.IntRange(0, 256).Draw(r, "kinds") {
-			counts[i] = rapid.Int64Range(0, 1<<31-1).Draw(r, "count")
-		}
-		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
-		bytes := make([]byte, rapid.IntRange(0, 300).Draw(r, "length"))
-		for i := range bytes {
-			bytes[i] = byte(random.Uint32())
-		}
-		s, err := newByteShares(counts)
-		require.NoError(t, err)
-		code, state := s.encode(bytes)
-		got := make([]byte, len(bytes))
-		require.NoError(t, s.decode(got, code, state))
-		require.Equal(t, bytes, got)
-		for i := range code {
-			code[i] ^= byte(random.Uint32())
-		}
-		_ = s.decode(got, code, state)
-	})
 }
