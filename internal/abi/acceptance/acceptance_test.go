@@ -38,7 +38,7 @@ func TestEveryRule(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, Operators(), 400)
+	assert.Greater(t, Operators(), 450)
 	assert.Greater(t, rules, 20000)
 }
 
