@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
@@ -93,9 +94,16 @@ func TestLaunchesHitTheCacheOfTheirThread(t *testing.T) {
 			all.Wait()
 		}
 	}
-	cold := count(train(2))
-	warm := count(train(8))
-	t.Logf("two steps %+v, eight more %+v", cold, warm)
-	assert.EqualValues(t, 64*8*36, warm.hits+warm.misses)
-	assert.GreaterOrEqual(t, warm.hits*100, (warm.hits+warm.misses)*95)
+	t.Logf("two steps: %+v", count(train(2)))
+	// Go starts more threads while others are busy with the machine's processors, and each fills
+	// its cache once. A training is steady when no more start.
+	for round := 0; ; round++ {
+		warm := count(train(8))
+		t.Logf("eight more: %+v", warm)
+		require.EqualValues(t, 64*8*36, warm.hits+warm.misses)
+		if warm.hits*100 >= (warm.hits+warm.misses)*95 {
+			break
+		}
+		require.Less(t, round, 4, "the launches do not become steady")
+	}
 }
