@@ -29,6 +29,7 @@ var opAdvanceStep = Operator{
 // slots.
 //
 // It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStep.md
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, &opAdvanceStep)
@@ -77,6 +78,7 @@ var opAdvanceStepV2 = Operator{
 // accepted tokens, positions, lengths and slots.
 //
 // It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStepV2.md
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, &opAdvanceStepV2)
@@ -121,6 +123,7 @@ var opApplyRotaryPosEmb = Operator{
 //
 // It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb.md
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, &opApplyRotaryPosEmb)
@@ -160,6 +163,7 @@ var opApplyRotaryPosEmbV2 = Operator{
 // RotaryMode says.
 //
 // It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmbV2.md
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, &opApplyRotaryPosEmbV2)
@@ -215,6 +219,7 @@ var opDequantRopeQuantKvcache = Operator{
 // rotates query and key, and writes quantised keys and values to a cache.
 //
 // It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs/aclnnDequantRopeQuantKvcache.md
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, &opDequantRopeQuantKvcache)
@@ -285,6 +290,7 @@ var opFlashAttentionScore = Operator{
 //
 // It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScore.md
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, &opFlashAttentionScore)
@@ -358,6 +364,7 @@ var opFlashAttentionScoreGrad = Operator{
 //
 // It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGrad.md
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionScoreGrad)
@@ -439,6 +446,7 @@ var opFlashAttentionScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
@@ -518,6 +526,7 @@ var opFlashAttentionScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
@@ -596,6 +605,7 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGrad.md
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
@@ -683,6 +693,7 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
@@ -777,6 +788,7 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV3.md
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
@@ -869,6 +881,7 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV4.md
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
@@ -950,6 +963,7 @@ var opFlashAttentionVarLenScore = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScore.md
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, &opFlashAttentionVarLenScore)
@@ -1025,6 +1039,7 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
@@ -1107,6 +1122,7 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 // keys as tensors of their own.
 //
 // It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV3.md
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
@@ -1187,6 +1203,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 // the queries.
 //
 // It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV4.md
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
@@ -1271,6 +1288,7 @@ var opFusedInferAttentionScore = Operator{
 //
 // It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
@@ -1369,6 +1387,7 @@ var opFusedInferAttentionScoreV2 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
@@ -1479,6 +1498,7 @@ var opFusedInferAttentionScoreV3 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
@@ -1594,6 +1614,7 @@ var opFusedInferAttentionScoreV4 = Operator{
 // sink.
 //
 // It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
@@ -1679,6 +1700,7 @@ var opIncreFlashAttention = Operator{
 //
 // It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttention.md
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, &opIncreFlashAttention)
@@ -1734,6 +1756,7 @@ var opIncreFlashAttentionV2 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
@@ -1799,6 +1822,7 @@ var opIncreFlashAttentionV3 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
@@ -1870,6 +1894,7 @@ var opIncreFlashAttentionV4 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
@@ -1970,6 +1995,7 @@ var opInnerFusedInferAttentionScore = Operator{
 //
 // It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) of family attention on
 // st.
+// The emulator does not implement it.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opInnerFusedInferAttentionScore)
 	p.Encode(c)
@@ -2052,6 +2078,7 @@ var opInterleaveRope = Operator{
 // put into two halves.
 //
 // It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs/aclnnInterleaveRope.md
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, &opInterleaveRope)
@@ -2108,6 +2135,7 @@ var opMlaProlog = Operator{
 // rotated, and compressed keys, which go to caches.
 //
 // It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs/aclnnMlaProlog.md
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, &opMlaProlog)
@@ -2184,6 +2212,7 @@ var opMlaPrologV2 = Operator{
 // MlaPrologV2 is MlaProlog that gives the queries' scales as well.
 //
 // It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	c := NewCall(st, &opMlaPrologV2)
 	p.Encode(c)
@@ -2260,6 +2289,7 @@ var opMlaPrologV2WeightNz = Operator{
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
 //
 // It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
@@ -2350,6 +2380,7 @@ var opMlaPrologV3 = Operator{
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
 //
 // It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	c := NewCall(st, &opMlaPrologV3)
 	p.Encode(c)
@@ -2453,6 +2484,7 @@ var opMlaPrologV3WeightNz = Operator{
 // queries.
 //
 // It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
@@ -2528,6 +2560,7 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 //
 // It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs/aclnnMultiScaleDeformableAttentionGrad.md
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
@@ -2574,6 +2607,7 @@ var opMultiScaleDeformableAttnFunction = Operator{
 //
 // It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs/aclnnMultiScaleDeformableAttnFunction.md
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
@@ -2617,6 +2651,7 @@ var opNsaCompress = Operator{
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
 //
 // It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs/aclnnNsaCompress.md
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, &opNsaCompress)
@@ -2673,6 +2708,7 @@ var opNsaCompressAttention = Operator{
 // blocks.
 //
 // It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs/aclnnNsaCompressAttention.md
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, &opNsaCompressAttention)
@@ -2742,6 +2778,7 @@ var opNsaCompressAttentionInfer = Operator{
 // selects the most important blocks.
 //
 // It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs/aclnnNsaCompressAttentionInfer.md
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, &opNsaCompressAttentionInfer)
@@ -2800,6 +2837,7 @@ var opNsaCompressGrad = Operator{
 // NsaCompressGrad computes the gradients of NsaCompress.
 //
 // It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs/aclnnNsaCompressGrad.md
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, &opNsaCompressGrad)
@@ -2849,6 +2887,7 @@ var opNsaCompressWithCache = Operator{
 // a cache.
 //
 // It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs/aclnnNsaCompressWithCache.md
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, &opNsaCompressWithCache)
@@ -2903,6 +2942,7 @@ var opNsaSelectedAttention = Operator{
 // NsaSelectedAttention computes attention to selected blocks of keys and values.
 //
 // It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs/aclnnNsaSelectedAttention.md
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, &opNsaSelectedAttention)
@@ -2966,6 +3006,7 @@ var opNsaSelectedAttentionGrad = Operator{
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
 //
 // It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs/aclnnNsaSelectedAttentionGrad.md
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionGrad)
@@ -3030,6 +3071,7 @@ var opNsaSelectedAttentionInfer = Operator{
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
 //
 // It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs/aclnnNsaSelectedAttentionInfer.md
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionInfer)
@@ -3088,6 +3130,7 @@ var opPromptFlashAttention = Operator{
 //
 // It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttention.md
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, &opPromptFlashAttention)
@@ -3149,6 +3192,7 @@ var opPromptFlashAttentionV2 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
@@ -3218,6 +3262,7 @@ var opPromptFlashAttentionV3 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)
@@ -3277,6 +3322,7 @@ var opRingAttentionUpdate = Operator{
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
 //
 // It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs/aclnnRingAttentionUpdate.md
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, &opRingAttentionUpdate)
@@ -3325,6 +3371,7 @@ var opRopeWithSinCosCache = Operator{
 // sines.
 //
 // It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs/aclnnRopeWithSinCosCache.md
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, &opRopeWithSinCosCache)
@@ -3367,6 +3414,7 @@ var opRotaryPositionEmbedding = Operator{
 // says.
 //
 // It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding.md
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, &opRotaryPositionEmbedding)
@@ -3407,6 +3455,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
 //
 // It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs/aclnnRotaryPositionEmbeddingGrad.md
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
@@ -3460,6 +3509,7 @@ var opSwinAttentionScoreQuant = Operator{
 // SwinAttentionScoreQuant computes the attention of windows with int8 products.
 //
 // It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) of family attention on st.
+// The emulator does not implement it.
 // Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs/aclnnSwinAttentionScoreQuant.md
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, &opSwinAttentionScoreQuant)
@@ -3510,6 +3560,7 @@ var opTransformBiasRescaleQkv = Operator{
 // by head, and divides the query by the root of the head dimension.
 //
 // It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs/aclnnTransformBiasRescaleQkv.md
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, &opTransformBiasRescaleQkv)

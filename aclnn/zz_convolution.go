@@ -34,6 +34,7 @@ var opCausalConv1d = Operator{
 //
 // It launches aclnnCausalConv1d (libcust_opapi, custom operator package) of family convolution on
 // st.
+// The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs/aclnnCausalConv1d.md
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, &opCausalConv1d)
@@ -88,6 +89,8 @@ var opCausalConv1dBwd = Operator{
 //
 // It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) of family convolution
 // on st.
+// The emulator verified: X, Weight, Dy, InitialStateOptional, DxOut, DwOutOptional, DbOutOptional,
+// Dh0OutOptional float32 float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs/aclnnCausalConv1dBwd.md
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, &opCausalConv1dBwd)
@@ -138,6 +141,7 @@ var opConvDepthwise2d = Operator{
 //
 // It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
 // st.
+// The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvDepthwise2d.md
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	c := NewCall(st, &opConvDepthwise2d)
@@ -180,6 +184,7 @@ var opConvTbc = Operator{
 // ConvTbc convolves sequences whose dimensions are time, batch and channels.
 //
 // It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvTbc.md
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	c := NewCall(st, &opConvTbc)
@@ -223,6 +228,8 @@ var opConvTbcBackward = Operator{
 //
 // It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
 // st.
+// The emulator verified: Self, Input, Weight, GradInput, GradWeight, GradBias float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvTbcBackward.md
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	c := NewCall(st, &opConvTbcBackward)
@@ -271,6 +278,7 @@ var opConvolution = Operator{
 // convolution.
 //
 // It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvolution.md
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	c := NewCall(st, &opConvolution)
@@ -325,6 +333,8 @@ var opConvolutionBackward = Operator{
 //
 // It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution
 // on st.
+// The emulator verified: GradOutput, Input, Weight, GradInput, GradWeight, GradBias float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvolutionBackward.md
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	c := NewCall(st, &opConvolutionBackward)
@@ -380,6 +390,8 @@ var opDeformableConv2d = Operator{
 // DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation.
 //
 // It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) of family convolution on st.
+// The emulator verified: X, Weight, Offset, BiasOptional, Out, DeformOutOptional float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs/aclnnDeformableConv2d.md
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, &opDeformableConv2d)
@@ -436,6 +448,8 @@ var opDeformableConv2dBackward = Operator{
 // DeformableConv2dBackward computes the gradients of DeformableConv2d.
 //
 // It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) of family convolution on st.
+// The emulator verified: Input, GradOutput, OffsetOut, Weight, Offset, GradInput, GradWeight,
+// GradOffset, GradBias float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnDeformableConv2dBackward.md
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
 	c := NewCall(st, &opDeformableConv2dBackward)
@@ -485,6 +499,7 @@ var opIm2col = Operator{
 // Im2col copies each window of images into a column.
 //
 // It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)
@@ -525,6 +540,7 @@ var opIm2colBackward = Operator{
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
 //
 // It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-cv, image/col2im/docs/aclnnIm2colBackward.md
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, &opIm2colBackward)
@@ -573,6 +589,7 @@ var opQuantConvolution = Operator{
 // QuantConvolution convolves int8 images or volumes and dequantises by channel.
 //
 // It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
+// The emulator verified: Input, Weight int8; Bias, Output float32 float16 bfloat16; Scale float32.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolution.md
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, &opQuantConvolution)
@@ -628,6 +645,7 @@ var opQuantConvolutionWeightNz = Operator{
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
 //
 // It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) of family convolution on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolutionWeightNz.md
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
 	c := NewCall(st, &opQuantConvolutionWeightNz)
@@ -675,6 +693,7 @@ var opTransConvolutionWeight = Operator{
 //
 // It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // convolution on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransConvolutionWeight.md
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, &opTransConvolutionWeight)

@@ -21,6 +21,8 @@ var opAbs = Operator{
 // Abs computes the absolute value of each element.
 //
 // It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)
@@ -52,6 +54,8 @@ var opAcos = Operator{
 // Acos computes the arc cosine of each element, in radians.
 //
 // It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func Acos(st *acl.Stream, p AcosParams) error {
 	c := NewCall(st, &opAcos)
@@ -84,6 +88,8 @@ var opAcosGrad = Operator{
 // AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
 //
 // It launches aclnnAcosGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: YGrad, X float32 float16 bfloat16 float64 integers bool; XGrad float32
+// float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	c := NewCall(st, &opAcosGrad)
@@ -117,6 +123,8 @@ var opAcosGradV2 = Operator{
 // AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
 //
 // It launches aclnnAcosGradV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
+// bfloat16 float64.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
 	c := NewCall(st, &opAcosGradV2)
 	p.Encode(c)
@@ -148,6 +156,8 @@ var opAcosh = Operator{
 // Acosh computes the inverse hyperbolic cosine of each element.
 //
 // It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func Acosh(st *acl.Stream, p AcoshParams) error {
 	c := NewCall(st, &opAcosh)
@@ -181,6 +191,8 @@ var opAdd = Operator{
 // Add computes Self + Alpha · Other with broadcasting.
 //
 // It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, &opAdd)
@@ -214,6 +226,7 @@ var opAddN = Operator{
 // AddN adds the tensors of a list, element by element.
 //
 // It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/add_n/docs/aclnnAddN.md
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, &opAddN)
@@ -247,6 +260,8 @@ var opAddRelu = Operator{
 // AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
 //
 // It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func AddRelu(st *acl.Stream, p AddReluParams) error {
 	c := NewCall(st, &opAddRelu)
@@ -282,6 +297,8 @@ var opAddV3 = Operator{
 // AddV3 computes Self + Alpha · Other, Self being a scalar.
 //
 // It launches aclnnAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Other float32 float16 bfloat16 int8 int32; Out float32 float16 bfloat16
+// float64 int8 int32.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func AddV3(st *acl.Stream, p AddV3Params) error {
 	c := NewCall(st, &opAddV3)
@@ -318,6 +335,8 @@ var opAddcdiv = Operator{
 // Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
 //
 // It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64; Out float32
+// float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	c := NewCall(st, &opAddcdiv)
@@ -355,6 +374,8 @@ var opAddcmul = Operator{
 // Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
 //
 // It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int8 int32
+// int64 uint8.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
 	c := NewCall(st, &opAddcmul)
@@ -391,6 +412,8 @@ var opAdds = Operator{
 // Adds computes Self + Alpha · Other, Other being a scalar.
 //
 // It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdds.md
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, &opAdds)
@@ -424,6 +447,8 @@ var opAngleV2 = Operator{
 // AngleV2 computes the angle of each element in the complex plane, in radians.
 //
 // It launches aclnnAngleV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: X float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64;
+// Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/angle_v2/docs/aclnnAngleV2.md
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, &opAngleV2)
@@ -455,6 +480,8 @@ var opAsin = Operator{
 // Asin computes the arc sine of each element, in radians.
 //
 // It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func Asin(st *acl.Stream, p AsinParams) error {
 	c := NewCall(st, &opAsin)
@@ -486,6 +513,7 @@ var opAsinWithAgent = Operator{
 // AsinWithAgent computes the arc sine of each element, in radians.
 //
 // It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	c := NewCall(st, &opAsinWithAgent)
@@ -517,6 +545,8 @@ var opAsinh = Operator{
 // Asinh computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func Asinh(st *acl.Stream, p AsinhParams) error {
 	c := NewCall(st, &opAsinh)
@@ -549,6 +579,8 @@ var opAsinhGrad = Operator{
 // AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
 //
 // It launches aclnnAsinhGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
+// bfloat16 float64.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
 	c := NewCall(st, &opAsinhGrad)
 	p.Encode(c)
@@ -580,6 +612,8 @@ var opAsinhV2 = Operator{
 // AsinhV2 computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinhV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, &opAsinhV2)
@@ -611,6 +645,7 @@ var opAsinhWithAgent = Operator{
 // AsinhWithAgent computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	c := NewCall(st, &opAsinhWithAgent)
@@ -642,6 +677,8 @@ var opAtan = Operator{
 // Atan computes the arc tangent of each element, in radians.
 //
 // It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func Atan(st *acl.Stream, p AtanParams) error {
 	c := NewCall(st, &opAtan)
@@ -674,6 +711,8 @@ var opAtan2 = Operator{
 // Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
 //
 // It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func Atan2(st *acl.Stream, p Atan2Params) error {
 	c := NewCall(st, &opAtan2)
@@ -707,6 +746,8 @@ var opAtanGrad = Operator{
 // AtanGrad computes the gradient of Atan: Dy / (1 + X²).
 //
 // It launches aclnnAtanGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Dx float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	c := NewCall(st, &opAtanGrad)
@@ -739,6 +780,8 @@ var opAtanh = Operator{
 // Atanh computes the inverse hyperbolic tangent of each element.
 //
 // It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func Atanh(st *acl.Stream, p AtanhParams) error {
 	c := NewCall(st, &opAtanh)
@@ -772,6 +815,8 @@ var opBitwiseAndScalar = Operator{
 //
 // It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndScalar.md
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	c := NewCall(st, &opBitwiseAndScalar)
@@ -807,6 +852,8 @@ var opBitwiseAndTensor = Operator{
 //
 // It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensor.md
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	c := NewCall(st, &opBitwiseAndTensor)
@@ -841,6 +888,8 @@ var opBitwiseAndTensorOut = Operator{
 // logical one.
 //
 // It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opBitwiseAndTensorOut)
@@ -873,6 +922,7 @@ var opBitwiseNot = Operator{
 // BitwiseNot inverts the bits of each element; of bools it computes the logical not.
 //
 // It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_not/docs/aclnnBitwiseNot.md
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	c := NewCall(st, &opBitwiseNot)
@@ -906,6 +956,8 @@ var opBitwiseOrScalar = Operator{
 //
 // It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
 	c := NewCall(st, &opBitwiseOrScalar)
@@ -941,6 +993,8 @@ var opBitwiseOrTensor = Operator{
 //
 // It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self, Other integers bool; Out float32 float16 bfloat16 float64 integers
+// bool.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
 	c := NewCall(st, &opBitwiseOrTensor)
@@ -976,6 +1030,8 @@ var opBitwiseXorScalar = Operator{
 //
 // It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
 	c := NewCall(st, &opBitwiseXorScalar)
@@ -1011,6 +1067,8 @@ var opBitwiseXorTensor = Operator{
 //
 // It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
 	c := NewCall(st, &opBitwiseXorTensor)
@@ -1043,6 +1101,7 @@ var opCeil = Operator{
 // Ceil rounds each element up to an integer.
 //
 // It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func Ceil(st *acl.Stream, p CeilParams) error {
 	c := NewCall(st, &opCeil)
@@ -1077,6 +1136,7 @@ var opClamp = Operator{
 // may be absent.
 //
 // It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClamp.md
 func Clamp(st *acl.Stream, p ClampParams) error {
 	c := NewCall(st, &opClamp)
@@ -1111,6 +1171,7 @@ var opClampMax = Operator{
 // ClampMax limits each element to at most ClipValueMax.
 //
 // It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
 	c := NewCall(st, &opClampMax)
@@ -1144,6 +1205,8 @@ var opClampMaxTensor = Operator{
 // ClampMaxTensor limits each element to at most that of the tensor Max.
 //
 // It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
 	c := NewCall(st, &opClampMaxTensor)
@@ -1177,6 +1240,7 @@ var opClampMin = Operator{
 // ClampMin limits each element to at least ClipValueMin.
 //
 // It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMin.md
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	c := NewCall(st, &opClampMin)
@@ -1210,6 +1274,8 @@ var opClampMinTensor = Operator{
 // ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
 //
 // It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
 	c := NewCall(st, &opClampMinTensor)
@@ -1244,6 +1310,8 @@ var opClampTensor = Operator{
 // ClampTensor limits each element to the range that two tensors give, of which one may be absent.
 //
 // It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// ClipValueMin, ClipValueMax float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampTensor.md
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	c := NewCall(st, &opClampTensor)
@@ -1278,6 +1346,7 @@ var opComplex = Operator{
 // Complex makes complex numbers of real and imaginary parts.
 //
 // It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/complex/docs/aclnnComplex.md
 func Complex(st *acl.Stream, p ComplexParams) error {
 	c := NewCall(st, &opComplex)
@@ -1310,6 +1379,8 @@ var opCos = Operator{
 // Cos computes the cosine of each element, given in radians.
 //
 // It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func Cos(st *acl.Stream, p CosParams) error {
 	c := NewCall(st, &opCos)
@@ -1341,6 +1412,8 @@ var opCosh = Operator{
 // Cosh computes the hyperbolic cosine of each element.
 //
 // It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func Cosh(st *acl.Stream, p CoshParams) error {
 	c := NewCall(st, &opCosh)
@@ -1372,6 +1445,7 @@ var opDigamma = Operator{
 // Digamma computes the logarithmic derivative of the gamma function of each element.
 //
 // It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 float64.
 // Vendor's page: hicann/ops-math, math/digamma/docs/aclnnDigamma.md
 func Digamma(st *acl.Stream, p DigammaParams) error {
 	c := NewCall(st, &opDigamma)
@@ -1404,6 +1478,8 @@ var opDiv = Operator{
 // Div computes Self / Other with broadcasting.
 //
 // It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
@@ -1438,6 +1514,8 @@ var opDivMod = Operator{
 // DivMod computes Self / Other with broadcasting and rounds as Mode says.
 //
 // It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
@@ -1473,6 +1551,8 @@ var opDivMods = Operator{
 // DivMods computes Self / Other for a scalar Other and rounds as Mode says.
 //
 // It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func DivMods(st *acl.Stream, p DivModsParams) error {
 	c := NewCall(st, &opDivMods)
@@ -1508,6 +1588,7 @@ var opDivV3 = Operator{
 // DivV3 computes Self / Other with broadcasting and rounds as Mode says.
 //
 // It launches aclnnDivV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/div_v3/docs/aclnnDivV3.md
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, &opDivV3)
@@ -1542,6 +1623,8 @@ var opDivs = Operator{
 // Divs computes Self / Other for a scalar Other.
 //
 // It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, &opDivs)
@@ -1574,6 +1657,8 @@ var opErf = Operator{
 // Erf computes the error function of each element.
 //
 // It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func Erf(st *acl.Stream, p ErfParams) error {
 	c := NewCall(st, &opErf)
@@ -1605,6 +1690,8 @@ var opErfc = Operator{
 // Erfc computes one minus the error function of each element.
 //
 // It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func Erfc(st *acl.Stream, p ErfcParams) error {
 	c := NewCall(st, &opErfc)
@@ -1636,6 +1723,8 @@ var opErfinv = Operator{
 // Erfinv computes the inverse of the error function for each element.
 //
 // It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
 	c := NewCall(st, &opErfinv)
@@ -1667,6 +1756,8 @@ var opExp = Operator{
 // Exp computes e to the power of each element.
 //
 // It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func Exp(st *acl.Stream, p ExpParams) error {
 	c := NewCall(st, &opExp)
@@ -1698,6 +1789,8 @@ var opExp2 = Operator{
 // Exp2 computes 2 to the power of each element.
 //
 // It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func Exp2(st *acl.Stream, p Exp2Params) error {
 	c := NewCall(st, &opExp2)
@@ -1729,6 +1822,8 @@ var opExpm1 = Operator{
 // Expm1 computes e to the power of each element, minus one, precisely near zero.
 //
 // It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 int64 bool; Out float32 float16 bfloat16
+// float64.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func Expm1(st *acl.Stream, p Expm1Params) error {
 	c := NewCall(st, &opExpm1)
@@ -1760,6 +1855,7 @@ var opFloor = Operator{
 // Floor rounds each element down to an integer.
 //
 // It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func Floor(st *acl.Stream, p FloorParams) error {
 	c := NewCall(st, &opFloor)
@@ -1792,6 +1888,8 @@ var opFloorDivide = Operator{
 // FloorDivide computes Self / Other with broadcasting, rounded down.
 //
 // It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	c := NewCall(st, &opFloorDivide)
@@ -1825,6 +1923,8 @@ var opFloorDivides = Operator{
 // FloorDivides computes Self / Other for a scalar Other, rounded down.
 //
 // It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	c := NewCall(st, &opFloorDivides)
@@ -1858,6 +1958,7 @@ var opFmodScalar = Operator{
 // FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
 //
 // It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
 	c := NewCall(st, &opFmodScalar)
@@ -1891,6 +1992,7 @@ var opFmodTensor = Operator{
 // FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
 //
 // It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
 	c := NewCall(st, &opFmodTensor)
@@ -1923,6 +2025,7 @@ var opFrac = Operator{
 // Frac computes the fractional part of each element, with its sign.
 //
 // It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func Frac(st *acl.Stream, p FracParams) error {
 	c := NewCall(st, &opFrac)
@@ -1955,6 +2058,7 @@ var opFresnelCos = Operator{
 // to x.
 //
 // It launches aclnnFresnelCos (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	c := NewCall(st, &opFresnelCos)
@@ -1987,6 +2091,7 @@ var opFresnelSin = Operator{
 // to x.
 //
 // It launches aclnnFresnelSin (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	c := NewCall(st, &opFresnelSin)
@@ -2020,6 +2125,7 @@ var opFusedMulAddN = Operator{
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element.
 //
 // It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs/aclnnFusedMulAddN.md
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, &opFusedMulAddN)
@@ -2054,6 +2160,7 @@ var opGcd = Operator{
 // Gcd computes the greatest common divisor of two integer tensors with broadcasting.
 //
 // It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers.
 // Vendor's page: hicann/ops-math, math/gcd/docs/aclnnGcd.md
 func Gcd(st *acl.Stream, p GcdParams) error {
 	c := NewCall(st, &opGcd)
@@ -2085,6 +2192,7 @@ var opInplaceAcos = Operator{
 // InplaceAcos is Acos with the result in place of the first argument.
 //
 // It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 	c := NewCall(st, &opInplaceAcos)
@@ -2114,6 +2222,7 @@ var opInplaceAcosh = Operator{
 // InplaceAcosh is Acosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, &opInplaceAcosh)
@@ -2145,6 +2254,8 @@ var opInplaceAdd = Operator{
 // InplaceAdd is Add with the result in place of the first argument.
 //
 // It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	c := NewCall(st, &opInplaceAdd)
@@ -2178,6 +2289,7 @@ var opInplaceAddRelu = Operator{
 // InplaceAddRelu is AddRelu with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
 	c := NewCall(st, &opInplaceAddRelu)
@@ -2211,6 +2323,7 @@ var opInplaceAddV3 = Operator{
 // InplaceAddV3 is AddV3 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	c := NewCall(st, &opInplaceAddV3)
@@ -2245,6 +2358,8 @@ var opInplaceAddcdiv = Operator{
 // InplaceAddcdiv is Addcdiv with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64; Tensor1, Tensor2 float32 float16
+// bfloat16 float64 int64.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	c := NewCall(st, &opInplaceAddcdiv)
@@ -2280,6 +2395,8 @@ var opInplaceAddcmul = Operator{
 // InplaceAddcmul is Addcmul with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int8 int32
+// int64 uint8.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 	c := NewCall(st, &opInplaceAddcmul)
@@ -2314,6 +2431,8 @@ var opInplaceAdds = Operator{
 // InplaceAdds is Adds with the result in place of the first argument.
 //
 // It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnInplaceAdds.md
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, &opInplaceAdds)
@@ -2345,6 +2464,7 @@ var opInplaceAsin = Operator{
 // InplaceAsin is Asin with the result in place of the first argument.
 //
 // It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 	c := NewCall(st, &opInplaceAsin)
@@ -2374,6 +2494,7 @@ var opInplaceAsinh = Operator{
 // InplaceAsinh is Asinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	c := NewCall(st, &opInplaceAsinh)
@@ -2403,6 +2524,7 @@ var opInplaceAtan = Operator{
 // InplaceAtan is Atan with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 	c := NewCall(st, &opInplaceAtan)
@@ -2433,6 +2555,8 @@ var opInplaceAtan2 = Operator{
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64; Other float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, &opInplaceAtan2)
@@ -2463,6 +2587,7 @@ var opInplaceAtanh = Operator{
 // InplaceAtanh is Atanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	c := NewCall(st, &opInplaceAtanh)
@@ -2494,6 +2619,7 @@ var opInplaceBitwiseAndScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndScalar.md
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndScalar)
@@ -2526,6 +2652,7 @@ var opInplaceBitwiseAndTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndTensor.md
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensor)
@@ -2557,6 +2684,7 @@ var opInplaceBitwiseAndTensorOut = Operator{
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
 //
 // It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensorOut)
@@ -2589,6 +2717,7 @@ var opInplaceBitwiseOrScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrScalar)
@@ -2621,6 +2750,7 @@ var opInplaceBitwiseOrTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef, Other integers bool.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrTensor)
@@ -2653,6 +2783,7 @@ var opInplaceBitwiseXorScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorScalar)
@@ -2685,6 +2816,7 @@ var opInplaceBitwiseXorTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorTensor)
@@ -2715,6 +2847,7 @@ var opInplaceCeil = Operator{
 // InplaceCeil is Ceil with the result in place of the first argument.
 //
 // It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 	c := NewCall(st, &opInplaceCeil)
@@ -2746,6 +2879,7 @@ var opInplaceClampMax = Operator{
 //
 // It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 	c := NewCall(st, &opInplaceClampMax)
@@ -2778,6 +2912,8 @@ var opInplaceClampMaxTensor = Operator{
 //
 // It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Max
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
 	c := NewCall(st, &opInplaceClampMaxTensor)
@@ -2810,6 +2946,8 @@ var opInplaceClampMinTensor = Operator{
 //
 // It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
 	c := NewCall(st, &opInplaceClampMinTensor)
@@ -2840,6 +2978,7 @@ var opInplaceCos = Operator{
 // InplaceCos is Cos with the result in place of the first argument.
 //
 // It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	c := NewCall(st, &opInplaceCos)
@@ -2869,6 +3008,7 @@ var opInplaceCosh = Operator{
 // InplaceCosh is Cosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	c := NewCall(st, &opInplaceCosh)
@@ -2899,6 +3039,8 @@ var opInplaceDiv = Operator{
 // InplaceDiv is Div with the result in place of the first argument.
 //
 // It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64; Other float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
@@ -2931,6 +3073,7 @@ var opInplaceDivMod = Operator{
 // InplaceDivMod is DivMod with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	c := NewCall(st, &opInplaceDivMod)
@@ -2964,6 +3107,8 @@ var opInplaceDivMods = Operator{
 // InplaceDivMods is DivMods with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 	c := NewCall(st, &opInplaceDivMods)
@@ -2996,6 +3141,7 @@ var opInplaceDivs = Operator{
 // InplaceDivs is Divs with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, &opInplaceDivs)
@@ -3026,6 +3172,7 @@ var opInplaceErf = Operator{
 // InplaceErf is Erf with the result in place of the first argument.
 //
 // It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 	c := NewCall(st, &opInplaceErf)
@@ -3055,6 +3202,7 @@ var opInplaceErfc = Operator{
 // InplaceErfc is Erfc with the result in place of the first argument.
 //
 // It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 	c := NewCall(st, &opInplaceErfc)
@@ -3084,6 +3232,7 @@ var opInplaceErfinv = Operator{
 // InplaceErfinv is Erfinv with the result in place of the first argument.
 //
 // It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 	c := NewCall(st, &opInplaceErfinv)
@@ -3113,6 +3262,7 @@ var opInplaceExp = Operator{
 // InplaceExp is Exp with the result in place of the first argument.
 //
 // It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	c := NewCall(st, &opInplaceExp)
@@ -3142,6 +3292,7 @@ var opInplaceExp2 = Operator{
 // InplaceExp2 is Exp2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 	c := NewCall(st, &opInplaceExp2)
@@ -3171,6 +3322,7 @@ var opInplaceExpm1 = Operator{
 // InplaceExpm1 is Expm1 with the result in place of the first argument.
 //
 // It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 	c := NewCall(st, &opInplaceExpm1)
@@ -3200,6 +3352,7 @@ var opInplaceFloor = Operator{
 // InplaceFloor is Floor with the result in place of the first argument.
 //
 // It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 	c := NewCall(st, &opInplaceFloor)
@@ -3231,6 +3384,8 @@ var opInplaceFloorDivide = Operator{
 //
 // It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 	c := NewCall(st, &opInplaceFloorDivide)
@@ -3263,6 +3418,8 @@ var opInplaceFloorDivides = Operator{
 //
 // It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 	c := NewCall(st, &opInplaceFloorDivides)
@@ -3295,6 +3452,7 @@ var opInplaceFmodScalar = Operator{
 //
 // It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 	c := NewCall(st, &opInplaceFmodScalar)
@@ -3327,6 +3485,7 @@ var opInplaceFmodTensor = Operator{
 //
 // It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 	c := NewCall(st, &opInplaceFmodTensor)
@@ -3357,6 +3516,7 @@ var opInplaceFrac = Operator{
 // InplaceFrac is Frac with the result in place of the first argument.
 //
 // It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: InputRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	c := NewCall(st, &opInplaceFrac)
@@ -3388,6 +3548,7 @@ var opInplaceLerp = Operator{
 // InplaceLerp is Lerp with the result in place of the first argument.
 //
 // It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, End, Weight float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 	c := NewCall(st, &opInplaceLerp)
@@ -3421,6 +3582,7 @@ var opInplaceLerps = Operator{
 // InplaceLerps is Lerps with the result in place of the first argument.
 //
 // It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, End float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 	c := NewCall(st, &opInplaceLerps)
@@ -3452,6 +3614,7 @@ var opInplaceLog = Operator{
 // InplaceLog is Log with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	c := NewCall(st, &opInplaceLog)
@@ -3481,6 +3644,7 @@ var opInplaceLog10 = Operator{
 // InplaceLog10 is Log10 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	c := NewCall(st, &opInplaceLog10)
@@ -3510,6 +3674,7 @@ var opInplaceLog1p = Operator{
 // InplaceLog1p is Log1p with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 	c := NewCall(st, &opInplaceLog1p)
@@ -3539,6 +3704,7 @@ var opInplaceLog2 = Operator{
 // InplaceLog2 is Log2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	c := NewCall(st, &opInplaceLog2)
@@ -3569,6 +3735,8 @@ var opInplaceMul = Operator{
 // InplaceMul is Mul with the result in place of the first argument.
 //
 // It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	c := NewCall(st, &opInplaceMul)
@@ -3600,6 +3768,8 @@ var opInplaceMuls = Operator{
 // InplaceMuls is Muls with the result in place of the first argument.
 //
 // It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	c := NewCall(st, &opInplaceMuls)
@@ -3634,6 +3804,7 @@ var opInplaceNanToNum = Operator{
 //
 // It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 	c := NewCall(st, &opInplaceNanToNum)
@@ -3666,6 +3837,7 @@ var opInplaceNeg = Operator{
 // InplaceNeg is Neg with the result in place of the first argument.
 //
 // It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	c := NewCall(st, &opInplaceNeg)
@@ -3697,6 +3869,7 @@ var opInplacePowTensorScalar = Operator{
 //
 // It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
 	c := NewCall(st, &opInplacePowTensorScalar)
@@ -3729,6 +3902,8 @@ var opInplacePowTensorTensor = Operator{
 //
 // It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
 	c := NewCall(st, &opInplacePowTensorTensor)
@@ -3760,6 +3935,7 @@ var opInplaceReciprocal = Operator{
 //
 // It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	c := NewCall(st, &opInplaceReciprocal)
@@ -3792,6 +3968,7 @@ var opInplaceRemainderTensorScalar = Operator{
 //
 // It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorScalar)
@@ -3827,6 +4004,8 @@ var opInplaceRemainderTensorTensor = Operator{
 //
 // It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64; Other float32
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorTensor)
@@ -3859,6 +4038,7 @@ var opInplaceRound = Operator{
 // InplaceRound is Round with the result in place of the first argument.
 //
 // It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 	c := NewCall(st, &opInplaceRound)
@@ -3890,6 +4070,7 @@ var opInplaceRoundDecimals = Operator{
 //
 // It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 	c := NewCall(st, &opInplaceRoundDecimals)
@@ -3920,6 +4101,7 @@ var opInplaceRsqrt = Operator{
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	c := NewCall(st, &opInplaceRsqrt)
@@ -3949,6 +4131,7 @@ var opInplaceSin = Operator{
 // InplaceSin is Sin with the result in place of the first argument.
 //
 // It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	c := NewCall(st, &opInplaceSin)
@@ -3978,6 +4161,7 @@ var opInplaceSinc = Operator{
 // InplaceSinc is Sinc with the result in place of the first argument.
 //
 // It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 	c := NewCall(st, &opInplaceSinc)
@@ -4007,6 +4191,7 @@ var opInplaceSinh = Operator{
 // InplaceSinh is Sinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	c := NewCall(st, &opInplaceSinh)
@@ -4036,6 +4221,7 @@ var opInplaceSqrt = Operator{
 // InplaceSqrt is Sqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	c := NewCall(st, &opInplaceSqrt)
@@ -4067,6 +4253,8 @@ var opInplaceSub = Operator{
 // InplaceSub is Sub with the result in place of the first argument.
 //
 // It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	c := NewCall(st, &opInplaceSub)
@@ -4100,6 +4288,8 @@ var opInplaceSubs = Operator{
 // InplaceSubs is Subs with the result in place of the first argument.
 //
 // It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	c := NewCall(st, &opInplaceSubs)
@@ -4131,6 +4321,7 @@ var opInplaceTan = Operator{
 // InplaceTan is Tan with the result in place of the first argument.
 //
 // It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	c := NewCall(st, &opInplaceTan)
@@ -4160,6 +4351,7 @@ var opInplaceTanh = Operator{
 // InplaceTanh is Tanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 	c := NewCall(st, &opInplaceTanh)
@@ -4189,6 +4381,7 @@ var opInplaceTrunc = Operator{
 // InplaceTrunc is Trunc with the result in place of the first argument.
 //
 // It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 	c := NewCall(st, &opInplaceTrunc)
@@ -4220,6 +4413,7 @@ var opInplaceXLogYScalarOther = Operator{
 //
 // It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
 	c := NewCall(st, &opInplaceXLogYScalarOther)
@@ -4252,6 +4446,8 @@ var opInplaceXLogYTensor = Operator{
 //
 // It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16; Other float32 float16 bfloat16 int8
+// int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 	c := NewCall(st, &opInplaceXLogYTensor)
@@ -4284,6 +4480,7 @@ var opLeftShift = Operator{
 // LeftShift shifts the bits of each element left by the element of ShiftBits.
 //
 // It launches aclnnLeftShift (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, ShiftBits, Out integers.
 // Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShift.md
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, &opLeftShift)
@@ -4317,6 +4514,7 @@ var opLeftShifts = Operator{
 // LeftShifts shifts the bits of each element left by a scalar.
 //
 // It launches aclnnLeftShifts (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out integers.
 // Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShifts.md
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, &opLeftShifts)
@@ -4351,6 +4549,7 @@ var opLerp = Operator{
 // Lerp interpolates linearly: Self + Weight · (End − Self).
 //
 // It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, End, Weight, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func Lerp(st *acl.Stream, p LerpParams) error {
 	c := NewCall(st, &opLerp)
@@ -4386,6 +4585,7 @@ var opLerps = Operator{
 // Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
 //
 // It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: End float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func Lerps(st *acl.Stream, p LerpsParams) error {
 	c := NewCall(st, &opLerps)
@@ -4419,6 +4619,7 @@ var opLgamma = Operator{
 // Lgamma computes the logarithm of the absolute value of the gamma function of each element.
 //
 // It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 float64.
 // Vendor's page: hicann/ops-math, math/lgamma/docs/aclnnLgamma.md
 func Lgamma(st *acl.Stream, p LgammaParams) error {
 	c := NewCall(st, &opLgamma)
@@ -4450,6 +4651,8 @@ var opLog = Operator{
 // Log computes the natural logarithm of each element.
 //
 // It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func Log(st *acl.Stream, p LogParams) error {
 	c := NewCall(st, &opLog)
@@ -4481,6 +4684,8 @@ var opLog10 = Operator{
 // Log10 computes the decimal logarithm of each element.
 //
 // It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func Log10(st *acl.Stream, p Log10Params) error {
 	c := NewCall(st, &opLog10)
@@ -4512,6 +4717,8 @@ var opLog1p = Operator{
 // Log1p computes the natural logarithm of one plus each element.
 //
 // It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func Log1p(st *acl.Stream, p Log1pParams) error {
 	c := NewCall(st, &opLog1p)
@@ -4543,6 +4750,8 @@ var opLog2 = Operator{
 // Log2 computes the binary logarithm of each element.
 //
 // It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func Log2(st *acl.Stream, p Log2Params) error {
 	c := NewCall(st, &opLog2)
@@ -4575,6 +4784,8 @@ var opLogAddExp = Operator{
 // LogAddExp computes ln(e^Self + e^Other) with broadcasting.
 //
 // It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp.md
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	c := NewCall(st, &opLogAddExp)
@@ -4608,6 +4819,8 @@ var opLogAddExp2 = Operator{
 // LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
 //
 // It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp2.md
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	c := NewCall(st, &opLogAddExp2)
@@ -4642,6 +4855,8 @@ var opLogit = Operator{
 // not negative.
 //
 // It launches aclnnLogit (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-nn, loss/logit/docs/aclnnLogit.md
 func Logit(st *acl.Stream, p LogitParams) error {
 	c := NewCall(st, &opLogit)
@@ -4676,6 +4891,8 @@ var opLogitGrad = Operator{
 // LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
 //
 // It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-nn, loss/logit_grad/docs/aclnnLogitGrad.md
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, &opLogitGrad)
@@ -4711,6 +4928,8 @@ var opMaskedScale = Operator{
 // MaskedScale computes Self · Mask · Scale.
 //
 // It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64; Mask float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-math, math/masked_scale/docs/aclnnMaskedScale.md
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	c := NewCall(st, &opMaskedScale)
@@ -4744,6 +4963,7 @@ var opMaxN = Operator{
 // MaxN computes the maximum over a list of tensors, element by element.
 //
 // It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
 // Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaxN.md
 func MaxN(st *acl.Stream, p MaxNParams) error {
 	c := NewCall(st, &opMaxN)
@@ -4776,6 +4996,8 @@ var opMaximum = Operator{
 // Maximum computes the greater of two elements with broadcasting.
 //
 // It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaximum.md
 func Maximum(st *acl.Stream, p MaximumParams) error {
 	c := NewCall(st, &opMaximum)
@@ -4808,6 +5030,7 @@ var opMinN = Operator{
 // MinN computes the minimum over a list of tensors, element by element.
 //
 // It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
 // Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinN.md
 func MinN(st *acl.Stream, p MinNParams) error {
 	c := NewCall(st, &opMinN)
@@ -4840,6 +5063,8 @@ var opMinimum = Operator{
 // Minimum computes the lesser of two elements with broadcasting.
 //
 // It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinimum.md
 func Minimum(st *acl.Stream, p MinimumParams) error {
 	c := NewCall(st, &opMinimum)
@@ -4873,6 +5098,7 @@ var opMrgbaCustom = Operator{
 // MrgbaCustom multiplies the three channels of an image by Alpha / 255.
 //
 // It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs/aclnnMrgbaCustom.md
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	c := NewCall(st, &opMrgbaCustom)
@@ -4906,6 +5132,8 @@ var opMul = Operator{
 // Mul computes Self · Other with broadcasting.
 //
 // It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func Mul(st *acl.Stream, p MulParams) error {
 	c := NewCall(st, &opMul)
@@ -4940,6 +5168,7 @@ var opMulNoNan = Operator{
 // NaN X.
 //
 // It launches aclnnMulNoNan (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	c := NewCall(st, &opMulNoNan)
@@ -4973,6 +5202,8 @@ var opMuls = Operator{
 // Muls computes Self · Other for a scalar Other.
 //
 // It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func Muls(st *acl.Stream, p MulsParams) error {
 	c := NewCall(st, &opMuls)
@@ -5008,6 +5239,7 @@ var opNanToNum = Operator{
 // NanToNum replaces NaN, infinity and negative infinity by three numbers.
 //
 // It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
 	c := NewCall(st, &opNanToNum)
@@ -5042,6 +5274,7 @@ var opNdtri = Operator{
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
 //
 // It launches aclnnNdtri (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator does not implement it.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, &opNdtri)
 	p.Encode(c)
@@ -5072,6 +5305,7 @@ var opNeg = Operator{
 // Neg computes the negative of each element.
 //
 // It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func Neg(st *acl.Stream, p NegParams) error {
 	c := NewCall(st, &opNeg)
@@ -5104,6 +5338,7 @@ var opPolar = Operator{
 // Polar makes complex numbers of absolute values and angles.
 //
 // It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Input, Angle float32; Out complex64.
 // Vendor's page: hicann/ops-math, math/polar/docs/aclnnPolar.md
 func Polar(st *acl.Stream, p PolarParams) error {
 	c := NewCall(st, &opPolar)
@@ -5138,6 +5373,7 @@ var opPowScalarTensor = Operator{
 //
 // It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowScalarTensor.md
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, &opPowScalarTensor)
@@ -5172,6 +5408,8 @@ var opPowTensorScalar = Operator{
 //
 // It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	c := NewCall(st, &opPowTensorScalar)
@@ -5206,6 +5444,8 @@ var opPowTensorTensor = Operator{
 //
 // It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Self, Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	c := NewCall(st, &opPowTensorTensor)
@@ -5238,6 +5478,8 @@ var opReal = Operator{
 // Real takes the real part of each element.
 //
 // It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 complex32 complex64 complex128; Out
+// float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/real/docs/aclnnReal.md
 func Real(st *acl.Stream, p RealParams) error {
 	c := NewCall(st, &opReal)
@@ -5269,6 +5511,8 @@ var opReciprocal = Operator{
 // Reciprocal computes one divided by each element.
 //
 // It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	c := NewCall(st, &opReciprocal)
@@ -5303,6 +5547,8 @@ var opRemainderScalarTensor = Operator{
 //
 // It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: Other float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderScalarTensor.md
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
 	c := NewCall(st, &opRemainderScalarTensor)
@@ -5338,6 +5584,7 @@ var opRemainderTensorScalar = Operator{
 //
 // It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, &opRemainderTensorScalar)
@@ -5373,6 +5620,8 @@ var opRemainderTensorTensor = Operator{
 //
 // It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
 	c := NewCall(st, &opRemainderTensorTensor)
@@ -5406,6 +5655,7 @@ var opRightShift = Operator{
 // RightShift shifts the bits of each element right by the element of ShiftBits.
 //
 // It launches aclnnRightShift (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Input, ShiftBits, Out integers.
 // Vendor's page: hicann/ops-math, math/right_shift/docs/aclnnRightShift.md
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, &opRightShift)
@@ -5438,6 +5688,7 @@ var opRound = Operator{
 // Round rounds each element to the nearest integer, halves to the even one.
 //
 // It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func Round(st *acl.Stream, p RoundParams) error {
 	c := NewCall(st, &opRound)
@@ -5470,6 +5721,7 @@ var opRoundDecimals = Operator{
 // RoundDecimals rounds each element to so many decimals.
 //
 // It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
 	c := NewCall(st, &opRoundDecimals)
@@ -5502,6 +5754,8 @@ var opRsqrt = Operator{
 // Rsqrt computes one divided by the square root of each element.
 //
 // It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	c := NewCall(st, &opRsqrt)
@@ -5535,6 +5789,8 @@ var opRsub = Operator{
 // Rsub computes Other − Alpha · Self with broadcasting.
 //
 // It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsub.md
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, &opRsub)
@@ -5570,6 +5826,7 @@ var opRsubs = Operator{
 // Rsubs computes Other − Alpha · Self for a scalar Other.
 //
 // It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsubs.md
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, &opRsubs)
@@ -5603,6 +5860,7 @@ var opSign = Operator{
 // Sign computes −1, 0 or 1 for negative, zero and positive elements.
 //
 // It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool.
 // Vendor's page: hicann/ops-math, math/sign/docs/aclnnSign.md
 func Sign(st *acl.Stream, p SignParams) error {
 	c := NewCall(st, &opSign)
@@ -5634,6 +5892,8 @@ var opSin = Operator{
 // Sin computes the sine of each element, given in radians.
 //
 // It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func Sin(st *acl.Stream, p SinParams) error {
 	c := NewCall(st, &opSin)
@@ -5665,6 +5925,8 @@ var opSinc = Operator{
 // Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
 //
 // It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func Sinc(st *acl.Stream, p SincParams) error {
 	c := NewCall(st, &opSinc)
@@ -5696,6 +5958,8 @@ var opSinh = Operator{
 // Sinh computes the hyperbolic sine of each element.
 //
 // It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func Sinh(st *acl.Stream, p SinhParams) error {
 	c := NewCall(st, &opSinh)
@@ -5727,6 +5991,8 @@ var opSqrt = Operator{
 // Sqrt computes the square root of each element, NaN of negative ones.
 //
 // It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func Sqrt(st *acl.Stream, p SqrtParams) error {
 	c := NewCall(st, &opSqrt)
@@ -5759,6 +6025,8 @@ var opSqrtBackward = Operator{
 // SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
 //
 // It launches aclnnSqrtBackward (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs/aclnnSqrtBackward.md
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, &opSqrtBackward)
@@ -5791,6 +6059,7 @@ var opSquare = Operator{
 // Square computes the square of each element.
 //
 // It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)
@@ -5824,6 +6093,8 @@ var opSub = Operator{
 // Sub computes Self − Alpha · Other with broadcasting.
 //
 // It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func Sub(st *acl.Stream, p SubParams) error {
 	c := NewCall(st, &opSub)
@@ -5859,6 +6130,8 @@ var opSubs = Operator{
 // Subs computes Self − Alpha · Other for a scalar Other.
 //
 // It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func Subs(st *acl.Stream, p SubsParams) error {
 	c := NewCall(st, &opSubs)
@@ -5892,6 +6165,7 @@ var opSum = Operator{
 // Sum adds up the tensors of a list.
 //
 // It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/accumulate_nv2/docs/aclnnSum.md
 func Sum(st *acl.Stream, p SumParams) error {
 	c := NewCall(st, &opSum)
@@ -5923,6 +6197,7 @@ var opSumV2 = Operator{
 // SumV2 adds up the tensors of a list, with broadcasting.
 //
 // It launches aclnnSumV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
 func SumV2(st *acl.Stream, p SumV2Params) error {
 	c := NewCall(st, &opSumV2)
@@ -5954,6 +6229,8 @@ var opTan = Operator{
 // Tan computes the tangent of each element, given in radians.
 //
 // It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func Tan(st *acl.Stream, p TanParams) error {
 	c := NewCall(st, &opTan)
@@ -5985,6 +6262,8 @@ var opTanh = Operator{
 // Tanh computes the hyperbolic tangent of each element.
 //
 // It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func Tanh(st *acl.Stream, p TanhParams) error {
 	c := NewCall(st, &opTanh)
@@ -6016,6 +6295,7 @@ var opTrunc = Operator{
 // Trunc cuts off the fraction of each element.
 //
 // It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func Trunc(st *acl.Stream, p TruncParams) error {
 	c := NewCall(st, &opTrunc)
@@ -6049,6 +6329,7 @@ var opXLogYScalarOther = Operator{
 //
 // It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
 	c := NewCall(st, &opXLogYScalarOther)
@@ -6083,6 +6364,8 @@ var opXLogYScalarSelf = Operator{
 //
 // It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
+// The emulator verified: Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarSelf.md
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	c := NewCall(st, &opXLogYScalarSelf)
@@ -6116,6 +6399,8 @@ var opXLogYTensor = Operator{
 // XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
 //
 // It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
 	c := NewCall(st, &opXLogYTensor)
@@ -6149,6 +6434,7 @@ var opXlog1py = Operator{
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.
 //
 // It launches aclnnXlog1py (libopapi, CANN 2026-08) of family elementwise on st.
+// The emulator verified: X, Y, Z float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/xlog1py/docs/aclnnXlog1py.md
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, &opXlog1py)

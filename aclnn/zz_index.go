@@ -24,6 +24,8 @@ var opBucketize = Operator{
 // Bucketize finds for each element the interval between sorted boundaries that it falls in.
 //
 // It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Self, Boundaries float32 float16 bfloat16 float64 integers bool; Out
+// int32.
 // Vendor's page: hicann/ops-nn, index/bucketize_v2/docs/aclnnBucketize.md
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, &opBucketize)
@@ -62,6 +64,8 @@ var opCoalesceSparse = Operator{
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices.
 //
 // It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut
+// float32 float16 int32.
 // Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, &opCoalesceSparse)
@@ -98,6 +102,8 @@ var opEmbedding = Operator{
 // Embedding takes the rows of Weight that Indices name.
 //
 // It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/embedding/docs/aclnnEmbedding.md
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	c := NewCall(st, &opEmbedding)
@@ -141,6 +147,8 @@ var opEmbeddingBag = Operator{
 // EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
 //
 // It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Weight, PerSampleWeights, Output float32 float16 bfloat16; Indices,
+// Offsets, Offset2bag, BagSize, MaxIndices int32 int64.
 // Vendor's page: hicann/ops-nn, index/embedding_bag/docs/aclnnEmbeddingBag.md
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	c := NewCall(st, &opEmbeddingBag)
@@ -189,6 +197,7 @@ var opEmbeddingDenseBackward = Operator{
 //
 // It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: Grad, Out float32 float16 bfloat16; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs/aclnnEmbeddingDenseBackward.md
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, &opEmbeddingDenseBackward)
@@ -227,6 +236,7 @@ var opEmbeddingRenorm = Operator{
 // MaxNorm, down to it.
 //
 // It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnEmbeddingRenorm.md
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	c := NewCall(st, &opEmbeddingRenorm)
@@ -263,6 +273,7 @@ var opExpandIntoJaggedPermute = Operator{
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
 //
 // It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32.
 // Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs/aclnnExpandIntoJaggedPermute.md
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
 	c := NewCall(st, &opExpandIntoJaggedPermute)
@@ -299,6 +310,8 @@ var opGather = Operator{
 // Gather takes the elements whose place along Dim the elements of Index give.
 //
 // It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs/aclnnGather.md
 func Gather(st *acl.Stream, p GatherParams) error {
 	c := NewCall(st, &opGather)
@@ -334,6 +347,8 @@ var opGatherNd = Operator{
 // GatherNd takes slices whose leading indices the rows of Indices give.
 //
 // It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_nd/docs/aclnnGatherNd.md
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, &opGatherNd)
@@ -369,6 +384,8 @@ var opGatherV2 = Operator{
 // GatherV2 takes slices along Dim in the order of Index.
 //
 // It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV2.md
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	c := NewCall(st, &opGatherV2)
@@ -407,6 +424,8 @@ var opGatherV3 = Operator{
 // dimensions by itself.
 //
 // It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV3.md
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, &opGatherV3)
@@ -443,6 +462,8 @@ var opIndex = Operator{
 // Index takes the elements that index tensors, one for each dimension or absent, name together.
 //
 // It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Indices int32 int64 bool.
 // Vendor's page: hicann/ops-nn, index/index/docs/aclnnIndex.md
 func Index(st *acl.Stream, p IndexParams) error {
 	c := NewCall(st, &opIndex)
@@ -479,6 +500,8 @@ var opIndexAdd = Operator{
 // IndexAdd adds Alpha · Source to the slices along Dim that Index names.
 //
 // It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAdd.md
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	c := NewCall(st, &opIndexAdd)
@@ -519,6 +542,8 @@ var opIndexAddV2 = Operator{
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
 //
 // It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index
+// int32 int64.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAddV2.md
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, &opIndexAddV2)
@@ -558,6 +583,8 @@ var opIndexCopy = Operator{
 // IndexCopy replaces the slices along Dim that Index names by those of Source.
 //
 // It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Source, OutRef float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool complex64 complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 	c := NewCall(st, &opIndexCopy)
@@ -595,6 +622,8 @@ var opIndexFill = Operator{
 // IndexFill sets the slices along Dim that the tensor Index names to a value.
 //
 // It launches aclnnIndexFill (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, &opIndexFill)
@@ -632,6 +661,7 @@ var opIndexFillTensor = Operator{
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
 //
 // It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	c := NewCall(st, &opIndexFillTensor)
@@ -669,6 +699,8 @@ var opIndexPutImpl = Operator{
 // IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
 //
 // It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Values float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Indices int32 int64 bool.
 // Vendor's page: hicann/ops-nn, index/index_put_v2/docs/aclnnIndexPutImpl.md
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	c := NewCall(st, &opIndexPutImpl)
@@ -705,6 +737,8 @@ var opIndexSelect = Operator{
 // IndexSelect takes slices along Dim in the order of Index.
 //
 // It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnIndexSelect.md
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	c := NewCall(st, &opIndexSelect)
@@ -740,6 +774,8 @@ var opInplaceIndexCopy = Operator{
 // InplaceIndexCopy is IndexCopy with the result in place of the first argument.
 //
 // It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 	c := NewCall(st, &opInplaceIndexCopy)
@@ -775,6 +811,7 @@ var opInplaceIndexFill = Operator{
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
 //
 // It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, &opInplaceIndexFill)
@@ -811,6 +848,7 @@ var opInplaceIndexFillTensor = Operator{
 //
 // It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
 	c := NewCall(st, &opInplaceIndexFillTensor)
@@ -846,6 +884,7 @@ var opInplaceMaskedFillScalar = Operator{
 //
 // It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillScalar.md
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
 	c := NewCall(st, &opInplaceMaskedFillScalar)
@@ -880,6 +919,7 @@ var opInplaceMaskedFillTensor = Operator{
 //
 // It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: SelfRef, Value float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillTensor.md
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
 	c := NewCall(st, &opInplaceMaskedFillTensor)
@@ -913,6 +953,8 @@ var opInplaceMaskedScatter = Operator{
 // InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
 //
 // It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Mask uint8 bool.
 // Vendor's page: hicann/ops-nn, index/masked_scatter/docs/aclnnInplaceMaskedScatter.md
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	c := NewCall(st, &opInplaceMaskedScatter)
@@ -948,6 +990,8 @@ var opInplacePut = Operator{
 // them.
 //
 // It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnInplacePut.md
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	c := NewCall(st, &opInplacePut)
@@ -988,6 +1032,8 @@ var opInplaceQuantScatter = Operator{
 // Indices give.
 //
 // It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
+// float32 bfloat16; QuantZeroPoints bfloat16 int32.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, &opInplaceQuantScatter)
@@ -1032,6 +1078,8 @@ var opInplaceQuantScatterV2 = Operator{
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
 //
 // It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
+// float32 bfloat16; QuantZeroPoints bfloat16 int32.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, &opInplaceQuantScatterV2)
@@ -1073,6 +1121,8 @@ var opInplaceScatter = Operator{
 // InplaceScatter is Scatter with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 	c := NewCall(st, &opInplaceScatter)
@@ -1111,6 +1161,8 @@ var opInplaceScatterReduce = Operator{
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, &opInplaceScatterReduce)
@@ -1149,6 +1201,7 @@ var opInplaceScatterUpdate = Operator{
 // for each batch, by Updates.
 //
 // It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter/docs/aclnnInplaceScatterUpdate.md
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	c := NewCall(st, &opInplaceScatterUpdate)
@@ -1185,6 +1238,7 @@ var opInplaceScatterValue = Operator{
 // InplaceScatterValue is ScatterValue with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	c := NewCall(st, &opInplaceScatterValue)
@@ -1220,6 +1274,8 @@ var opMaskedSelect = Operator{
 // MaskedSelect takes the elements where Mask is true, as a vector.
 //
 // It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Mask uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs/aclnnMaskedSelect.md
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	c := NewCall(st, &opMaskedSelect)
@@ -1252,6 +1308,8 @@ var opNonzero = Operator{
 // Nonzero finds the places of elements other than zero, one to a row.
 //
 // It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out int64.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzero.md
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	c := NewCall(st, &opNonzero)
@@ -1283,6 +1341,7 @@ var opNonzeroV2 = Operator{
 // NonzeroV2 finds the places of elements other than zero, one to a column.
 //
 // It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzeroV2.md
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	c := NewCall(st, &opNonzeroV2)
@@ -1319,6 +1378,7 @@ var opOneHot = Operator{
 // NumClasses places.
 //
 // It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64.
 // Vendor's page: hicann/ops-math, math/one_hot/docs/aclnnOneHot.md
 func OneHot(st *acl.Stream, p OneHotParams) error {
 	c := NewCall(st, &opOneHot)
@@ -1356,6 +1416,8 @@ var opRepeatInterleave = Operator{
 // RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
 //
 // It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Repeats int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleave.md
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	c := NewCall(st, &opRepeatInterleave)
@@ -1391,6 +1453,7 @@ var opRepeatInterleaveGrad = Operator{
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
 //
 // It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs/aclnnRepeatInterleaveGrad.md
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	c := NewCall(st, &opRepeatInterleaveGrad)
@@ -1426,6 +1489,8 @@ var opRepeatInterleaveInt = Operator{
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
 //
 // It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveInt.md
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	c := NewCall(st, &opRepeatInterleaveInt)
@@ -1463,6 +1528,8 @@ var opRepeatInterleaveIntWithDim = Operator{
 //
 // It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index
 // on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveIntWithDim.md
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveIntWithDim)
@@ -1499,6 +1566,7 @@ var opRepeatInterleaveTensor = Operator{
 //
 // It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: Repeats, Out int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveTensor.md
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
 	c := NewCall(st, &opRepeatInterleaveTensor)
@@ -1535,6 +1603,8 @@ var opRepeatInterleaveWithDim = Operator{
 //
 // It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Repeats int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveWithDim.md
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveWithDim)
@@ -1571,6 +1641,8 @@ var opSWhere = Operator{
 // SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
 //
 // It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
+// integers bool.
 // Vendor's page: hicann/ops-math, math/select/docs/aclnnSWhere.md
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, &opSWhere)
@@ -1609,6 +1681,8 @@ var opScatter = Operator{
 // multiplying.
 //
 // It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func Scatter(st *acl.Stream, p ScatterParams) error {
 	c := NewCall(st, &opScatter)
@@ -1647,6 +1721,8 @@ var opScatterAdd = Operator{
 // ScatterAdd adds the elements of Src to the places along Dim that Index gives.
 //
 // It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool; Index int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/scatter_add/docs/aclnnScatterAdd.md
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, &opScatterAdd)
@@ -1686,6 +1762,9 @@ var opScatterList = Operator{
 // each tensor.
 //
 // It launches aclnnScatterList (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64;
+// MaskOptional uint8.
 // Vendor's page: hicann/ops-nn, index/scatter_list/docs/aclnnScatterList.md
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, &opScatterList)
@@ -1724,6 +1803,9 @@ var opScatterNd = Operator{
 // Updates.
 //
 // It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Data, Updates, Out float32 float16 bfloat16 float64 integers bool
+// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/scatter_nd/docs/aclnnScatterNd.md
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, &opScatterNd)
@@ -1758,6 +1840,8 @@ var opScatterNdUpdate = Operator{
 // ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
 //
 // It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnScatterNdUpdate.md
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, &opScatterNdUpdate)
@@ -1796,6 +1880,8 @@ var opScatterReduce = Operator{
 // says.
 //
 // It launches aclnnScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, &opScatterReduce)
@@ -1837,6 +1923,8 @@ var opScatterValue = Operator{
 // multiplying.
 //
 // It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	c := NewCall(st, &opScatterValue)
@@ -1876,6 +1964,8 @@ var opSearchSorted = Operator{
 // SearchSorted finds where each element would go in sorted sequences.
 //
 // It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SortedSequence, Self float32 float16 bfloat16 float64 integers bool;
+// Sorter int64; Out int32 int64.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorted.md
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	c := NewCall(st, &opSearchSorted)
@@ -1915,6 +2005,7 @@ var opSearchSorteds = Operator{
 // SearchSorteds finds where a scalar would go in a sorted sequence.
 //
 // It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: SortedSequence float32 float16 bfloat16 float64 integers bool; Out int64.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorteds.md
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	c := NewCall(st, &opSearchSorteds)
@@ -1951,6 +2042,8 @@ var opTake = Operator{
 // Take takes the elements that Index names in the flattened tensor.
 //
 // It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnTake.md
 func Take(st *acl.Stream, p TakeParams) error {
 	c := NewCall(st, &opTake)
@@ -1984,6 +2077,8 @@ var opTfScatterAdd = Operator{
 // TfScatterAdd adds Updates to the slices that Indices name.
 //
 // It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) of family index on st.
+// The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int32 uint8; Indices int32
+// int64.
 // Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs/aclnnTfScatterAdd.md
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, &opTfScatterAdd)

@@ -23,6 +23,7 @@ var opArange = Operator{
 // Arange writes the numbers from Start to End, without End, at distances of Step.
 //
 // It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/range/docs/aclnnArange.md
 func Arange(st *acl.Stream, p ArangeParams) error {
 	c := NewCall(st, &opArange)
@@ -57,6 +58,7 @@ var opCast = Operator{
 // Cast converts each element to another dtype.
 //
 // It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, math/cast/docs/aclnnCast.md
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, &opCast)
@@ -90,6 +92,8 @@ var opCat = Operator{
 // Cat joins tensors along Dim.
 //
 // It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Tensors float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/concat_d/docs/aclnnCat.md
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, &opCat)
@@ -123,6 +127,8 @@ var opChannelShuffle = Operator{
 // ChannelShuffle deals the channels of each group out in turn, so that groups mix.
 //
 // It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnChannelShuffle.md
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	c := NewCall(st, &opChannelShuffle)
@@ -158,6 +164,7 @@ var opChunkCat = Operator{
 // all tensors and converts the result.
 //
 // It launches aclnnChunkCat (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, conversion/chunk_cat/docs/aclnnChunkCat.md
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, &opChunkCat)
@@ -192,6 +199,8 @@ var opCircularPad2d = Operator{
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad2d.md
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, &opCircularPad2d)
@@ -227,6 +236,7 @@ var opCircularPad2dBackward = Operator{
 //
 // It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad2dBackward.md
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, &opCircularPad2dBackward)
@@ -261,6 +271,8 @@ var opCircularPad3d = Operator{
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad3d.md
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, &opCircularPad3d)
@@ -296,6 +308,7 @@ var opCircularPad3dBackward = Operator{
 //
 // It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad3dBackward.md
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, &opCircularPad3dBackward)
@@ -333,6 +346,8 @@ var opConfusionTranspose = Operator{
 // Transpose_first says.
 //
 // It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool complex32 complex64
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs/aclnnConfusionTranspose.md
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, &opConfusionTranspose)
@@ -370,6 +385,7 @@ var opConstantPadNd = Operator{
 // with the last dimension.
 //
 // It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnConstantPadNd.md
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, &opConstantPadNd)
@@ -405,6 +421,7 @@ var opDataFormatDimMap = Operator{
 // DataFormatDimMap translates indices of dimensions of one image format to those of another.
 //
 // It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) of family layout on st.
+// The emulator does not implement it.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, &opDataFormatDimMap)
 	p.Encode(c)
@@ -438,6 +455,8 @@ var opDiag = Operator{
 // Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
 //
 // It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64.
 // Vendor's page: hicann/ops-math, conversion/diag_v2/docs/aclnnDiag.md
 func Diag(st *acl.Stream, p DiagParams) error {
 	c := NewCall(st, &opDiag)
@@ -471,6 +490,8 @@ var opDiagFlat = Operator{
 // DiagFlat makes a matrix with the elements of a tensor on a diagonal.
 //
 // It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64.
 // Vendor's page: hicann/ops-math, conversion/diag_flat/docs/aclnnDiagFlat.md
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
 	c := NewCall(st, &opDiagFlat)
@@ -504,6 +525,7 @@ var opExpand = Operator{
 // Expand repeats dimensions of size one until the tensor has the shape Size.
 //
 // It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/expand/docs/aclnnExpand.md
 func Expand(st *acl.Stream, p ExpandParams) error {
 	c := NewCall(st, &opExpand)
@@ -537,6 +559,7 @@ var opEye = Operator{
 // Eye writes ones on the diagonal of a matrix and zeros elsewhere.
 //
 // It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/eye/docs/aclnnEye.md
 func Eye(st *acl.Stream, p EyeParams) error {
 	c := NewCall(st, &opEye)
@@ -570,6 +593,7 @@ var opFlatten = Operator{
 // Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
 //
 // It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 integers bool.
 // Vendor's page: hicann/ops-math, conversion/flatten/docs/aclnnFlatten.md
 func Flatten(st *acl.Stream, p FlattenParams) error {
 	c := NewCall(st, &opFlatten)
@@ -603,6 +627,8 @@ var opFlip = Operator{
 // Flip reverses the order of elements along dimensions.
 //
 // It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-nn, index/reverse_v2/docs/aclnnFlip.md
 func Flip(st *acl.Stream, p FlipParams) error {
 	c := NewCall(st, &opFlip)
@@ -640,6 +666,7 @@ var opHansDecode = Operator{
 // exponents.
 //
 // It launches aclnnHansDecode (libopapi, CANN 2026-08) of family layout on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, math/hans_decode/docs/aclnnHansDecode.md
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, &opHansDecode)
@@ -680,6 +707,7 @@ var opHansEncode = Operator{
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
 //
 // It launches aclnnHansEncode (libopapi, CANN 2026-08) of family layout on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, math/hans_encode/docs/aclnnHansEncode.md
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, &opHansEncode)
@@ -716,6 +744,8 @@ var opInplaceCopy = Operator{
 // InplaceCopy copies Src, which may broadcast and have another dtype.
 //
 // It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex64
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/view_copy/docs/aclnnInplaceCopy.md
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	c := NewCall(st, &opInplaceCopy)
@@ -749,6 +779,8 @@ var opInplaceFillDiagonal = Operator{
 // matrices.
 //
 // It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs/aclnnInplaceFillDiagonal.md
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 	c := NewCall(st, &opInplaceFillDiagonal)
@@ -781,6 +813,7 @@ var opInplaceFillScalar = Operator{
 // InplaceFillScalar sets each element to a scalar.
 //
 // It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillScalar.md
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, &opInplaceFillScalar)
@@ -812,6 +845,8 @@ var opInplaceFillTensor = Operator{
 // InplaceFillTensor sets each element to that of a one-element tensor.
 //
 // It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Value float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillTensor.md
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, &opInplaceFillTensor)
@@ -842,6 +877,8 @@ var opInplaceOne = Operator{
 // InplaceOne sets each element to one.
 //
 // It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/ones_like/docs/aclnnInplaceOne.md
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	c := NewCall(st, &opInplaceOne)
@@ -872,6 +909,7 @@ var opInplaceTril = Operator{
 // InplaceTril is Tril with the result in place of the first argument.
 //
 // It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
 	c := NewCall(st, &opInplaceTril)
@@ -903,6 +941,7 @@ var opInplaceTriu = Operator{
 // InplaceTriu is Triu with the result in place of the first argument.
 //
 // It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
 	c := NewCall(st, &opInplaceTriu)
@@ -933,6 +972,8 @@ var opInplaceZero = Operator{
 // InplaceZero sets each element to zero.
 //
 // It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// uint16 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/zero_op/docs/aclnnInplaceZero.md
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	c := NewCall(st, &opInplaceZero)
@@ -965,6 +1006,7 @@ var opLinspace = Operator{
 // Linspace writes Steps numbers from Start to End at equal distances.
 //
 // It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/lin_space/docs/aclnnLinspace.md
 func Linspace(st *acl.Stream, p LinspaceParams) error {
 	c := NewCall(st, &opLinspace)
@@ -1001,6 +1043,7 @@ var opLogSpace = Operator{
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
 //
 // It launches aclnnLogSpace (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: Result float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/logspace/docs/aclnnLogSpace.md
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, &opLogSpace)
@@ -1035,6 +1078,7 @@ var opNpuFormatCast = Operator{
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
 //
 // It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32.
 // Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs/aclnnNpuFormatCast.md
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, &opNpuFormatCast)
@@ -1067,6 +1111,8 @@ var opPermute = Operator{
 // Permute reorders the dimensions.
 //
 // It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnPermute.md
 func Permute(st *acl.Stream, p PermuteParams) error {
 	c := NewCall(st, &opPermute)
@@ -1101,6 +1147,7 @@ var opRange = Operator{
 // Range writes the numbers from Start to End, which is included when a step meets it.
 //
 // It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/range/docs/aclnnRange.md
 func Range(st *acl.Stream, p RangeParams) error {
 	c := NewCall(st, &opRange)
@@ -1135,6 +1182,8 @@ var opReflectionPad1d = Operator{
 // ReflectionPad1d pads the last dimension with its mirror image, without the border element.
 //
 // It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad1d.md
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	c := NewCall(st, &opReflectionPad1d)
@@ -1170,6 +1219,7 @@ var opReflectionPad1dBackward = Operator{
 //
 // It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs/aclnnReflectionPad1dBackward.md
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad1dBackward)
@@ -1205,6 +1255,8 @@ var opReflectionPad2d = Operator{
 // elements.
 //
 // It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad2d.md
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	c := NewCall(st, &opReflectionPad2d)
@@ -1240,6 +1292,7 @@ var opReflectionPad2dBackward = Operator{
 //
 // It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReflectionPad2dBackward.md
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad2dBackward)
@@ -1275,6 +1328,8 @@ var opReflectionPad3d = Operator{
 // elements.
 //
 // It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad3d.md
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	c := NewCall(st, &opReflectionPad3d)
@@ -1310,6 +1365,7 @@ var opReflectionPad3dBackward = Operator{
 //
 // It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs/aclnnReflectionPad3dBackward.md
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad3dBackward)
@@ -1344,6 +1400,8 @@ var opRepeat = Operator{
 // Repeat tiles a tensor so many times along each dimension.
 //
 // It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128.
 // Vendor's page: hicann/ops-math, math/tile/docs/aclnnRepeat.md
 func Repeat(st *acl.Stream, p RepeatParams) error {
 	c := NewCall(st, &opRepeat)
@@ -1377,6 +1435,8 @@ var opReplicationPad1d = Operator{
 // ReplicationPad1d pads the last dimension with its border elements.
 //
 // It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad1d.md
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	c := NewCall(st, &opReplicationPad1d)
@@ -1412,6 +1472,7 @@ var opReplicationPad1dBackward = Operator{
 //
 // It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad1dBackward.md
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad1dBackward)
@@ -1446,6 +1507,8 @@ var opReplicationPad2d = Operator{
 // ReplicationPad2d pads the last two dimensions with their border elements.
 //
 // It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad2d.md
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	c := NewCall(st, &opReplicationPad2d)
@@ -1481,6 +1544,7 @@ var opReplicationPad2dBackward = Operator{
 //
 // It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad2dBackward.md
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad2dBackward)
@@ -1515,6 +1579,8 @@ var opReplicationPad3d = Operator{
 // ReplicationPad3d pads the last three dimensions with their border elements.
 //
 // It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad3d.md
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	c := NewCall(st, &opReplicationPad3d)
@@ -1550,6 +1616,7 @@ var opReplicationPad3dBackward = Operator{
 //
 // It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs/aclnnReplicationPad3dBackward.md
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad3dBackward)
@@ -1585,6 +1652,8 @@ var opRoll = Operator{
 // Roll moves elements along dimensions; those that leave at one end come in at the other.
 //
 // It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool complex32 complex64
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/roll/docs/aclnnRoll.md
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, &opRoll)
@@ -1619,6 +1688,7 @@ var opSignBitsPack = Operator{
 // SignBitsPack packs the signs of floats into bits, eight to a byte.
 //
 // It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self float32 float16; Out uint8.
 // Vendor's page: hicann/ops-math, math/sign_bits_pack/docs/aclnnSignBitsPack.md
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	c := NewCall(st, &opSignBitsPack)
@@ -1653,6 +1723,7 @@ var opSignBitsUnpack = Operator{
 // SignBitsUnpack turns the bits of bytes into floats 1 and −1.
 //
 // It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self uint8; Out float32 float16.
 // Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs/aclnnSignBitsUnpack.md
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	c := NewCall(st, &opSignBitsUnpack)
@@ -1690,6 +1761,7 @@ var opSlice = Operator{
 // Slice takes every Step-th slice from Start to End along Dim.
 //
 // It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/slice/docs/aclnnSlice.md
 func Slice(st *acl.Stream, p SliceParams) error {
 	c := NewCall(st, &opSlice)
@@ -1728,6 +1800,7 @@ var opSliceNz = Operator{
 // SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
 //
 // It launches aclnnSliceNz (libcust_opapi, custom operator package) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8 uint32.
 func SliceNz(st *acl.Stream, p SliceNzParams) error {
 	c := NewCall(st, &opSliceNz)
 	p.Encode(c)
@@ -1765,6 +1838,7 @@ var opSliceV2 = Operator{
 // SliceV2 takes slices along several axes, each with start, end and step.
 //
 // It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs/aclnnSliceV2.md
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
 	c := NewCall(st, &opSliceV2)
@@ -1802,6 +1876,8 @@ var opSplitTensor = Operator{
 // SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
 //
 // It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitTensor.md
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	c := NewCall(st, &opSplitTensor)
@@ -1837,6 +1913,8 @@ var opSplitWithSize = Operator{
 // SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
 //
 // It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitWithSize.md
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	c := NewCall(st, &opSplitWithSize)
@@ -1871,6 +1949,8 @@ var opStack = Operator{
 // Stack joins tensors of one shape along a new dimension.
 //
 // It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128.
 // Vendor's page: hicann/ops-math, conversion/pack/docs/aclnnStack.md
 func Stack(st *acl.Stream, p StackParams) error {
 	c := NewCall(st, &opStack)
@@ -1912,6 +1992,8 @@ var opStridedSlice = Operator{
 // ends, new dimensions or dropped ones.
 //
 // It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/strided_slice/docs/aclnnStridedSlice.md
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	c := NewCall(st, &opStridedSlice)
@@ -1955,6 +2037,8 @@ var opStridedSliceAssignV2 = Operator{
 // StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
 //
 // It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) of family layout on st.
+// The emulator verified: VarRef, InputValue float32 float16 bfloat16 float64 integers bool
+// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs/aclnnStridedSliceAssignV2.md
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 	c := NewCall(st, &opStridedSliceAssignV2)
@@ -1989,6 +2073,7 @@ var opTransMatmulWeight = Operator{
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
 //
 // It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransMatmulWeight.md
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	c := NewCall(st, &opTransMatmulWeight)
@@ -2020,6 +2105,7 @@ var opTril = Operator{
 // Tril sets the elements above a diagonal of matrices to zero.
 //
 // It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func Tril(st *acl.Stream, p TrilParams) error {
 	c := NewCall(st, &opTril)
@@ -2053,6 +2139,7 @@ var opTriu = Operator{
 // Triu sets the elements below a diagonal of matrices to zero.
 //
 // It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func Triu(st *acl.Stream, p TriuParams) error {
 	c := NewCall(st, &opTriu)
@@ -2089,6 +2176,7 @@ var opUnfoldGrad = Operator{
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
 //
 // It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: GradOut, GradIn float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, conversion/unfold_grad/docs/aclnnUnfoldGrad.md
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	c := NewCall(st, &opUnfoldGrad)
@@ -2132,6 +2220,9 @@ var opViewCopy = Operator{
 // offset.
 //
 // It launches aclnnViewCopy (libopapi, CANN 2026-08) of family layout on st.
+// The emulator verified: Dst, Src, DstOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
+// uint16 uint32 bool; DstSize, DstStride, DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset
+// int32 int64.
 // Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs/aclnnViewCopy.md
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, &opViewCopy)

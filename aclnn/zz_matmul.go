@@ -30,6 +30,7 @@ var opAddLora = Operator{
 // names.
 //
 // It launches aclnnAddLora (libopapi, CANN 8.1.RC1) of family matmul on st.
+// The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32.
 // Vendor's page: hicann/ops-math, math/add_lora/docs/aclnnAddLora.md
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, &opAddLora)
@@ -73,6 +74,7 @@ var opAddMatMatElements = Operator{
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
 //
 // It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	c := NewCall(st, &opAddMatMatElements)
@@ -112,6 +114,7 @@ var opAddMatMatElementsPlus = Operator{
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
 //
 // It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, &opAddMatMatElementsPlus)
 	p.Encode(c)
@@ -152,6 +155,7 @@ var opAddbmm = Operator{
 // batch.
 //
 // It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
 	c := NewCall(st, &opAddbmm)
@@ -193,6 +197,7 @@ var opAddmm = Operator{
 // Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
 //
 // It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func Addmm(st *acl.Stream, p AddmmParams) error {
 	c := NewCall(st, &opAddmm)
@@ -234,6 +239,7 @@ var opAddmmWeightNz = Operator{
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
 //
 // It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
@@ -275,6 +281,8 @@ var opAddmv = Operator{
 // Addmv computes Beta · Self + Alpha · Mat · Vec.
 //
 // It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-nn, matmul/addmv/docs/aclnnAddmv.md
 func Addmv(st *acl.Stream, p AddmvParams) error {
 	c := NewCall(st, &opAddmv)
@@ -315,6 +323,8 @@ var opAddr = Operator{
 // Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
 // It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func Addr(st *acl.Stream, p AddrParams) error {
 	c := NewCall(st, &opAddr)
@@ -354,6 +364,7 @@ var opAddrV2 = Operator{
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
 // It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, &opAddrV2)
@@ -394,6 +405,7 @@ var opBaddbmm = Operator{
 // Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
 //
 // It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
 	c := NewCall(st, &opBaddbmm)
@@ -432,6 +444,7 @@ var opBatchMatMul = Operator{
 // BatchMatMul multiplies the matrices of two batches.
 //
 // It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMul.md
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	c := NewCall(st, &opBatchMatMul)
@@ -467,6 +480,7 @@ var opBatchMatMulWeightNz = Operator{
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
@@ -505,6 +519,7 @@ var opBatchMatmulQuant = Operator{
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
 //
 // It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8.
 // Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs/aclnnBatchMatmulQuant.md
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	c := NewCall(st, &opBatchMatmulQuant)
@@ -542,6 +557,8 @@ var opDot = Operator{
 // Dot computes the scalar product of two vectors.
 //
 // It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8.
 // Vendor's page: hicann/ops-math, math/dot/docs/aclnnDot.md
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, &opDot)
@@ -585,6 +602,7 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 // as FRACTAL_NZ.
 //
 // It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs/aclnnDualLevelQuantMatmulWeightNz.md
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
@@ -629,6 +647,7 @@ var opEinsum = Operator{
 // Einsum computes the sum of products that an equation in Einstein's notation names.
 //
 // It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Tensors, Output float32 float16 int16 int32 int64.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnEinsum.md
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, &opEinsum)
@@ -677,6 +696,7 @@ var opFFN = Operator{
 // grouped by expert or not.
 //
 // It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFN.md
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, &opFFN)
@@ -739,6 +759,7 @@ var opFFNV2 = Operator{
 // FFNV2 is FFN that can take the groups as indices as well as counts.
 //
 // It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV2.md
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, &opFFNV2)
@@ -802,6 +823,8 @@ var opFFNV3 = Operator{
 // FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
 //
 // It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight1, Weight2, Bias1Optional, Bias2Optional, Y float32 float16
+// bfloat16; ExpertTokensOptional int64.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV3.md
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, &opFFNV3)
@@ -854,6 +877,7 @@ var opFusedMatmul = Operator{
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
 //
 // It launches aclnnFusedMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs/aclnnFusedMatmul.md
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, &opFusedMatmul)
@@ -893,6 +917,7 @@ var opFusedMatmulGelu = Operator{
 // FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
 //
 // It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs/aclnnFusedMatmulGelu.md
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, &opFusedMatmulGelu)
@@ -938,6 +963,8 @@ var opFusedQuantMatmul = Operator{
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
 //
 // It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmul.md
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
 	c := NewCall(st, &opFusedQuantMatmul)
@@ -991,6 +1018,8 @@ var opFusedQuantMatmulWeightNz = Operator{
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
 //
 // It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmulWeightNz.md
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opFusedQuantMatmulWeightNz)
@@ -1040,6 +1069,7 @@ var opGemm = Operator{
 // Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
 //
 // It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: A, B, C, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/gemm/docs/aclnnGemm.md
 func Gemm(st *acl.Stream, p GemmParams) error {
 	c := NewCall(st, &opGemm)
@@ -1079,6 +1109,8 @@ var opGer = Operator{
 // Ger computes the outer product of two vectors.
 //
 // It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/ger/docs/aclnnGer.md
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, &opGer)
@@ -1113,6 +1145,7 @@ var opGroupedBiasAddGrad = Operator{
 // rows shares.
 //
 // It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGrad.md
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
 	c := NewCall(st, &opGroupedBiasAddGrad)
@@ -1149,6 +1182,7 @@ var opGroupedBiasAddGradV2 = Operator{
 //
 // It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
+// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGradV2.md
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
 	c := NewCall(st, &opGroupedBiasAddGradV2)
@@ -1190,6 +1224,7 @@ var opGroupedMatmul = Operator{
 // GroupedMatmul multiplies the matrices of each group by its weight.
 //
 // It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight, Y float16 bfloat16; BiasOptional float32 float16.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmul.md
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, &opGroupedMatmul)
@@ -1235,6 +1270,7 @@ var opGroupedMatmulAdd = Operator{
 // Weight: a gradient of weights.
 //
 // It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) of family matmul on st.
+// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAdd.md
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, &opGroupedMatmulAdd)
@@ -1277,6 +1313,7 @@ var opGroupedMatmulAddV2 = Operator{
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
 //
 // It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAddV2.md
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, &opGroupedMatmulAddV2)
@@ -1329,6 +1366,7 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // adds them up, weighted, at the places of their tokens.
 //
 // It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
@@ -1394,6 +1432,9 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // quantisation.
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
+// PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64; SharedInputOptional
+// bfloat16; RowIndexOptional int32 int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV2.md
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
@@ -1462,6 +1503,9 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
+// OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64;
+// SharedInputOptional bfloat16; RowIndexOptional int32 int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV3.md
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
@@ -1529,6 +1573,7 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
@@ -1596,6 +1641,7 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
@@ -1657,6 +1703,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuant)
@@ -1705,6 +1752,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
@@ -1755,6 +1803,7 @@ var opGroupedMatmulV2 = Operator{
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
 //
 // It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
@@ -1804,6 +1853,8 @@ var opGroupedMatmulV3 = Operator{
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
 //
 // It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16;
+// GroupListOptional int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV3.md
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, &opGroupedMatmulV3)
@@ -1862,6 +1913,9 @@ var opGroupedMatmulV4 = Operator{
 // or sizes.
 //
 // It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, Out float32 float16 bfloat16; Weight float32 float16 bfloat16 int8
+// int4; BiasOptional float32 float16; AntiquantScaleOptional, AntiquantOffsetOptional float16
+// bfloat16; GroupListOptional int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)
@@ -1928,6 +1982,10 @@ var opGroupedMatmulV5 = Operator{
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
 //
 // It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X float32 float16 bfloat16 int8; Weight float32 float16 bfloat16 int8
+// int4; BiasOptional float32 float16; ScaleOptional float32 bfloat16; AntiquantScaleOptional,
+// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
+// Out float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
@@ -1996,6 +2054,7 @@ var opGroupedMatmulWeightNz = Operator{
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
 //
 // It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)
@@ -2050,6 +2109,7 @@ var opInplaceAddbmm = Operator{
 // InplaceAddbmm is Addbmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 	c := NewCall(st, &opInplaceAddbmm)
@@ -2089,6 +2149,7 @@ var opInplaceAddmm = Operator{
 // InplaceAddmm is Addmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: SelfRef, Mat1, Mat2 float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 	c := NewCall(st, &opInplaceAddmm)
@@ -2127,6 +2188,8 @@ var opInplaceAddr = Operator{
 // InplaceAddr is Addr with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	c := NewCall(st, &opInplaceAddr)
@@ -2164,6 +2227,7 @@ var opInplaceAddrV2 = Operator{
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, &opInplaceAddrV2)
@@ -2202,6 +2266,7 @@ var opInplaceBaddbmm = Operator{
 // InplaceBaddbmm is Baddbmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 	c := NewCall(st, &opInplaceBaddbmm)
@@ -2240,6 +2305,7 @@ var opMatmul = Operator{
 // column.
 //
 // It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmul.md
 func Matmul(st *acl.Stream, p MatmulParams) error {
 	c := NewCall(st, &opMatmul)
@@ -2276,6 +2342,7 @@ var opMatmulCompress = Operator{
 // MatmulCompress multiplies by a weight that was compressed without loss.
 //
 // It launches aclnnMatmulCompress (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs/aclnnMatmulCompress.md
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, &opMatmulCompress)
@@ -2319,6 +2386,7 @@ var opMatmulCompressDequant = Operator{
 //
 // It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs/aclnnMatmulCompressDequant.md
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
 	c := NewCall(st, &opMatmulCompressDequant)
@@ -2362,6 +2430,7 @@ var opMatmulEmuSplitWeight = Operator{
 // ones.
 //
 // It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs/aclnnMatmulEmuSplitWeight.md
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, &opMatmulEmuSplitWeight)
@@ -2399,6 +2468,7 @@ var opMatmulWeightNz = Operator{
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmulWeightNz.md
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, &opMatmulWeightNz)
@@ -2434,6 +2504,7 @@ var opMm = Operator{
 // Mm multiplies two matrices.
 //
 // It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMm.md
 func Mm(st *acl.Stream, p MmParams) error {
 	c := NewCall(st, &opMm)
@@ -2469,6 +2540,7 @@ var opMv = Operator{
 // Mv multiplies a matrix by a vector.
 //
 // It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: Self, Vec, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mv/docs/aclnnMv.md
 func Mv(st *acl.Stream, p MvParams) error {
 	c := NewCall(st, &opMv)
@@ -2508,6 +2580,7 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
 //
 // It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs/aclnnQuantBatchMatmulInplaceAdd.md
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
 	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
@@ -2555,6 +2628,7 @@ var opQuantGroupedMatmulDequant = Operator{
 // dequantises.
 //
 // It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs/aclnnQuantGroupedMatmulDequant.md
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
 	c := NewCall(st, &opQuantGroupedMatmulDequant)
@@ -2598,6 +2672,7 @@ var opQuantMatmul = Operator{
 // QuantMatmul multiplies int8 matrices and dequantises by one scale.
 //
 // It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8; Bias int32; Out float16.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmul.md
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	c := NewCall(st, &opQuantMatmul)
@@ -2647,6 +2722,7 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 //
 // It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) of family matmul on
 // st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs/aclnnQuantMatmulActivationQuantWeightNz.md
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
@@ -2701,6 +2777,8 @@ var opQuantMatmulDequant = Operator{
 // QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
 //
 // It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
+// int64; XScaleOptional float32 float16.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs/aclnnQuantMatmulDequant.md
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	c := NewCall(st, &opQuantMatmulDequant)
@@ -2754,6 +2832,7 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 // FRACTAL_NZ, dequantises and sums over the batch.
 //
 // It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs/aclnnQuantMatmulReduceSumWeightNz.md
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
@@ -2806,6 +2885,8 @@ var opQuantMatmulV2 = Operator{
 // 64-bit words.
 //
 // It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
+// int8.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmulV2.md
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	c := NewCall(st, &opQuantMatmulV2)
@@ -2849,6 +2930,7 @@ var opQuantMatmulV3 = Operator{
 // or requantises.
 //
 // It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8 int4; Out float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, &opQuantMatmulV3)
@@ -2893,6 +2975,8 @@ var opQuantMatmulV4 = Operator{
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
 //
 // It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8 int4; Scale float32 bfloat16 int64 uint64;
+// PertokenScaleOptional float32; Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, &opQuantMatmulV4)
@@ -2942,6 +3026,8 @@ var opQuantMatmulV5 = Operator{
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
 //
 // It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, YOffset, Bias float32; X2Scale
+// float32 int64 uint64; X2Offset float16; Out float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, &opQuantMatmulV5)
@@ -2995,6 +3081,8 @@ var opQuantMatmulWeightNz = Operator{
 // QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
 //
 // It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// The emulator verified: X1, X2 int8 int4; X2Scale bfloat16 int64 uint64; Out float16 bfloat16
+// int8.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulWeightNz.md
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulWeightNz)
@@ -3043,6 +3131,7 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 // are zero and left out, and dequantises.
 //
 // It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs/aclnnSparse4to2QuantMatmulWeightNz.md
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
@@ -3090,6 +3179,7 @@ var opTransposeBatchMatMul = Operator{
 // the result's afterwards.
 //
 // It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)
@@ -3137,6 +3227,7 @@ var opTransposeBatchMatMulWeightNz = Operator{
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
 //
 // It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
@@ -3189,6 +3280,7 @@ var opTransposeQuantBatchMatMul = Operator{
 // permuted first, and the result's afterwards.
 //
 // It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMul.md
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMul)
@@ -3241,6 +3333,7 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 //
 // It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on
 // st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMulWeightNz.md
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
@@ -3296,6 +3389,7 @@ var opWeightQuantBatchMatmul = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
+// The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs/aclnnWeightQuantBatchMatmul.md
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmul)
@@ -3345,6 +3439,7 @@ var opWeightQuantBatchMatmulNz = Operator{
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
 //
 // It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) of family matmul on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulNz.md
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulNz)
@@ -3392,6 +3487,8 @@ var opWeightQuantBatchMatmulV2 = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
+// The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
+// int8 int4; BiasOptional float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV2)
@@ -3439,6 +3536,7 @@ var opWeightQuantBatchMatmulV3 = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV3)

@@ -22,6 +22,7 @@ var opDistributeBarrier = Operator{
 // DistributeBarrier waits for all ranks of a communicator.
 //
 // It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrier.md
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, &opDistributeBarrier)
@@ -58,6 +59,7 @@ var opDistributeBarrierV2 = Operator{
 // that ElasticInfo leaves out.
 //
 // It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrierV2.md
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, &opDistributeBarrierV2)
@@ -94,6 +96,7 @@ var opElasticReceivableInfoCollect = Operator{
 // ElasticReceivableTest.
 //
 // It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: Y int32.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs/aclnnElasticReceivableInfoCollect.md
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, &opElasticReceivableInfoCollect)
@@ -130,6 +133,7 @@ var opElasticReceivableTest = Operator{
 // ElasticReceivableTest sends test messages to all ranks of a communicator.
 //
 // It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: DstRank int32.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs/aclnnElasticReceivableTest.md
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, &opElasticReceivableTest)
@@ -164,6 +168,7 @@ var opMoeComputeExpertTokens = Operator{
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
 //
 // It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: SortedExperts, Out int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs/aclnnMoeComputeExpertTokens.md
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, &opMoeComputeExpertTokens)
@@ -198,6 +203,7 @@ var opMoeDistributeBufferReset = Operator{
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
 //
 // It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs/aclnnMoeDistributeBufferReset.md
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, &opMoeDistributeBufferReset)
@@ -256,6 +262,7 @@ var opMoeDistributeCombine = Operator{
 // weighted.
 //
 // It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs/aclnnMoeDistributeCombine.md
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, &opMoeDistributeCombine)
@@ -343,6 +350,8 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 // the root mean square.
 //
 // It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
+// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNorm.md
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
@@ -447,6 +456,7 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 // the root mean square.
 //
 // It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNormV2.md
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
@@ -546,6 +556,8 @@ var opMoeDistributeCombineV2 = Operator{
 // up, weighted, with shared experts' results.
 //
 // It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: ExpandX, XOut float16 bfloat16; ExpertIds, EpSendCounts int32;
+// ExpertScales float32.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV2.md
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV2)
@@ -638,6 +650,7 @@ var opMoeDistributeCombineV3 = Operator{
 // or a constant.
 //
 // It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV3.md
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV3)
@@ -726,6 +739,9 @@ var opMoeDistributeDispatch = Operator{
 // MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
 //
 // It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales,
+// ExpertScales, DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums
+// int64.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs/aclnnMoeDistributeDispatch.md
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
 	c := NewCall(st, &opMoeDistributeDispatch)
@@ -805,6 +821,9 @@ var opMoeDistributeDispatchV2 = Operator{
 // with the information that MoeDistributeCombineV2 takes.
 //
 // It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: X float16 bfloat16; ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut
+// int32; ScalesOptional, ExpertScalesOptional, DynamicScalesOut, ExpandScalesOut float32;
+// XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV2.md
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV2)
@@ -889,6 +908,8 @@ var opMoeDistributeDispatchV3 = Operator{
 // or a constant.
 //
 // It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
+// EpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32; ExpertTokenNumsOut int64.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV3.md
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV3)
@@ -955,6 +976,8 @@ var opMoeFinalizeRouting = Operator{
 // two other rows.
 //
 // It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: ExpandedX, X1, X2Optional, Bias, Scales, Out float32 float16 bfloat16;
+// ExpandedRowIdx, ExpandedExpertIdx int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs/aclnnMoeFinalizeRouting.md
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	c := NewCall(st, &opMoeFinalizeRouting)
@@ -1000,6 +1023,8 @@ var opMoeFinalizeRoutingV2 = Operator{
 // and other rows.
 //
 // It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: ExpandedX, X1Optional, X2Optional, BiasOptional, ScalesOptional, Out
+// float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs/aclnnMoeFinalizeRoutingV2.md
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2)
@@ -1049,6 +1074,8 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 //
 // It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on
 // st.
+// The emulator verified: GradY, ExpandedXOptional, ScalesOptional, BiasOptional, GradExpandedXOut,
+// GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs/aclnnMoeFinalizeRoutingV2Grad.md
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
@@ -1103,6 +1130,8 @@ var opMoeGatingTopK = Operator{
 // scores, and then the K best experts.
 //
 // It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: X, BiasOptional, YOut float32 float16 bfloat16; ExpertIdxOut int32; OutOut
+// float32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs/aclnnMoeGatingTopK.md
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	c := NewCall(st, &opMoeGatingTopK)
@@ -1150,6 +1179,8 @@ var opMoeGatingTopKSoftmax = Operator{
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
 //
 // It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut,
+// RowIdxOut int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs/aclnnMoeGatingTopKSoftmax.md
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmax)
@@ -1191,6 +1222,8 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 // MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
 //
 // It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut
+// int32; SoftmaxResultOutOptional float32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs/aclnnMoeGatingTopKSoftmaxV2.md
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
@@ -1233,6 +1266,8 @@ var opMoeInitRouting = Operator{
 // MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
 //
 // It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: X, ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx,
+// ExpandedRowIdxOut, ExpandedExpertIdxOut int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs/aclnnMoeInitRouting.md
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	c := NewCall(st, &opMoeInitRouting)
@@ -1277,6 +1312,8 @@ var opMoeInitRoutingQuant = Operator{
 // quantised to int8.
 //
 // It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: X float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut,
+// ExpandedExpertIdxOut int32; ExpandedXOut int8.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs/aclnnMoeInitRoutingQuant.md
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	c := NewCall(st, &opMoeInitRoutingQuant)
@@ -1329,6 +1366,8 @@ var opMoeInitRoutingQuantV2 = Operator{
 // MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
 //
 // It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
+// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingQuantV2)
@@ -1385,6 +1424,8 @@ var opMoeInitRoutingV2 = Operator{
 // dropping those beyond a capacity when asked for.
 //
 // It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut,
+// ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs/aclnnMoeInitRoutingV2.md
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingV2)
@@ -1430,6 +1471,7 @@ var opMoeInitRoutingV2Grad = Operator{
 // MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
 //
 // It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs/aclnnMoeInitRoutingV2Grad.md
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeInitRoutingV2Grad)
@@ -1481,6 +1523,9 @@ var opMoeInitRoutingV3 = Operator{
 // in that order, quantised when asked for.
 //
 // It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: X, ExpandedXOut float32 float16 bfloat16 int8; ExpertIdx,
+// ExpandedRowIdxOut int32; ScaleOptional, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
+// int64.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs/aclnnMoeInitRoutingV3.md
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	c := NewCall(st, &opMoeInitRoutingV3)
@@ -1531,6 +1576,8 @@ var opMoeTokenPermute = Operator{
 // MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
 //
 // It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32
+// int64; SortedIndicesOut int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs/aclnnMoeTokenPermute.md
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	c := NewCall(st, &opMoeTokenPermute)
@@ -1569,6 +1616,7 @@ var opMoeTokenPermuteGrad = Operator{
 // MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
 //
 // It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs/aclnnMoeTokenPermuteGrad.md
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteGrad)
@@ -1611,6 +1659,8 @@ var opMoeTokenPermuteWithEp = Operator{
 // probabilities.
 //
 // It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOut float32 float16
+// bfloat16; Indices int32 int64; SortedIndicesOut int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs/aclnnMoeTokenPermuteWithEp.md
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEp)
@@ -1655,6 +1705,8 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 // MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
 //
 // It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: PermutedTokensOutputGrad, PermutedProbsOutputGradOptional, TokenGradOut,
+// ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs/aclnnMoeTokenPermuteWithEpGrad.md
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
@@ -1699,6 +1751,8 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 // experts assigns.
 //
 // It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOutOptional float32
+// float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs/aclnnMoeTokenPermuteWithRoutingMap.md
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
@@ -1745,6 +1799,8 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 // MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
 //
 // It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: PermutedTokenOutputGrad, PermutedProbsOutputGradOptional, TokensGradOut,
+// ProbsGradOutOptional float32 float16 bfloat16; SortedIndices int32; RoutingMapOptional int8 bool.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs/aclnnMoeTokenPermuteWithRoutingMapGrad.md
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
@@ -1790,6 +1846,8 @@ var opMoeTokenUnpermute = Operator{
 // probabilities.
 //
 // It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
+// int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs/aclnnMoeTokenUnpermute.md
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	c := NewCall(st, &opMoeTokenUnpermute)
@@ -1831,6 +1889,8 @@ var opMoeTokenUnpermuteGrad = Operator{
 // MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
 //
 // It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// The emulator verified: PermuteTokens, UnpermutedTokensGrad, ProbsOptional, PermutedTokensGradOut,
+// ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs/aclnnMoeTokenUnpermuteGrad.md
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteGrad)
@@ -1875,6 +1935,8 @@ var opMoeTokenUnpermuteWithEp = Operator{
 // weighted by probabilities.
 //
 // It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
+// int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs/aclnnMoeTokenUnpermuteWithEp.md
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
@@ -1920,6 +1982,8 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 // MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
 //
 // It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
+// PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs/aclnnMoeTokenUnpermuteWithEpGrad.md
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
@@ -1970,6 +2034,8 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 // tokens and adds them up.
 //
 // It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: PermutedTokens, ProbsOptional, UnpermutedTokens, PermuteProbs float32
+// float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMapOptional int8 bool.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs/aclnnMoeTokenUnpermuteWithRoutingMap.md
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
@@ -2020,6 +2086,9 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 //
 // It launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on
 // st.
+// The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
+// PermutedTokensGradOut, ProbsGradOutOptional float32 float16 bfloat16; OutIndex, PermuteTokenId
+// int32; RoutingMapOptional int8 bool.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs/aclnnMoeTokenUnpermuteWithRoutingMapGrad.md
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
@@ -2070,6 +2139,9 @@ var opMoeUpdateExpert = Operator{
 // unlikely ones.
 //
 // It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) of family moe on st.
+// The emulator verified: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
+// ExpertScalesOptional float32 float16 bfloat16; PruningThresholdOptional float32;
+// ActiveMaskOptional, BalancedActiveMask bool.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs/aclnnMoeUpdateExpert.md
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	c := NewCall(st, &opMoeUpdateExpert)

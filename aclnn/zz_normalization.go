@@ -26,6 +26,8 @@ var opAdaLayerNorm = Operator{
 // AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
 //
 // It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs/aclnnAdaLayerNorm.md
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, &opAdaLayerNorm)
@@ -74,6 +76,8 @@ var opAdaLayerNormBackward = Operator{
 // AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
 //
 // It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: GradOut, Input, Rstd, Mean, Scale, WeightOptional, BiasOptional,
+// GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs/aclnnAdaLayerNormBackward.md
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	c := NewCall(st, &opAdaLayerNormBackward)
@@ -126,6 +130,8 @@ var opAdaLayerNormQuant = Operator{
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
 //
 // It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float32 float16 bfloat16;
+// Out int8; QuantScale float32.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs/aclnnAdaLayerNormQuant.md
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, &opAdaLayerNormQuant)
@@ -173,6 +179,8 @@ var opAdaLayerNormV2 = Operator{
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
 //
 // It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out, MeanOutOptional,
+// RstdOutOptional float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs/aclnnAdaLayerNormV2.md
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, &opAdaLayerNormV2)
@@ -221,6 +229,8 @@ var opAddLayerNorm = Operator{
 // and shifts by Beta.
 //
 // It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, Beta, BiasOptional, YOut, XOut float32 float16 bfloat16;
+// MeanOut, RstdOut float32.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs/aclnnAddLayerNorm.md
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	c := NewCall(st, &opAddLayerNorm)
@@ -269,6 +279,8 @@ var opAddLayerNormGrad = Operator{
 // AddLayerNormGrad computes the gradients of AddLayerNorm.
 //
 // It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: Dy, X1, X2, Gamma, DsumOptional, DxOut float32 float16 bfloat16; Rstd,
+// Mean, DgammaOut, DbetaOut float32.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs/aclnnAddLayerNormGrad.md
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, &opAddLayerNormGrad)
@@ -325,6 +337,9 @@ var opAddLayerNormQuant = Operator{
 // or found.
 //
 // It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; BiasOptional float32
+// float16 bfloat16 float64 integers bool; Scales1Optional, Scales2Optional float32 float16 bfloat16
+// int8 int32; Y1Out, Y2Out int8.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs/aclnnAddLayerNormQuant.md
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, &opAddLayerNormQuant)
@@ -389,6 +404,8 @@ var opAddLayerNormQuantV2 = Operator{
 // AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
 //
 // It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8;
+// OutScales1Out float32.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs/aclnnAddLayerNormQuantV2.md
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	c := NewCall(st, &opAddLayerNormQuantV2)
@@ -442,6 +459,7 @@ var opAddRmsNorm = Operator{
 // AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
 //
 // It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs/aclnnAddRmsNorm.md
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	c := NewCall(st, &opAddRmsNorm)
@@ -484,6 +502,8 @@ var opAddRmsNormCast = Operator{
 // AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
 //
 // It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, Y2Out, XOut float32 float16 bfloat16; Y1Out, RstdOut
+// float32.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs/aclnnAddRmsNormCast.md
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, &opAddRmsNormCast)
@@ -533,6 +553,7 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // floats with a shared exponent.
 //
 // It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs/aclnnAddRmsNormDynamicMxQuant.md
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
@@ -586,6 +607,9 @@ var opAddRmsNormDynamicQuant = Operator{
 //
 // It launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
+// The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1Optional,
+// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
+// float32.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuant.md
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuant)
@@ -638,6 +662,8 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 // written.
 //
 // It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
+// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y2Out int8; Scale2Out float32.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
@@ -692,6 +718,8 @@ var opAddRmsNormQuant = Operator{
 //
 // It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; Scales1, ZeroPoints1Optional
+// float32 float16 bfloat16 int8 int32; Y1Out int8.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs/aclnnAddRmsNormQuant.md
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	c := NewCall(st, &opAddRmsNormQuant)
@@ -747,6 +775,9 @@ var opAddRmsNormQuantV2 = Operator{
 // AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
 //
 // It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1, X2, Gamma, BetaOptional, XOut, RmsNormOut float32 float16 bfloat16;
+// Scales1, Scales2Optional, ZeroPoints1Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out
+// int8.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs/aclnnAddRmsNormQuantV2.md
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormQuantV2)
@@ -801,6 +832,8 @@ var opBatchNorm = Operator{
 // otherwise.
 //
 // It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: Input, Weight, Bias, RunningMean, RunningVar, Output float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs/aclnnBatchNorm.md
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	c := NewCall(st, &opBatchNorm)
@@ -853,6 +886,8 @@ var opBatchNormBackward = Operator{
 //
 // It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
+// The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
+// GradBias float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnBatchNormBackward.md
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	c := NewCall(st, &opBatchNormBackward)
@@ -902,6 +937,7 @@ var opBatchNormElemt = Operator{
 //
 // It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs/aclnnBatchNormElemt.md
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	c := NewCall(st, &opBatchNormElemt)
@@ -946,6 +982,8 @@ var opBatchNormElemtBackward = Operator{
 //
 // It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
+// The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
+// float16 bfloat16; Counter float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs/aclnnBatchNormElemtBackward.md
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, &opBatchNormElemtBackward)
@@ -994,6 +1032,8 @@ var opBatchNormGatherStatsWithCounts = Operator{
 //
 // It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
+// The emulator verified: Mean, RunningMean, RunningVar, MeanAll, InvstdAll float32 float16
+// bfloat16; Invstd, Counts float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs/aclnnBatchNormGatherStatsWithCounts.md
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
@@ -1036,6 +1076,7 @@ var opBatchNormReduce = Operator{
 // BatchNormReduce computes for each channel the sum and the sum of squares.
 //
 // It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32.
 // Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs/aclnnBatchNormReduce.md
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, &opBatchNormReduce)
@@ -1080,6 +1121,8 @@ var opBatchNormReduceBackward = Operator{
 //
 // It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
+// The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs/aclnnBatchNormReduceBackward.md
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, &opBatchNormReduceBackward)
@@ -1124,6 +1167,7 @@ var opBatchNormStats = Operator{
 //
 // It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: Input float32 float16; Mean, Invstd float32.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnBatchNormStats.md
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	c := NewCall(st, &opBatchNormStats)
@@ -1164,6 +1208,8 @@ var opDeepNorm = Operator{
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
 //
 // It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: X, Gx, Beta, Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut
+// float32.
 // Vendor's page: hicann/ops-nn, norm/deep_norm/docs/aclnnDeepNorm.md
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, &opDeepNorm)
@@ -1211,6 +1257,8 @@ var opDeepNormGrad = Operator{
 // DeepNormGrad computes the gradients of DeepNorm.
 //
 // It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean, Rstd,
+// DbetaOut, DgammaOut float32.
 // Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs/aclnnDeepNormGrad.md
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	c := NewCall(st, &opDeepNormGrad)
@@ -1263,6 +1311,7 @@ var opFastBatchNormBackward = Operator{
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
 //
 // It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnFastBatchNormBackward.md
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, &opFastBatchNormBackward)
@@ -1312,6 +1361,8 @@ var opFastLayerNorm = Operator{
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
 // It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnFastLayerNorm.md
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, &opFastLayerNorm)
@@ -1352,6 +1403,7 @@ var opGemmaRmsNorm = Operator{
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
 //
 // It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32.
 // Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs/aclnnGemmaRmsNorm.md
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, &opGemmaRmsNorm)
@@ -1395,6 +1447,7 @@ var opGroupNorm = Operator{
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
 //
 // It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm/docs/aclnnGroupNorm.md
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	c := NewCall(st, &opGroupNorm)
@@ -1447,6 +1500,8 @@ var opGroupNormBackward = Operator{
 //
 // It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
+// The emulator verified: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut, GradBetaOut
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs/aclnnGroupNormBackward.md
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	c := NewCall(st, &opGroupNormBackward)
@@ -1496,6 +1551,7 @@ var opGroupNormSilu = Operator{
 //
 // It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSilu.md
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	c := NewCall(st, &opGroupNormSilu)
@@ -1541,6 +1597,8 @@ var opGroupNormSiluQuant = Operator{
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
 //
 // It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: Self, Gamma, Beta, QuantScale, MeanOut, RstdOut float32 float16 bfloat16;
+// Out int8.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs/aclnnGroupNormSiluQuant.md
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	c := NewCall(st, &opGroupNormSiluQuant)
@@ -1589,6 +1647,7 @@ var opGroupNormSiluV2 = Operator{
 //
 // It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSiluV2.md
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	c := NewCall(st, &opGroupNormSiluV2)
@@ -1637,6 +1696,7 @@ var opGroupNormSwish = Operator{
 // is true.
 //
 // It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs/aclnnGroupNormSwish.md
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, &opGroupNormSwish)
@@ -1689,6 +1749,8 @@ var opGroupNormSwishGrad = Operator{
 // GroupNormSwishGrad computes the gradients of GroupNormSwish.
 //
 // It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: Dy, Mean, Rstd, X, Gamma, Beta, DxOut, DgammaOut, DbetaOut float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs/aclnnGroupNormSwishGrad.md
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, &opGroupNormSwishGrad)
@@ -1736,6 +1798,7 @@ var opInplaceAddRmsNorm = Operator{
 // root mean square, times Gamma.
 //
 // It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32.
 // Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs/aclnnInplaceAddRmsNorm.md
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceAddRmsNorm)
@@ -1773,6 +1836,7 @@ var opInplaceRenorm = Operator{
 //
 // It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 	c := NewCall(st, &opInplaceRenorm)
@@ -1813,6 +1877,7 @@ var opInstanceNorm = Operator{
 // it.
 //
 // It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16.
 // Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs/aclnnInstanceNorm.md
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, &opInstanceNorm)
@@ -1856,6 +1921,8 @@ var opLayerNorm = Operator{
 // LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
 // It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional, BiasOptional,
+// MeanOutOptional, RstdOutOptional float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	c := NewCall(st, &opLayerNorm)
@@ -1903,6 +1970,8 @@ var opLayerNormBackward = Operator{
 //
 // It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
+// The emulator verified: GradOut, Input float32 float16 bfloat16; Mean, Rstd, WeightOptional,
+// GradInputOut, GradWeightOut, GradBiasOut float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs/aclnnLayerNormBackward.md
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, &opLayerNormBackward)
@@ -1950,6 +2019,7 @@ var opLayerNormQuant = Operator{
 // LayerNormQuant computes LayerNorm and quantises its result.
 //
 // It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs/aclnnLayerNormQuant.md
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	c := NewCall(st, &opLayerNormQuant)
@@ -1996,6 +2066,8 @@ var opLayerNormWithImplMode = Operator{
 //
 // It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
+// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional float32 float16
+// bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
 	c := NewCall(st, &opLayerNormWithImplMode)
@@ -2044,6 +2116,7 @@ var opQuantizedBatchNorm = Operator{
 // the result.
 //
 // It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32.
 // Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs/aclnnQuantizedBatchNorm.md
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	c := NewCall(st, &opQuantizedBatchNorm)
@@ -2087,6 +2160,7 @@ var opRenorm = Operator{
 // Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
 //
 // It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func Renorm(st *acl.Stream, p RenormParams) error {
 	c := NewCall(st, &opRenorm)
@@ -2124,6 +2198,7 @@ var opRmsNorm = Operator{
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
 //
 // It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32.
 // Vendor's page: hicann/ops-nn, norm/rms_norm/docs/aclnnRmsNorm.md
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, &opRmsNorm)
@@ -2168,6 +2243,7 @@ var opRmsNormDynamicMxQuant = Operator{
 // with a shared exponent.
 //
 // It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs/aclnnRmsNormDynamicMxQuant.md
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicMxQuant)
@@ -2214,6 +2290,8 @@ var opRmsNormDynamicQuant = Operator{
 // RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
 //
 // It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Gamma, BetaOptional float32 float16 bfloat16; SmoothScalesOptional
+// float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs/aclnnRmsNormDynamicQuant.md
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicQuant)
@@ -2255,6 +2333,8 @@ var opRmsNormGrad = Operator{
 // RmsNormGrad computes the gradients of RmsNorm.
 //
 // It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// The emulator verified: Dy, X, DxOut, DgammaOut float32 float16 bfloat16; Rstd float32; Gamma
+// float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs/aclnnRmsNormGrad.md
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	c := NewCall(st, &opRmsNormGrad)
@@ -2298,6 +2378,7 @@ var opRmsNormGradQuant = Operator{
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
 //
 // It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs/aclnnRmsNormGradQuant.md
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	c := NewCall(st, &opRmsNormGradQuant)
@@ -2342,6 +2423,8 @@ var opRmsNormQuant = Operator{
 // RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
 //
 // It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
+// bfloat16 int8 int32; Y int8.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, &opRmsNormQuant)
@@ -2387,6 +2470,8 @@ var opRmsNormQuantV3 = Operator{
 // square.
 //
 // It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: X, Gamma float32 float16 bfloat16; Scale float32 float16 bfloat16 int8
+// int32; Y int8; Rstd float32.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs/aclnnRmsNormQuantV3.md
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	c := NewCall(st, &opRmsNormQuantV3)
@@ -2434,6 +2519,8 @@ var opSyncBatchNormGatherStats = Operator{
 // deviations and updates the running ones.
 //
 // It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
+// The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
+// float16 bfloat16; SampleCount float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs/aclnnSyncBatchNormGatherStats.md
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, &opSyncBatchNormGatherStats)

@@ -28,6 +28,8 @@ var opAmpUpdateScale = Operator{
 // shrinks it when FoundInf says so.
 //
 // It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
+// GrowthTracker, UpdatedGrowthTracker int32.
 // Vendor's page: hicann/ops-math, math/amp_update_scale/docs/aclnnAmpUpdateScale.md
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	c := NewCall(st, &opAmpUpdateScale)
@@ -73,6 +75,7 @@ var opApplyAdadelta = Operator{
 // ApplyAdadelta updates parameters by one step of Adadelta.
 //
 // It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	c := NewCall(st, &opApplyAdadelta)
@@ -122,6 +125,8 @@ var opApplyAdam = Operator{
 // ApplyAdam updates parameters by one step of Adam.
 //
 // It launches aclnnApplyAdam (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: VarRef, M, V, Grad float32 float16 bfloat16; Beta1Power, Beta2Power, Lr,
+// Beta1, Beta2, Epsilon float32.
 // Vendor's page: hicann/ops-nn, optim/apply_adam/docs/aclnnApplyAdam.md
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	c := NewCall(st, &opApplyAdam)
@@ -176,6 +181,8 @@ var opApplyAdamD = Operator{
 // ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
 //
 // It launches aclnnApplyAdamD (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: Var, M, V, Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad,
+// VarOut, MOut, VOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs/aclnnApplyAdamD.md
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, &opApplyAdamD)
@@ -232,6 +239,8 @@ var opApplyAdamW = Operator{
 // ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
 //
 // It launches aclnnApplyAdamW (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: VarRef, MRef, VRef, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2,
+// Eps, Grad float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs/aclnnApplyAdamW.md
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	c := NewCall(st, &opApplyAdamW)
@@ -291,6 +300,8 @@ var opApplyAdamWQuant = Operator{
 // tables.
 //
 // It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: VarRef, Grad float32 float16 bfloat16; MRef, VRef uint8; QmapM, QmapV,
+// AbsmaxMRef, AbsmaxVRef float32; Step int64.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs/aclnnApplyAdamWQuant.md
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 	c := NewCall(st, &opApplyAdamWQuant)
@@ -348,6 +359,8 @@ var opApplyAdamWV2 = Operator{
 // ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
 //
 // It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// The emulator verified: VarRef, MRef, VRef, MaxGradNormOptionalRef, Grad float32 float16 bfloat16;
+// Step float32 int64.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs/aclnnApplyAdamWV2.md
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	c := NewCall(st, &opApplyAdamWV2)
@@ -400,6 +413,7 @@ var opApplyAdamax = Operator{
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
 //
 // It launches aclnnApplyAdamax (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator does not implement it.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, &opApplyAdamax)
 	p.Encode(c)
@@ -447,6 +461,8 @@ var opApplyFtrl = Operator{
 // ApplyFtrl updates parameters by one step of follow the regularised leader.
 //
 // It launches aclnnApplyFtrl (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: VarRef, AccumRef, LinearRef, Grad, Lr, L1, L2, LrPower float32 float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs/aclnnApplyFtrl.md
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, &opApplyFtrl)
@@ -498,6 +514,7 @@ var opApplyFusedEmaAdam = Operator{
 // well.
 //
 // It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) of family optimizer on st.
+// The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs/aclnnApplyFusedEmaAdam.md
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, &opApplyFusedEmaAdam)
@@ -542,6 +559,7 @@ var opApplyGradientDescent = Operator{
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
 //
 // It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: Var, Alpha, Delta float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs/aclnnApplyGradientDescent.md
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, &opApplyGradientDescent)
@@ -577,6 +595,7 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 //
 // It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) of family optimizer on
 // st.
+// The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs/aclnnForeachNonFiniteCheckAndUnscale.md
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
 	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
@@ -624,6 +643,8 @@ var opFusedAdamw = Operator{
 // FusedAdamw updates lists of parameters by one step of AdamW.
 //
 // It launches aclnnFusedAdamw (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: ParamsRef, Grads, ExpAvgsRef, ExpAvgSqsRef, MaxExpAvgSqsRef float32
+// float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32.
 // Vendor's page: hicann/ops-nn, optim/fused_adamw/docs/aclnnFusedAdamw.md
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, &opFusedAdamw)
@@ -677,6 +698,8 @@ var opFusedSgd = Operator{
 // FusedSgd updates lists of parameters by one step of gradient descent with momentum.
 //
 // It launches aclnnFusedSgd (libopapi, CANN 2026-08) of family optimizer on st.
+// The emulator verified: ParamsRef, GradsRef, MomentumBufferListOptionalRef, GradScaleOptional
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, optim/fused_sgd/docs/aclnnFusedSgd.md
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, &opFusedSgd)
@@ -727,6 +750,8 @@ var opSilentCheck = Operator{
 // caused.
 //
 // It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// The emulator verified: Val, InputGradRef float32 float16 bfloat16; SfdaRef float32; StepRef
+// int64; Result int32.
 // Vendor's page: hicann/ops-math, math/silent_check/docs/aclnnSilentCheck.md
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, &opSilentCheck)
@@ -779,6 +804,8 @@ var opSilentCheckV2 = Operator{
 // caused, by its moving average.
 //
 // It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// The emulator verified: Val, AvgRef, InputGradRef float32 float16 bfloat16; StepRef int64; Result
+// int32.
 // Vendor's page: hicann/ops-math, math/silent_check_v2/docs/aclnnSilentCheckV2.md
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, &opSilentCheckV2)

@@ -24,6 +24,7 @@ var opAntiMxQuant = Operator{
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
 //
 // It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs/aclnnAntiMxQuant.md
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	c := NewCall(st, &opAntiMxQuant)
@@ -64,6 +65,7 @@ var opAscendAntiQuant = Operator{
 //
 // It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
+// The emulator verified: X int8; Scale, Offset float32 float16 bfloat16; Y float16 bfloat16.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
@@ -105,6 +107,7 @@ var opAscendQuant = Operator{
 // SqrtMode is true.
 //
 // It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuant.md
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	c := NewCall(st, &opAscendQuant)
@@ -147,6 +150,7 @@ var opAscendQuantV3 = Operator{
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
 //
 // It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X, Scale float32 float16 bfloat16; Y int8.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuantV3.md
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, &opAscendQuantV3)
@@ -185,6 +189,7 @@ var opConvertWeightToINT4Pack = Operator{
 //
 // It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // quantization on st.
+// The emulator verified: Weight int32; WeightInt4Pack int32 int4.
 // Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs/aclnnConvertWeightToINT4Pack.md
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
 	c := NewCall(st, &opConvertWeightToINT4Pack)
@@ -221,6 +226,8 @@ var opDequantBias = Operator{
 // the scales of its column and row.
 //
 // It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) of family quantization on st.
+// The emulator verified: X int32; WeightScale float32 bfloat16; ActivateScaleOptional float32;
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
 // Vendor's page: hicann/ops-nn, quant/dequant_bias/docs/aclnnDequantBias.md
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
 	c := NewCall(st, &opDequantBias)
@@ -267,6 +274,9 @@ var opDequantSituQuant = Operator{
 // DequantSituQuant dequantises, computes SituGlu, and quantises its result.
 //
 // It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X float16 bfloat16 int8 int32; WeightScaleOptional,
+// ActivationScaleOptional, BiasOptional, QuantScaleOptional, QuantOffsetOptional, YScaleOut
+// float32; YOut int8.
 // Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs/aclnnDequantSituQuant.md
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, &opDequantSituQuant)
@@ -318,6 +328,9 @@ var opDequantSwigluQuant = Operator{
 // DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
 //
 // It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
+// QuantScaleOptional, QuantOffsetOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16
+// int32; GroupIndexOptional int32 int64; YOut int8.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuant.md
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	c := NewCall(st, &opDequantSwigluQuant)
@@ -375,6 +388,9 @@ var opDequantSwigluQuantV2 = Operator{
 // dtype.
 //
 // It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
+// QuantScaleOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16 int32;
+// GroupIndexOptional int32 int64; YOut int8.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuantV2.md
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, &opDequantSwigluQuantV2)
@@ -428,6 +444,7 @@ var opDynamicBlockQuant = Operator{
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
 //
 // It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuant.md
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, &opDynamicBlockQuant)
@@ -472,6 +489,7 @@ var opDynamicBlockQuantV2 = Operator{
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
 //
 // It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuantV2.md
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, &opDynamicBlockQuantV2)
@@ -512,6 +530,7 @@ var opDynamicQuant = Operator{
 // DynamicQuant quantises each row with a scale of its own, which it gives.
 //
 // It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
@@ -552,6 +571,8 @@ var opDynamicQuantV2 = Operator{
 //
 // It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
+// The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
+// int32; YOut int8; ScaleOut, OffsetOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs/aclnnDynamicQuantV2.md
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, &opDynamicQuantV2)
@@ -596,6 +617,8 @@ var opDynamicQuantV3 = Operator{
 // or tensor.
 //
 // It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
+// int32; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
@@ -642,6 +665,8 @@ var opDynamicQuantV4 = Operator{
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
 //
 // It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; YOut int8; ScaleOut,
+// OffsetOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)
@@ -689,6 +714,8 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 //
 // It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family quantization on st.
+// The emulator verified: Self, Scale, Out float32 float16; ZeroPoint float32 float16 int32; Mask
+// bool.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerChannelAffineCachemask.md
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
@@ -736,6 +763,7 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 //
 // It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // quantization on st.
+// The emulator verified: Self, Out float32 float16; Mask bool.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerTensorAffineCachemask.md
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
@@ -779,6 +807,8 @@ var opFlatQuant = Operator{
 // FlatQuant multiplies matrices from left and right and quantises the result.
 //
 // It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
+// float32.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuant.md
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	c := NewCall(st, &opFlatQuant)
@@ -819,6 +849,8 @@ var opFlatQuantV2 = Operator{
 // FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
 //
 // It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
+// float32.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV2.md
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, &opFlatQuantV2)
@@ -862,6 +894,8 @@ var opFlatQuantV3 = Operator{
 // FlatQuantV3 is FlatQuantV2 for groups of matrices.
 //
 // It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupListOptional int64; Out
+// int32; QuantScale float32.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV3.md
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, &opFlatQuantV3)
@@ -907,6 +941,8 @@ var opGeluQuant = Operator{
 // GeluQuant computes Gelu and quantises its result, with scales given or found.
 //
 // It launches aclnnGeluQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
+// int8; OutScaleOptional float32.
 // Vendor's page: hicann/ops-nn, activation/gelu_quant/docs/aclnnGeluQuant.md
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, &opGeluQuant)
@@ -949,6 +985,8 @@ var opGroupQuant = Operator{
 // GroupQuant quantises the rows of each group with its scales.
 //
 // It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X, Scale, OffsetOptional float32 float16 bfloat16; GroupIndex int32 int64;
+// Y int8.
 // Vendor's page: hicann/ops-nn, quant/group_quant/docs/aclnnGroupQuant.md
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	c := NewCall(st, &opGroupQuant)
@@ -989,6 +1027,7 @@ var opGroupedDynamicMxQuant = Operator{
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
 //
 // It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuant.md
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
 	c := NewCall(st, &opGroupedDynamicMxQuant)
@@ -1033,6 +1072,7 @@ var opGroupedDynamicMxQuantV2 = Operator{
 // exponents are found.
 //
 // It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuantV2.md
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
 	c := NewCall(st, &opGroupedDynamicMxQuantV2)
@@ -1077,6 +1117,7 @@ var opGroupedQuantMax = Operator{
 // value.
 //
 // It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs/aclnnGroupedQuantMax.md
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, &opGroupedQuantMax)
@@ -1117,6 +1158,7 @@ var opQuantMax = Operator{
 // QuantMax quantises with one scale and gives the greatest absolute value.
 //
 // It launches aclnnQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, quant/quant_max/docs/aclnnQuantMax.md
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, &opQuantMax)
@@ -1157,6 +1199,8 @@ var opQuantize = Operator{
 // Axis.
 //
 // It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// The emulator verified: X, Scales float32 float16 bfloat16; ZeroPoints float32 float16 bfloat16
+// float64 integers bool; Out int8 int32 uint8.
 // Vendor's page: hicann/ops-nn, quant/quantize/docs/aclnnQuantize.md
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, &opQuantize)
@@ -1201,6 +1245,7 @@ var opRotateQuant = Operator{
 // gives.
 //
 // It launches aclnnRotateQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs/aclnnRotateQuant.md
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, &opRotateQuant)
@@ -1246,6 +1291,8 @@ var opSwiGluQuant = Operator{
 // SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
 //
 // It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
+// ScaleOut float32; GroupIndexOptional int32; YOut int8.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuant.md
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, &opSwiGluQuant)
@@ -1291,6 +1338,8 @@ var opSwiGluQuantV2 = Operator{
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
 //
 // It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, ScaleOut float32;
+// GroupIndexOptional int32; YOut int8.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuantV2.md
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, &opSwiGluQuantV2)
@@ -1343,6 +1392,7 @@ var opSwigluGroupQuant = Operator{
 // given.
 //
 // It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs/aclnnSwigluGroupQuant.md
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, &opSwigluGroupQuant)
@@ -1404,6 +1454,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 // query, key and value with int8 products.
 //
 // It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs/aclnnSwinTransformerLnQkvQuant.md
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, &opSwinTransformerLnQkvQuant)
@@ -1455,6 +1506,7 @@ var opTransQuantParamV2 = Operator{
 //
 // It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
+// The emulator verified: Scale, Offset float32; Out int64 uint64.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV2.md
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	c := NewCall(st, &opTransQuantParamV2)
@@ -1489,6 +1541,7 @@ var opTransQuantParamV3 = Operator{
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
 //
 // It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator verified: Scale float32; Out int64 uint64.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV3.md
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, &opTransQuantParamV3)
@@ -1532,6 +1585,7 @@ var opWeightQuantPreprocess = Operator{
 // take.
 //
 // It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) of family quantization on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs/aclnnWeightQuantPreprocess.md
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
 	c := NewCall(st, &opWeightQuantPreprocess)

@@ -24,6 +24,7 @@ var opApplyTopKTopP = Operator{
 // infinity.
 //
 // It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32.
 // Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs/aclnnApplyTopKTopP.md
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, &opApplyTopKTopP)
@@ -60,6 +61,7 @@ var opBernoulli = Operator{
 // Bernoulli draws ones with probability Prob and zeros otherwise.
 //
 // It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	c := NewCall(st, &opBernoulli)
@@ -97,6 +99,8 @@ var opBernoulliTensor = Operator{
 // BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
 //
 // It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Prob float32 float16 bfloat16 float64; Out float32 float16 bfloat16
+// float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
 	c := NewCall(st, &opBernoulliTensor)
@@ -137,6 +141,7 @@ var opDropout = Operator{
 // as bits.
 //
 // It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropout.md
 func Dropout(st *acl.Stream, p DropoutParams) error {
 	c := NewCall(st, &opDropout)
@@ -175,6 +180,7 @@ var opDropoutBackward = Operator{
 // DropoutBackward computes the gradient of Dropout from its mask of bits.
 //
 // It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutBackward.md
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	c := NewCall(st, &opDropoutBackward)
@@ -210,6 +216,7 @@ var opDropoutDoMask = Operator{
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
 //
 // It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutDoMask.md
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	c := NewCall(st, &opDropoutDoMask)
@@ -246,6 +253,7 @@ var opDropoutGenMask = Operator{
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
 //
 // It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMask.md
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, &opDropoutGenMask)
@@ -284,6 +292,7 @@ var opDropoutGenMaskV2 = Operator{
 // DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
 //
 // It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Out uint8.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2.md
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	c := NewCall(st, &opDropoutGenMaskV2)
@@ -325,6 +334,7 @@ var opDropoutGenMaskV2Tensor = Operator{
 // a tensor.
 //
 // It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2Tensor.md
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, &opDropoutGenMaskV2Tensor)
@@ -367,6 +377,7 @@ var opDropoutV3 = Operator{
 // mask as bits.
 //
 // It launches aclnnDropoutV3 (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: Out float32 float16 bfloat16; MaskOut uint8.
 // Vendor's page: hicann/ops-math, random/drop_out_v3/docs/aclnnDropoutV3.md
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, &opDropoutV3)
@@ -405,6 +416,7 @@ var opDropoutV3Grad = Operator{
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
 //
 // It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs/aclnnDropoutV3Grad.md
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, &opDropoutV3Grad)
@@ -440,6 +452,8 @@ var opInplaceBernoulli = Operator{
 // InplaceBernoulli is Bernoulli with the result in place of the first argument.
 //
 // It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 	c := NewCall(st, &opInplaceBernoulli)
@@ -476,6 +490,7 @@ var opInplaceBernoulliTensor = Operator{
 //
 // It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
 	c := NewCall(st, &opInplaceBernoulliTensor)
@@ -512,6 +527,8 @@ var opInplaceNormal = Operator{
 // InplaceNormal draws from the normal distribution with a mean and a standard deviation.
 //
 // It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormal.md
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	c := NewCall(st, &opInplaceNormal)
@@ -551,6 +568,8 @@ var opInplaceNormalTensor = Operator{
 // the seed in a tensor.
 //
 // It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; SeedTensor, OffsetTensor int64.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormalTensor.md
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, &opInplaceNormalTensor)
@@ -589,6 +608,8 @@ var opInplaceRandom = Operator{
 // InplaceRandom draws integers from From to To, without To, all equally likely.
 //
 // It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandom.md
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, &opInplaceRandom)
@@ -628,6 +649,7 @@ var opInplaceRandomTensor = Operator{
 // in a tensor.
 //
 // It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)
@@ -664,6 +686,7 @@ var opInplaceRandomWithoutFromTo = Operator{
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
 //
 // It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 int8 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromTo.md
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromTo)
@@ -700,6 +723,7 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 //
 // It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) of family random on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromToTensor.md
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
@@ -738,6 +762,7 @@ var opInplaceUniform = Operator{
 // InplaceUniform draws numbers from From to To, without To, uniformly.
 //
 // It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniform.md
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	c := NewCall(st, &opInplaceUniform)
@@ -777,6 +802,7 @@ var opInplaceUniformTensor = Operator{
 // tensor.
 //
 // It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniformTensor.md
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, &opInplaceUniformTensor)
@@ -816,6 +842,7 @@ var opMultinomial = Operator{
 // Multinomial draws indices with the probabilities that each row gives.
 //
 // It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Self float32 float16 bfloat16 float64; Out int64.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomial.md
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	c := NewCall(st, &opMultinomial)
@@ -857,6 +884,7 @@ var opMultinomialTensor = Operator{
 // tensor.
 //
 // It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)
@@ -896,6 +924,7 @@ var opNormalFloatFloat = Operator{
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
 //
 // It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatFloat.md
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, &opNormalFloatFloat)
@@ -934,6 +963,7 @@ var opNormalFloatTensor = Operator{
 // element.
 //
 // It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatTensor.md
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, &opNormalFloatTensor)
@@ -972,6 +1002,7 @@ var opNormalTensorFloat = Operator{
 // deviation.
 //
 // It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Mean, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorFloat.md
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	c := NewCall(st, &opNormalTensorFloat)
@@ -1010,6 +1041,7 @@ var opNormalTensorTensor = Operator{
 // element.
 //
 // It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorTensor.md
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, &opNormalTensorTensor)
@@ -1046,6 +1078,7 @@ var opRandperm = Operator{
 // Randperm draws a permutation of the integers from 0 to N − 1.
 //
 // It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, random/stateless_randperm/docs/aclnnRandperm.md
 func Randperm(st *acl.Stream, p RandpermParams) error {
 	c := NewCall(st, &opRandperm)
@@ -1082,6 +1115,7 @@ var opSimThreadExponential = Operator{
 // SimThreadExponential draws Count numbers from the exponential distribution.
 //
 // It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: SelfRef float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs/aclnnSimThreadExponential.md
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, &opSimThreadExponential)
@@ -1124,6 +1158,8 @@ var opTopKTopPSample = Operator{
 // random numbers Q.
 //
 // It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect float32;
+// LogitsSelectIdx int64.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs/aclnnTopKTopPSample.md
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	c := NewCall(st, &opTopKTopPSample)
@@ -1176,6 +1212,8 @@ var opTopKTopPSampleV2 = Operator{
 // one in each row or gives them sorted.
 //
 // It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) of family random on st.
+// The emulator verified: Logits, TopP, MinPs float32 float16 bfloat16; TopK int32; Q,
+// LogitsTopKPSelect float32; LogitsSelectIdx int64.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs/aclnnTopKTopPSampleV2.md
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	c := NewCall(st, &opTopKTopPSampleV2)

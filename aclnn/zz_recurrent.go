@@ -37,6 +37,8 @@ var opBidirectionLSTM = Operator{
 // BidirectionLSTM computes a long short-term memory layer in one or both directions.
 //
 // It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
+// WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs/aclnnBidirectionLSTM.md
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	c := NewCall(st, &opBidirectionLSTM)
@@ -103,6 +105,8 @@ var opBidirectionLSTMV2 = Operator{
 // sequences of different lengths too.
 //
 // It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
+// WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs/aclnnBidirectionLSTMV2.md
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	c := NewCall(st, &opBidirectionLSTMV2)
@@ -172,6 +176,7 @@ var opChunkBwdDqkwg = Operator{
 //
 // It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, &opChunkBwdDqkwg)
@@ -231,6 +236,7 @@ var opChunkBwdDvLocal = Operator{
 //
 // It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, &opChunkBwdDvLocal)
@@ -280,6 +286,7 @@ var opChunkFwdO = Operator{
 // within chunks.
 //
 // It launches aclnnChunkFwdO (libcust_opapi, custom operator package) of family recurrent on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, &opChunkFwdO)
@@ -336,6 +343,7 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 //
 // It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) of family
 // recurrent on st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
@@ -396,6 +404,7 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 //
 // It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) of family
 // recurrent on st.
+// The emulator implements it; no recorded call verifies its element types.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleFwdH)
 	p.Encode(c)
@@ -457,6 +466,7 @@ var opChunkKdaBwdIntra = Operator{
 //
 // It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator does not implement it.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, &opChunkKdaBwdIntra)
 	p.Encode(c)
@@ -531,6 +541,7 @@ var opChunkKdaFwd = Operator{
 // chunks.
 //
 // It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) of family recurrent on st.
+// The emulator does not implement it.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, &opChunkKdaFwd)
@@ -596,6 +607,7 @@ var opChunkLocalCumsum = Operator{
 //
 // It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs/aclnnChunkLocalCumsum.md
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, &opChunkLocalCumsum)
@@ -634,6 +646,7 @@ var opExpSegsum = Operator{
 // ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
 //
 // It launches aclnnExpSegsum (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/segsum/docs/aclnnExpSegsum.md
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, &opExpSegsum)
@@ -666,6 +679,7 @@ var opExpSegsumBackward = Operator{
 // ExpSegsumBackward computes the gradient of ExpSegsum.
 //
 // It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs/aclnnExpSegsumBackward.md
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, &opExpSegsumBackward)
@@ -714,6 +728,8 @@ var opGRU = Operator{
 // needs.
 //
 // It launches aclnnGRU (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32
+// float16.
 // Vendor's page: hicann/ops-nn, rnn/gru/docs/aclnnGRU.md
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, &opGRU)
@@ -776,6 +792,8 @@ var opGRUBackward = Operator{
 // GRUBackward computes the gradients of GRU.
 //
 // It launches aclnnGRUBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: Input, Params, Hx, Dy, Dh, R, Z, N, Hn, H, DxOut, DhPrevOut, DparamsOut
+// float32 float16.
 // Vendor's page: hicann/ops-nn, rnn/gru_grad/docs/aclnnGRUBackward.md
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	c := NewCall(st, &opGRUBackward)
@@ -831,6 +849,7 @@ var opKdaGateCumsum = Operator{
 //
 // It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator does not implement it.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, &opKdaGateCumsum)
 	p.Encode(c)
@@ -887,6 +906,8 @@ var opLSTM = Operator{
 // needs.
 //
 // It launches aclnnLSTM (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: Input, Params, Hx, Output, Hy, Cy, IOut, JOut, FOut, OOut, HOut, COut,
+// TanhCOut float32 float16.
 // Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs/aclnnLSTM.md
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, &opLSTM)
@@ -959,6 +980,8 @@ var opLstmBackward = Operator{
 // LstmBackward computes the gradients of LSTM.
 //
 // It launches aclnnLstmBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C, Tanhc, DxOut, DhPrevOut,
+// DcPrevOut, DparamsOut float32 float16.
 // Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs/aclnnLstmBackward.md
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	c := NewCall(st, &opLstmBackward)
@@ -1027,6 +1050,8 @@ var opPrepareWyReprBwd = Operator{
 //
 // It launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut
+// float32 float16 bfloat16.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
 	c := NewCall(st, &opPrepareWyReprBwd)
 	p.Encode(c)
@@ -1080,6 +1105,7 @@ var opPrepareWyReprBwdDa = Operator{
 //
 // It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) of family recurrent
 // on st.
+// The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdDa)
@@ -1135,6 +1161,8 @@ var opPrepareWyReprBwdFull = Operator{
 //
 // It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) of family
 // recurrent on st.
+// The emulator verified: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut, DbetaOut,
+// DgOut float32 float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdFull)
@@ -1189,6 +1217,7 @@ var opRecomputeWUFwd = Operator{
 //
 // It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) of family recurrent on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, &opRecomputeWUFwd)
@@ -1240,6 +1269,8 @@ var opRecurrentGatedDeltaRule = Operator{
 //
 // It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) of family
 // recurrent on st.
+// The emulator verified: Query, Key, Value, Beta, Out bfloat16; StateRef float32 bfloat16;
+// ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs/aclnnRecurrentGatedDeltaRule.md
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, &opRecurrentGatedDeltaRule)
@@ -1303,6 +1334,7 @@ var opRecurrentKda = Operator{
 // RecurrentKda computes Kimi delta attention token by token and updates the states.
 //
 // It launches aclnnRecurrentKda (libcust_opapi, custom operator package) of family recurrent on st.
+// The emulator does not implement it.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/recurrent_kda/docs/api.md
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	c := NewCall(st, &opRecurrentKda)
@@ -1362,6 +1394,8 @@ var opThnnFusedLstmCell = Operator{
 // ThnnFusedLstmCell computes one step of a long short-term memory cell after its products.
 //
 // It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: InputGates, HiddenGates, Cx, InputBiasOptional, HiddenBiasOptional, HyOut,
+// CyOut, StorageOut float32 float16.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs/aclnnThnnFusedLstmCell.md
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	c := NewCall(st, &opThnnFusedLstmCell)
@@ -1406,6 +1440,8 @@ var opThnnFusedLstmCellBackward = Operator{
 // ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell.
 //
 // It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// The emulator verified: GradHyOptional, GradCOptional, Cx, Cy, Storage, GradGatesOut, GradCxOut,
+// GradBiasOut float32 float16.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs/aclnnThnnFusedLstmCellBackward.md
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
 	c := NewCall(st, &opThnnFusedLstmCellBackward)

@@ -23,6 +23,8 @@ var opAll = Operator{
 // All tells whether all elements over the given dimensions are true.
 //
 // It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_all/docs/aclnnAll.md
 func All(st *acl.Stream, p AllParams) error {
 	c := NewCall(st, &opAll)
@@ -58,6 +60,8 @@ var opAmax = Operator{
 // Amax computes the maximum over the given dimensions.
 //
 // It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnAmax.md
 func Amax(st *acl.Stream, p AmaxParams) error {
 	c := NewCall(st, &opAmax)
@@ -93,6 +97,8 @@ var opAmin = Operator{
 // Amin computes the minimum over the given dimensions.
 //
 // It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAmin.md
 func Amin(st *acl.Stream, p AminParams) error {
 	c := NewCall(st, &opAmin)
@@ -129,6 +135,8 @@ var opAminmax = Operator{
 // Aminmax computes the minimum and the maximum over the given dimensions.
 //
 // It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmax.md
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	c := NewCall(st, &opAminmax)
@@ -164,6 +172,8 @@ var opAminmaxAll = Operator{
 // AminmaxAll computes the minimum and the maximum of all elements.
 //
 // It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxAll.md
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	c := NewCall(st, &opAminmaxAll)
@@ -199,6 +209,8 @@ var opAminmaxDim = Operator{
 // AminmaxDim computes the minimum and the maximum over one dimension.
 //
 // It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxDim.md
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	c := NewCall(st, &opAminmaxDim)
@@ -235,6 +247,8 @@ var opAny = Operator{
 // Any tells whether any element over the given dimensions is true.
 //
 // It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_any/docs/aclnnAny.md
 func Any(st *acl.Stream, p AnyParams) error {
 	c := NewCall(st, &opAny)
@@ -270,6 +284,8 @@ var opArgMax = Operator{
 // ArgMax computes the index of the maximum over Dim.
 //
 // It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
+// integers.
 // Vendor's page: hicann/ops-math, math/arg_max_v2/docs/aclnnArgMax.md
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	c := NewCall(st, &opArgMax)
@@ -305,6 +321,8 @@ var opArgMin = Operator{
 // ArgMin computes the index of the minimum over Dim.
 //
 // It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
+// int32 int64.
 // Vendor's page: hicann/ops-math, math/arg_min/docs/aclnnArgMin.md
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	c := NewCall(st, &opArgMin)
@@ -340,6 +358,7 @@ var opArgsort = Operator{
 // Argsort computes the indices that sort Self along Dim.
 //
 // It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64.
 // Vendor's page: hicann/ops-math, math/sort/docs/aclnnArgsort.md
 func Argsort(st *acl.Stream, p ArgsortParams) error {
 	c := NewCall(st, &opArgsort)
@@ -375,6 +394,8 @@ var opBincount = Operator{
 // Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
 //
 // It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self int8 int16 int32 int64 uint8; Weights float32 float16 float64 int8
+// int16 int32 int64 uint8 bool; Out float32 float64 int32 int64.
 // Vendor's page: hicann/ops-math, math/bincount/docs/aclnnBincount.md
 func Bincount(st *acl.Stream, p BincountParams) error {
 	c := NewCall(st, &opBincount)
@@ -410,6 +431,8 @@ var opCummax = Operator{
 // Cummax computes at each place the maximum up to it along Dim, and its index.
 //
 // It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; IndicesOut int32 int64.
 // Vendor's page: hicann/ops-math, math/cummax/docs/aclnnCummax.md
 func Cummax(st *acl.Stream, p CummaxParams) error {
 	c := NewCall(st, &opCummax)
@@ -445,6 +468,8 @@ var opCummin = Operator{
 // Cummin computes at each place the minimum up to it along Dim, and its index.
 //
 // It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; IndicesOut int32 int64.
 // Vendor's page: hicann/ops-math, math/cummin/docs/aclnnCummin.md
 func Cummin(st *acl.Stream, p CumminParams) error {
 	c := NewCall(st, &opCummin)
@@ -480,6 +505,7 @@ var opCumprod = Operator{
 // Cumprod computes at each place the product of the elements up to it along Dim.
 //
 // It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Input, Out float32 float16 bfloat16 float64 integers.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func Cumprod(st *acl.Stream, p CumprodParams) error {
 	c := NewCall(st, &opCumprod)
@@ -515,6 +541,8 @@ var opCumsum = Operator{
 // Cumsum computes at each place the sum of the elements up to it along Dim.
 //
 // It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsum.md
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, &opCumsum)
@@ -552,6 +580,7 @@ var opCumsumV2 = Operator{
 // or without its own.
 //
 // It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsumV2.md
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, &opCumsumV2)
@@ -589,6 +618,7 @@ var opHistc = Operator{
 // Histc counts the elements in Bins intervals of equal width between Min and Max.
 //
 // It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, math/histogram_v2/docs/aclnnHistc.md
 func Histc(st *acl.Stream, p HistcParams) error {
 	c := NewCall(st, &opHistc)
@@ -623,6 +653,7 @@ var opInplaceCumprod = Operator{
 // InplaceCumprod is Cumprod with the result in place of the first argument.
 //
 // It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Input float32 float16 bfloat16 float64 integers.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
 	c := NewCall(st, &opInplaceCumprod)
@@ -658,6 +689,8 @@ var opKthvalue = Operator{
 // Kthvalue computes the K-th smallest element along Dim and its index.
 //
 // It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool; IndicesOut
+// int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnKthvalue.md
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, &opKthvalue)
@@ -697,6 +730,8 @@ var opLinalgVectorNorm = Operator{
 // LinalgVectorNorm computes the norm of order Ord over the given dimensions.
 //
 // It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnLinalgVectorNorm.md
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	c := NewCall(st, &opLinalgVectorNorm)
@@ -735,6 +770,8 @@ var opLogSumExp = Operator{
 // dimensions.
 //
 // It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs/aclnnLogSumExp.md
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	c := NewCall(st, &opLogSumExp)
@@ -768,6 +805,8 @@ var opMax = Operator{
 // Max computes the maximum of all elements.
 //
 // It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMax.md
 func Max(st *acl.Stream, p MaxParams) error {
 	c := NewCall(st, &opMax)
@@ -802,6 +841,7 @@ var opMaxDim = Operator{
 // MaxDim computes the maximum over Dim and its index.
 //
 // It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
 // Vendor's page: hicann/ops-math, math/arg_max_with_value/docs/aclnnMaxDim.md
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	c := NewCall(st, &opMaxDim)
@@ -839,6 +879,8 @@ var opMaxV2 = Operator{
 // MaxV2 computes the maximum over the given dimensions.
 //
 // It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMaxV2.md
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	c := NewCall(st, &opMaxV2)
@@ -876,6 +918,8 @@ var opMean = Operator{
 // Mean computes the mean over the given dimensions.
 //
 // It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
+// float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
@@ -914,6 +958,7 @@ var opMeanV2 = Operator{
 // NoopWithEmptyAxes.
 //
 // It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
@@ -948,6 +993,7 @@ var opMedian = Operator{
 // Median computes the median of all elements, the lower one of two.
 //
 // It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedian.md
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, &opMedian)
@@ -982,6 +1028,8 @@ var opMedianDim = Operator{
 // MedianDim computes the median over Dim, the lower one of two, and its index.
 //
 // It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool; IndicesOut
+// int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedianDim.md
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, &opMedianDim)
@@ -1016,6 +1064,8 @@ var opMin = Operator{
 // Min computes the minimum of all elements.
 //
 // It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnMin.md
 func Min(st *acl.Stream, p MinParams) error {
 	c := NewCall(st, &opMin)
@@ -1050,6 +1100,7 @@ var opMinDim = Operator{
 // MinDim computes the minimum over Dim and its index.
 //
 // It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
 // Vendor's page: hicann/ops-math, math/arg_min_with_value/docs/aclnnMinDim.md
 func MinDim(st *acl.Stream, p MinDimParams) error {
 	c := NewCall(st, &opMinDim)
@@ -1084,6 +1135,7 @@ var opNanMedian = Operator{
 // NanMedian computes the median of all elements that are not NaN.
 //
 // It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedian.md
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	c := NewCall(st, &opNanMedian)
@@ -1118,6 +1170,8 @@ var opNanMedianDim = Operator{
 // NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
 //
 // It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
+// IndicesOut int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedianDim.md
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	c := NewCall(st, &opNanMedianDim)
@@ -1155,6 +1209,8 @@ var opNorm = Operator{
 // Norm computes the norm of order PScalar over the given dimensions.
 //
 // It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnNorm.md
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, &opNorm)
@@ -1190,6 +1246,8 @@ var opProd = Operator{
 // Prod computes the product of all elements.
 //
 // It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProd.md
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, &opProd)
@@ -1225,6 +1283,8 @@ var opProdDim = Operator{
 // ProdDim computes the product over Dim.
 //
 // It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProdDim.md
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, &opProdDim)
@@ -1262,6 +1322,7 @@ var opReduceLogSum = Operator{
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
 //
 // It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Data, Reduce float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum/docs/aclnnReduceLogSum.md
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, &opReduceLogSum)
@@ -1299,6 +1360,7 @@ var opReduceNansum = Operator{
 // ReduceNansum computes the sum over the given dimensions, with zero for NaN.
 //
 // It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/reduce_nansum/docs/aclnnReduceNansum.md
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	c := NewCall(st, &opReduceNansum)
@@ -1336,6 +1398,8 @@ var opReduceSum = Operator{
 // ReduceSum computes the sum over the given dimensions.
 //
 // It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool.
 // Vendor's page: hicann/ops-math, math/reduce_sum/docs/aclnnReduceSum.md
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, &opReduceSum)
@@ -1374,6 +1438,8 @@ var opSort = Operator{
 // Sort sorts along Dim and gives the indices as well.
 //
 // It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
+// bool; IndicesOut int64.
 // Vendor's page: hicann/ops-math, math/sort/docs/aclnnSort.md
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, &opSort)
@@ -1414,6 +1480,7 @@ var opSortWithIndex = Operator{
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike.
 //
 // It launches aclnnSortWithIndex (libopapi, CANN 2026-08) of family reduction on st.
+// The emulator does not implement it.
 // Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs/aclnnSortWithIndex.md
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, &opSortWithIndex)
@@ -1454,6 +1521,7 @@ var opStd = Operator{
 // Correction.
 //
 // It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_std_v2/docs/aclnnStd.md
 func Std(st *acl.Stream, p StdParams) error {
 	c := NewCall(st, &opStd)
@@ -1494,6 +1562,7 @@ var opStdMeanCorrection = Operator{
 //
 // It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
+// The emulator implements it; no recorded call verifies its element types.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnStdMeanCorrection.md
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, &opStdMeanCorrection)
@@ -1534,6 +1603,8 @@ var opTopk = Operator{
 // Topk finds the K largest or smallest elements along Dim, with their indices.
 //
 // It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8; IndicesOut int64.
 // Vendor's page: hicann/ops-math, math/topk/docs/aclnnTopk.md
 func Topk(st *acl.Stream, p TopkParams) error {
 	c := NewCall(st, &opTopk)
@@ -1573,6 +1644,8 @@ var opUnique = Operator{
 // Unique finds the different elements, and the place of each element among them.
 //
 // It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
+// int64.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique.md
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, &opUnique)
@@ -1613,6 +1686,8 @@ var opUnique2 = Operator{
 // occurs.
 //
 // It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
+// CountsOut int64.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique2.md
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, &opUnique2)
@@ -1655,6 +1730,8 @@ var opUniqueConsecutive = Operator{
 //
 // It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
+// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
+// CountsOut int64.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)
@@ -1697,6 +1774,8 @@ var opUniqueDim = Operator{
 // each occurs.
 //
 // It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
+// CountsOut int64.
 // Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs/aclnnUniqueDim.md
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	c := NewCall(st, &opUniqueDim)
@@ -1737,6 +1816,7 @@ var opVar = Operator{
 // Unbiased is true.
 //
 // It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVar.md
 func Var(st *acl.Stream, p VarParams) error {
 	c := NewCall(st, &opVar)
@@ -1775,6 +1855,7 @@ var opVarCorrection = Operator{
 // Correction.
 //
 // It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarCorrection.md
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	c := NewCall(st, &opVarCorrection)
@@ -1814,6 +1895,8 @@ var opVarMean = Operator{
 // Correction.
 //
 // It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; VarOut, MeanOut
+// float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarMean.md
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, &opVarMean)

@@ -19,6 +19,7 @@ type binding struct {
 	docs  *abi.Docs // documentation of the table's operators
 
 	formats *abi.Formats // that operators demand
+	types   elementTypes // of the emulator's operators; nil for operators that it does not know
 }
 
 // emitBindings generates one file of typed functions per family of operators.
@@ -35,8 +36,12 @@ func emitBindings(out files, t *abi.Table) error {
 	if err != nil {
 		return err
 	}
+	types, err := loadElementTypes()
+	if err != nil {
+		return err
+	}
 	for family, ops := range byFamily {
-		src, err := binding{pkg: "aclnn", docs: docs, formats: formats}.file(ops)
+		src, err := binding{pkg: "aclnn", docs: docs, formats: formats, types: types}.file(ops)
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,9 @@ func (g binding) doc(o abi.Operator) string {
 		paragraph("%s %s.", o.Name, known.Summary)
 		paragraph("It launches %s of family %s on st.", from, o.Family)
 	}
+	if g.types != nil {
+		wrap(&b, g.types.sentence(o))
+	}
 	if known.Page.Path != "" {
 		// This line is not wrapped, so that the path can be copied.
 		fmt.Fprintf(&b, "// Vendor's page: %s, %s\n", known.Page.Repository, known.Page.Path)

@@ -9,6 +9,9 @@
 //	go run ./internal/npugen aicore owner/repository=dir  # find what leaves the AI Core
 //	go run ./internal/npugen phaseone ops-math=dir@commit # what phase one refuses, from the sources
 //
+// The element types in the comments of operators and in the operators' list come from the lists that
+// the emulator's tests generate, which go generate runs before.
+//
 // It contains no facts about CANN: signatures, values and layouts come from the table, and
 // behaviour is written by hand in the packages that use the generated files.
 package main

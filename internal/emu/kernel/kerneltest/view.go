@@ -44,7 +44,7 @@ func New(t testing.TB, d dtype.Type, l Layout, shape []int64, values []float64) 
 	if size == 0 {
 		t.Fatalf("kerneltest: %v has no element size", d)
 	}
-	const margin = 64
+
 	n := span*size + 2*margin
 	base := C.malloc(C.size_t(n))
 	all := unsafe.Slice((*byte)(base), n)

@@ -12,6 +12,18 @@
 //		optest.Refused(t, op.NullPointer, "Silu", optest.Args{"self": x}, "out is null")
 //	}
 //
+// The survey finds the element types of an operator. Tests record valid calls, of each combination of
+// types the shortest one; VerifyElementTypes runs them again with other types in one tensor and in
+// all tensors of one type. A type is verified if phase one accepts it, the operator reads or writes
+// the tensor, and phase two computes the same values as in float32, float64 or the type of the
+// recorded call. A type that phase one accepts and phase two does not compute fails the test. The
+// types are listed in zz_types.txt of the family, and from there in the comments of package aclnn and
+// in the list of operators:
+//
+//	go test -record ./internal/emu/ops/moe       # after new operators or tests: record their calls
+//	go generate ./internal/emu/ops/moe           # after changed checks: run the survey again
+//	go generate ./...                            # for all families, and the documents
+//
 // For small calls, Run also verifies that the operator accesses its tensors as the sanitizer of the
 // runtime assumes. Tests that need streams, handles or C words are in package nn.
 package optest

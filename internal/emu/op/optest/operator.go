@@ -54,15 +54,14 @@ func Refused(t testing.TB, code int32, name string, a Args, texts ...string) {
 // the operator accesses its tensors.
 func Execute(t testing.TB, name string, a Args) error {
 	t.Helper()
-	c := called(t, name, a, op.Env{})
-	accepted := calls.note(c)
-	e, err := op.NewExecutor(Tested[name], c)
+	e, err := Prepare(t, name, a)
 	if err != nil {
 		return err
 	}
 	if e.Call.LaunchErr() != nil {
 		return e.Call.LaunchErr()
 	}
+	accepted := calls.note(nil, e.Call)
 	scratch := WorkspaceOf(t, e)
 	compute := func(e *op.Executor) error { return Together([]*op.Executor{e}, []uint64{scratch}) }
 	if triable(e.Call) {

@@ -20,23 +20,27 @@ import (
 // the shortest call.
 var calls recorder
 
+// mostElements is how many elements the tensors of a recorded call may have, since the survey runs it
+// many times.
+const mostElements = 1 << 15
+
 type recorder struct {
 	mu       sync.Mutex
 	shortest map[string]map[string]AcceptedCall // by operator and combination of element types
 }
 
-// note describes a call before it runs, since running it may change its tensors. The returned
-// function records the call.
-func (r *recorder) note(c *op.Call) (accepted func()) {
+// note describes a call before it runs, since running it may change its tensors. It has a part on
+// each rank of groups, or one part without groups. The returned function records the call.
+func (r *recorder) note(groups []map[string]op.Communicator, parts ...*op.Call) (accepted func()) {
 	if !*record {
 		return func() {}
 	}
-	a, err := accept(c)
-	if err != nil { // JSON cannot represent an infinite attribute
+	a, err := accept(parts, groups)
+	if err != nil || a.elements() > mostElements { // JSON cannot represent an infinite attribute
 		return func() {}
 	}
 	var types strings.Builder
-	for _, t := range c.AllTensors() {
+	for _, t := range parts[0].AllTensors() {
 		fmt.Fprint(&types, t.Name, t.DType, t.Format)
 	}
 	return func() { r.add(a, types.String()) }
@@ -58,11 +62,10 @@ func (r *recorder) add(a AcceptedCall, types string) {
 	}
 }
 
-// compare orders calls: those without empty tensors first, since some operators do not check empty
-// ones, then shorter ones first.
+// compare orders calls: those that show more of the operator first, then shorter ones.
 func (a AcceptedCall) compare(b AcceptedCall) int {
 	x, y := a.text(), b.text()
-	return cmp.Or(cmp.Compare(a.empty(), b.empty()), cmp.Compare(len(x), len(y)), bytes.Compare(x, y))
+	return cmp.Or(cmp.Compare(a.weak(), b.weak()), cmp.Compare(len(x), len(y)), bytes.Compare(x, y))
 }
 
 func (a AcceptedCall) text() []byte {
@@ -90,6 +93,9 @@ func (r *recorder) write(file string) error {
 	for _, name := range slices.Sorted(maps.Keys(r.shortest)) {
 		s := NewSurvey(op.Find(name))
 		for _, a := range slices.SortedFunc(maps.Values(r.shortest[name]), AcceptedCall.compare) {
+			if s.knows(a) {
+				continue
+			}
 			if fresh, err := s.Add(a); err == nil && fresh {
 				b.Write(append(a.text(), '\n'))
 			}

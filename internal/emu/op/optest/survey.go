@@ -1,7 +1,9 @@
 package optest
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// surveyed are the element types that operators are asked about, in the order of the table.
+// surveyed lists the element types that operators are asked about, in the order of the table.
 var surveyed = []dtype.Type{
 	dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64,
 	dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64, dtype.Uint8, dtype.Uint16, dtype.Uint32, dtype.Uint64,
@@ -18,142 +20,224 @@ var surveyed = []dtype.Type{
 	dtype.Float6E3M2, dtype.Float6E2M3, dtype.Float4E2M1, dtype.Float4E1M2,
 }
 
-// Survey is which element types an operator takes for each of its tensors.
+// Survey finds the element types with which an operator computes correct values.
 type Survey struct {
-	op    *op.Operator
-	types map[string]map[dtype.Type]bool
+	op       *op.Operator
+	verified map[int]map[dtype.Type]bool // by parameter
+	wrong    map[string]string           // what phase one accepts and phase two does not do, by what varied
 }
 
-// NewSurvey asks about one operator.
+// NewSurvey returns a survey of one operator.
 func NewSurvey(op *op.Operator) *Survey {
-	return &Survey{op: op, types: make(map[string]map[dtype.Type]bool)}
+	return &Survey{op: op, verified: make(map[int]map[dtype.Type]bool), wrong: make(map[string]string)}
 }
 
-// Add asks the operator about variations of a call that it accepts: other types for all
-// tensors of one type, with and without the scalars, and for one tensor alone. It reports
-// whether that brought anything new.
+// Add runs a recorded call and its variations. It reports whether that verified anything new. The
+// error says that the call itself does not run.
 func (s *Survey) Add(call AcceptedCall) (bool, error) {
-	args, err := call.arguments(s.op)
+	of, err := call.of(s.op)
 	if err != nil {
 		return false, err
 	}
 	before := s.size()
-	if err := s.try(args); err != nil {
-		return false, fmt.Errorf("the recorded call of aclnn%s is refused: %w; record anew", s.op.Name, err)
+	base, err := of.play(start{})
+	if err != nil {
+		return false, fmt.Errorf("the recorded call of aclnn%s does not run: %w; record it anew", s.op.Name, err)
 	}
-	groups := map[dtype.Type]bool{}
-	for i := range args {
-		alone := typesOf(args[i])
-		for from := range alone {
-			groups[from] = true
-			for _, to := range surveyed {
-				varied := slices.Clone(args)
-				varied[i] = retyped(args[i], from, to)
-				_ = s.try(varied) // a refusal is an answer
-			}
+	matters := make(map[int]access)
+	for i := range s.op.Params {
+		if matters[i] = s.matters(of, i, base); matters[i] != (access{}) {
+			s.verify(i, typesOf(of.tensors(i)))
 		}
 	}
-	for from := range groups {
-		for _, to := range surveyed {
-			tensors, all := slices.Clone(args), slices.Clone(args)
-			for i, p := range s.op.Params {
-				switch all[i] = retyped(args[i], from, to); {
-				case p.Class == op.TensorClass || p.Class == op.TensorListClass:
-					tensors[i] = all[i]
-				case p.Class == op.IntClass && namesType(p.Name) && args[i] == int64(from):
-					all[i], tensors[i] = int64(to), int64(to)
-				}
-			}
-			_ = s.try(tensors)
-			_ = s.try(all)
-		}
+	for _, v := range variations(of) {
+		s.try(of, v, matters)
 	}
 	return s.size() > before, nil
 }
 
-// Borrow starts from the calls of operators with the same parameters, as far as this one
-// accepts them.
-func (s *Survey) Borrow(calls map[string][]AcceptedCall) {
-	for name, of := range calls {
-		if op := op.Find(name); op == nil || !slices.Equal(op.Params, s.op.Params) {
+// knows reports whether all types of a call are verified already.
+func (s *Survey) knows(call AcceptedCall) bool {
+	of, err := call.of(s.op)
+	if err != nil {
+		return false
+	}
+	for i := range s.op.Params {
+		for _, d := range typesOf(of.tensors(i)) {
+			if !s.verified[i][d] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *Survey) verify(param int, types []dtype.Type) {
+	for _, d := range types {
+		if s.verified[param] == nil {
+			s.verified[param] = make(map[dtype.Type]bool)
+		}
+		s.verified[param][d] = true
+	}
+}
+
+// access says what an operator does with a tensor. The types of one that it leaves alone say nothing.
+type access struct{ reads, writes bool }
+
+// matters reports whether the operator reads a tensor, and whether it writes it.
+func (s *Survey) matters(call recorded, i int, base outputs) (a access) {
+	tensors := call.tensors(i)
+	use := s.op.Params[i].Use
+	switch {
+	case len(tensors) == 0:
+		return a
+	case use == op.Written:
+		filled, err := call.play(start{fill: 0xff})
+		return access{writes: err != nil || anyAgrees(base[i], filled[i])}
+	case use == op.Updated:
+		a.writes = !agree(base[i], stored(tensors))
+	}
+	for _, change := range []func(float64) float64{
+		func(float64) float64 { return 0 }, func(float64) float64 { return 1 },
+		func(v float64) float64 { return v + 1 }, func(v float64) float64 { return -v - 1 },
+	} {
+		changed := call.with(func(args []any) []any { return changedBy(change, args, i) })
+		other, err := changed.play(start{})
+		if err != nil {
+			a.reads = true
 			continue
 		}
-		for _, a := range of {
-			_, _ = s.Add(a) // a refusal is an answer
+		if use == op.Updated && !agree(other[i], stored(changed.tensors(i))) {
+			a.writes = true
+		}
+		for k := range base {
+			a.reads = a.reads || !agree(base[k], other[k])
 		}
 	}
+	return a
 }
 
-// namesType tells integers that hold an element type: dtype, outDtype, dstType.
-func namesType(param string) bool { return strings.HasSuffix(strings.ToLower(param), "type") }
-
-// typesOf are the element types of a tensor or list, none of other arguments.
-func typesOf(arg any) map[dtype.Type]bool {
-	types := map[dtype.Type]bool{}
-	switch x := arg.(type) {
-	case *op.Tensor:
-		types[x.DType] = true
-	case []*op.Tensor:
-		for _, t := range x {
-			types[t.DType] = true
-		}
-	}
-	return types
-}
-
-// retyped is an argument with its tensors of type from, and its scalars, as type to.
-func retyped(arg any, from, to dtype.Type) any {
-	tensor := func(t *op.Tensor) *op.Tensor {
-		c := *t
-		if c.DType == from {
-			c.DType = to
+// changedBy returns the arguments with other values in the tensors of one parameter.
+func changedBy(change func(float64) float64, args []any, i int) []any {
+	tensor := func(d *descriptor) *descriptor {
+		c := *d
+		c.Values = make([]float64, len(d.Values))
+		for j, v := range d.Values {
+			c.Values[j] = change(v)
 		}
 		return &c
 	}
-	switch x := arg.(type) {
-	case *op.Tensor:
-		return tensor(x)
-	case []*op.Tensor:
-		list := make([]*op.Tensor, len(x))
-		for k, t := range x {
-			list[k] = tensor(t)
-		}
-		return list
-	case *op.Scalar:
-		return &op.Scalar{DType: to}
-	case []*op.Scalar:
-		list := make([]*op.Scalar, len(x))
-		for k := range list {
-			list[k] = &op.Scalar{DType: to}
-		}
-		return list
+	args = slices.Clone(args)
+	switch x := args[i].(type) {
+	case *descriptor:
+		args[i] = tensor(x)
+	case []*descriptor:
+		args[i] = each(x, tensor)
 	}
-	return arg
+	return args
 }
 
-// try asks phase one, and notes the types when it accepts.
-func (s *Survey) try(args []any) error {
-	e, err := op.NewExecutor(Tested[s.op.Name], op.NewCall(s.op, args, op.Env{Join: alone}))
-	if err != nil {
-		return err
-	}
-	if e.Call.LaunchErr() != nil {
-		return e.Call.LaunchErr()
-	}
-	for i, p := range s.op.Params {
-		for d := range typesOf(args[i]) {
-			if s.types[p.Name] == nil {
-				s.types[p.Name] = make(map[dtype.Type]bool)
-			}
-			s.types[p.Name][d] = true
+// try runs one variation and compares it with the same call in a reference type.
+func (s *Survey) try(call recorded, v variation, matters map[int]access) {
+	var params []int
+	reads := false
+	for _, i := range v.params {
+		if matters[i] != (access{}) {
+			params = append(params, i)
+			reads = reads || matters[i].reads
 		}
 	}
-	return nil
+	if len(params) == 0 || v.from == v.to {
+		return
+	}
+	varied := v.of(call, v.to)
+	got, err := varied.play(start{})
+	if errors.As(err, new(refusal)) {
+		return
+	}
+	if err == nil {
+		err = s.compare(call, v, varied, got)
+	}
+	if err == nil && v.to.IsComplex() && reads {
+		err = s.imaginary(varied, got)
+	}
+	if errors.Is(err, errNoReference) {
+		return
+	}
+	if err != nil {
+		s.complain(params, v, err)
+		return
+	}
+	for _, i := range params {
+		s.verify(i, []dtype.Type{v.to})
+	}
+}
+
+// errNoReference says that a variation has no other type to compare with.
+var errNoReference = errors.New("no reference")
+
+// compare compares the outputs of a variation with those of the reference: the same values in
+// float32, or in float64 for float32, or in the type of the recorded call.
+func (s *Survey) compare(call recorded, v variation, varied recorded, got outputs) error {
+	first := dtype.Float32
+	if v.to == dtype.Float32 {
+		first = dtype.Float64
+	}
+	for _, d := range []dtype.Type{first, v.from} {
+		reference := v.of(call, d)
+		want, err := reference.play(start{})
+		if err != nil {
+			continue
+		}
+		c := comparison{to: v.to, limit: tolerance * max(coarsest(varied), coarsest(reference))}
+		for _, i := range slices.Sorted(maps.Keys(want)) {
+			for k, t := range varied.tensors(i) {
+				c.got, c.want = t.DType, reference.tensors(i)[k].DType
+				if err := c.check(got[i][k], want[i][k]); err != nil {
+					return fmt.Errorf("%s differs from %v: %w", s.op.Params[i].Name, d, err)
+				}
+			}
+		}
+		return nil
+	}
+	return errNoReference
+}
+
+// imaginary verifies that the imaginary parts of a call's complex tensors matter.
+func (s *Survey) imaginary(varied recorded, got outputs) error {
+	other, err := varied.play(start{imaginary: true})
+	if err != nil {
+		return fmt.Errorf("with imaginary parts: %w", err)
+	}
+	for i := range got {
+		if !agree(got[i], other[i]) {
+			return nil
+		}
+	}
+	return errors.New("imaginary parts do not matter")
+}
+
+// complain notes that phase one accepts a variation with which phase two does not do the same.
+func (s *Survey) complain(params []int, v variation, err error) {
+	var names []string
+	for _, i := range params {
+		names = append(names, s.op.Params[i].Name)
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	s.wrong[fmt.Sprintf("%s as %v (recorded as %v)", strings.Join(names, ", "), v.to, v.from)] = text
+}
+
+// Wrong lists what phase one accepts and phase two does not do right.
+func (s *Survey) Wrong() (all []string) {
+	for _, what := range slices.Sorted(maps.Keys(s.wrong)) {
+		all = append(all, fmt.Sprintf("aclnn%s accepts %s: %s", s.op.Name, what, s.wrong[what]))
+	}
+	return all
 }
 
 func (s *Survey) size() int {
 	n := 0
-	for _, types := range s.types {
+	for _, types := range s.verified {
 		n += len(types)
 	}
 	return n
@@ -163,10 +247,10 @@ func (s *Survey) size() int {
 func (s *Survey) String() string {
 	var order []string
 	tensors := map[string][]string{}
-	for _, p := range s.op.Params {
+	for i, p := range s.op.Params {
 		var names []string
 		for _, d := range surveyed {
-			if s.types[p.Name][d] {
+			if s.verified[i][d] {
 				names = append(names, d.String())
 			}
 		}
@@ -180,7 +264,7 @@ func (s *Survey) String() string {
 		tensors[types] = append(tensors[types], p.Name)
 	}
 	for i, types := range order {
-		order[i] = "**" + strings.Join(tensors[types], ", ") + "** " + types
+		order[i] = strings.Join(tensors[types], ",") + " " + types
 	}
 	return strings.Join(order, "; ")
 }

@@ -14,6 +14,7 @@ func softmax(compute func(out, x kernel.View, axis int) error) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		x, out := c.Tensor("self"), c.Tensor("out")
 		c.DType(x, op.RealTypes...)
+		c.Countable(out)
 		c.SameShape(x, out)
 		axis := c.Axis(x, c.Int("dim"))
 		if err := c.Err(); err != nil {
@@ -35,6 +36,7 @@ func softmaxBackward(compute func(dx, dy, y kernel.View, axis int) error) op.Pre
 	return func(c *op.Call) (op.Run, error) {
 		dy, y, dx := c.Tensor("gradOutput"), c.Tensor("output"), c.Tensor("out")
 		c.DType(y, op.RealTypes...)
+		c.Countable(dy, dx)
 		c.SameShape(y, dy, dx)
 		axis := c.Axis(y, c.Int("dim"))
 		if err := c.Err(); err != nil {

@@ -8,3 +8,14 @@ import (
 )
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Elementwise, Table) }
+
+//go:generate go test -run ^TestElementTypes$ . -update
+
+// Phase two computes right values with every element type that phase one accepts.
+func TestElementTypes(t *testing.T) {
+	optest.VerifyElementTypes(t, map[string]string{
+		"aclnnBitwiseNot accepts self":        "the complement of a bool is its negation",
+		"aclnnReal accepts self as complex64": "it drops the imaginary part",
+		"aclnnRoundDecimals accepts self":     "integers stay as they are",
+	})
+}

@@ -109,10 +109,12 @@ func member(c *op.Call, i, n int) (o pointwise.Operand, element int64) {
 				c.Invalid("%s has %d entries for %d tensors", name, len(c.Scalars(name)), n)
 			case op.TensorListClass:
 				if list := c.Tensors(name); name == "scalars" && len(list) == n {
+					c.Countable(list[i])
 					return pointwise.Operand{Tensor: list[i]}, 0
 				}
 			case op.TensorClass:
 				t := c.Tensor(name)
+				c.Countable(t)
 				if t.Len() == int64(n) && t.Rank() > 0 && t.Contiguous() {
 					return pointwise.Operand{Tensor: t}, int64(i)
 				}
@@ -261,6 +263,10 @@ func foreachZero(c *op.Call) (op.Run, error) {
 	}
 	var runs []op.Run
 	for _, x := range in[0] {
+		if x.DType.Size() == 0 {
+			c.Invalid("%v has a dtype that is not supported", x)
+			return nil, c.Err()
+		}
 		runs = append(runs, func(*op.Exec) error { return kernel.Zero(x.Stored()) })
 	}
 	return op.Sequence(runs), nil

@@ -39,6 +39,14 @@ func TestForeach(t *testing.T) {
 		"Sqrt": func(x, _, _, _ float64) float64 { return math.Sqrt(x) }, "Neg": func(x, _, _, _ float64) float64 { return -x },
 		"Copy": func(x, _, _, _ float64) float64 { return x },
 	}
+	for name, f := range map[string]func(float64) float64{
+		"Abs": math.Abs, "Sign": func(float64) float64 { return 1 }, "Acos": math.Acos, "Asin": math.Asin, "Atan": math.Atan,
+		"Cos": math.Cos, "Cosh": math.Cosh, "Erf": math.Erf, "Erfc": math.Erfc, "Expm1": math.Expm1, "Log": math.Log,
+		"Log10": math.Log10, "Log1p": math.Log1p, "Log2": math.Log2, "Reciprocal": func(x float64) float64 { return 1 / x },
+		"Sin": math.Sin, "Sinh": math.Sinh, "Tan": math.Tan, "Tanh": math.Tanh,
+	} {
+		want[name] = func(x, _, _, _ float64) float64 { return f(x) }
+	}
 	const s = 1.5
 	for name := range foreachTable {
 		base := strings.TrimPrefix(name, "Foreach")

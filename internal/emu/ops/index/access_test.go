@@ -241,6 +241,9 @@ func TestScatterUpdateAndReduce(t *testing.T) {
 				self := optest.Tensor(t, d, []int64{3}, 2, 2, 3)
 				optest.Run(t, "InplaceScatterReduce", optest.Args{"selfRef": self, "dim": 0, "index": optest.Tensor(t, dtype.Int64, []int64{4}, 2, 0, 2, 0), "src": optest.Tensor(t, d, []int64{4}, 4, 4, 2, 6), "reduce": reduce, "includeSelf": keep})
 				require.Equal(t, want[i], optest.Values(self), "%v reduce %d keep %v", d, reduce, keep)
+				self, out := optest.Tensor(t, d, []int64{3}, 2, 2, 3), optest.Tensor(t, d, []int64{3})
+				optest.Run(t, "ScatterReduce", optest.Args{"self": self, "dim": 0, "index": optest.Tensor(t, dtype.Int64, []int64{4}, 2, 0, 2, 0), "src": optest.Tensor(t, d, []int64{4}, 4, 4, 2, 6), "reduce": reduce, "includeSelf": keep, "out": out})
+				require.Equal(t, want[i], optest.Values(out), "%v reduce %d keep %v", d, reduce, keep)
 			}
 		}
 	}

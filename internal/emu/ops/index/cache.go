@@ -99,7 +99,8 @@ func scatterList(c *op.Call) (op.Run, error) {
 		c.Fail(op.NullPointer, "varRef is null or empty")
 		return nil, c.Err()
 	}
-	c.Plain(index, updates)
+	c.Plain(index)
+	c.Movable(updates)
 	c.DType(index, op.IndexTypes...)
 	if mode := c.Text("reduceOptional"); mode != "" && mode != "update" {
 		c.Unfit("reduceOptional is %q; only update is supported", mode)

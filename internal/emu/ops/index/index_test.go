@@ -110,6 +110,8 @@ func TestIndexAddAndCopy(t *testing.T) {
 		out := optest.Tensor(t, d, []int64{3, 2}, 0)
 		optest.Run(t, "IndexAdd", optest.Args{"self": self, "dim": 0, "index": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 2), "source": source, "alpha": optest.Scalar(2), "out": out})
 		require.Equal(t, []float64{1, 2, 3, 4, 85, 126}, optest.Values(out), "%v", d)
+		optest.Run(t, "IndexAddV2", optest.Args{"self": self, "dim": 0, "index": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 0), "source": source, "alpha": optest.Scalar(2), "out": out})
+		require.Equal(t, []float64{61, 82, 3, 4, 25, 46}, optest.Values(out), "%v", d)
 		optest.Run(t, "IndexCopy", optest.Args{"selfRef": self, "dim": 0, "index": optest.Tensor(t, dtype.Int64, []int64{2}, 2, 0), "source": source, "outRef": out})
 		require.Equal(t, []float64{30, 40, 3, 4, 10, 20}, optest.Values(out), "%v", d)
 		optest.Run(t, "InplaceIndexCopy", optest.Args{"selfRef": self, "dim": 1, "index": optest.Tensor(t, dtype.Int64, []int64{1}, 1), "source": optest.Tensor(t, d, []int64{3, 1}, 7, 8, 9)})

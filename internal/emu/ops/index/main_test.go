@@ -8,3 +8,13 @@ import (
 )
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Index, Table) }
+
+//go:generate go test -run ^TestElementTypes$ . -update
+
+// Phase two computes right values with every element type that phase one accepts.
+func TestElementTypes(t *testing.T) {
+	optest.VerifyElementTypes(t, map[string]string{
+		"aclnnIndex accepts":                "a bool selects by mask, an integer by place",
+		"aclnnIndexPutImpl accepts indices": "a bool selects by mask, an integer by place",
+	})
+}

@@ -107,7 +107,19 @@ func linspace(c *op.Call) (op.Run, error) {
 	}
 	step := (end.Float64() - start.Float64()) / float64(max(n-1, 1))
 	c.Shape(out, []int64{n}, "one element per step")
-	return progression(c, out, kernel.Real(start.Float64()), kernel.Real(step))
+	run, err := progression(c, out, kernel.Real(start.Float64()), kernel.Real(step))
+	if err != nil || out.DType.IsFloat() {
+		return run, err
+	}
+	// A step of an integer result is rarely whole, so it is rounded at the end only.
+	return func(*op.Exec) error {
+		t, release := kernel.Temporary(n)
+		defer release()
+		if err := kernel.Sequence(t, kernel.Real(start.Float64()), kernel.Real(step)); err != nil {
+			return err
+		}
+		return kernel.Copy(out.View(), t)
+	}, nil
 }
 
 // logSpace raises base to evenly spaced exponents.

@@ -193,7 +193,18 @@ func TestFilling(t *testing.T) {
 	assert.Equal(t, []float64{0, .5, 1, 1.5, 2, 2.5}, optest.Values(cube), "out of any rank, filled in row-major order")
 	optest.Refused(t, op.InvalidParam, "Range", optest.Args{"start": optest.Scalar(1), "end": optest.Scalar(1), "step": optest.Scalar(1), "out": optest.Tensor(t, dtype.Int64, []int64{})}, "dimensions")
 	optest.Run(t, "Linspace", optest.Args{"start": optest.Scalar(1.0), "end": optest.Scalar(-1.0), "steps": 5, "out": f})
+	line := optest.Tensor(t, dtype.Int32, []int64{5})
+	optest.Run(t, "Linspace", optest.Args{"start": optest.Scalar(-5.0), "end": optest.Scalar(5.0), "steps": 5, "out": line})
+	require.Equal(t, []float64{-5, -2, 0, 2, 5}, optest.Values(line))
 	assert.Equal(t, []float64{1, .5, 0, -.5, -1}, optest.Values(f))
 	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(9), "step": optest.Scalar(-1), "out": v}, "step -1")
 	optest.Refused(t, op.InvalidParam, "Arange", optest.Args{"start": optest.Scalar(2), "end": optest.Scalar(4), "step": optest.Scalar(1), "out": v}, "2 elements")
+}
+
+func TestInplaceTriangles(t *testing.T) {
+	lower, upper := optest.Tensor(t, dtype.Float32, []int64{2, 3}, 1, 2, 3, 4, 5, 6), optest.Tensor(t, dtype.Float32, []int64{2, 3}, 1, 2, 3, 4, 5, 6)
+	optest.Run(t, "InplaceTril", optest.Args{"selfRef": lower, "diagonal": 1})
+	optest.Run(t, "InplaceTriu", optest.Args{"selfRef": upper, "diagonal": 1})
+	require.Equal(t, []float64{1, 2, 0, 4, 5, 6}, optest.Values(lower))
+	require.Equal(t, []float64{0, 2, 3, 0, 0, 6}, optest.Values(upper))
 }

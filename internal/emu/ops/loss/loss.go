@@ -97,6 +97,7 @@ func crossEntropyLossGrad(c *op.Call) (op.Run, error) {
 
 // rowLoss checks a loss or its gradient: it has one element, or one per row without averaging.
 func rowLoss(c *op.Call, loss, x *op.Tensor, averaging kernel.Averaging) {
+	c.Countable(loss)
 	switch {
 	case c.Err() != nil:
 	case averaging == kernel.NoAveraging:

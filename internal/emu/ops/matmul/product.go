@@ -147,6 +147,9 @@ func Multiply(c *op.Call, p Product) (op.Run, error) {
 			if err != nil {
 				return err
 			}
+			if add.DType == dtype.Bool {
+				add.DType = dtype.Uint8 // as in Factor.view
+			}
 			add = p.matrix(add, shape)
 			k.Add = &add
 		}

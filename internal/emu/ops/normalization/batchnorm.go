@@ -203,6 +203,7 @@ func batchElementsBackward(c *op.Call) (op.Run, error) {
 	sum, product, counter, dx := c.Tensor("sumDy"), c.Tensor("sumDyXmu"), c.Tensor("counter"), c.Tensor("gradInput")
 	images(c, x, dy, dx)
 	perChannel(c, x, mean, rstd, weight, sum, product)
+	c.Countable(counter)
 	c.Rank(counter, 1, 1)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -262,6 +263,7 @@ func batchGather(c *op.Call) (op.Run, error) {
 		if mean.Rank() == 2 {
 			c.Shape(mean, []int64{counts.Len(), x.Shape[1]}, "a row of one number per channel for each of counts")
 		}
+		c.Countable(rstd, counts)
 		c.Rank(counts, 1, 1)
 	}
 	if err := c.Err(); err != nil {

@@ -99,6 +99,7 @@ func rmsNormGrad(c *op.Call) (op.Run, error) {
 	c.DType(x, op.FloatTypes...)
 	c.Same(x, dy, dx)
 	c.DType(rstd, dtype.Float32)
+	c.Countable(gamma)
 	c.DType(dgamma, dtype.Float32, gamma.DType)
 	c.SameShape(gamma, dgamma)
 	outer := gammaOf(c, x, gamma)
@@ -150,11 +151,13 @@ func layerNorm(c *op.Call) (op.Run, error) {
 	axis := normalized(c, x)
 	for _, p := range []*op.Tensor{weight, bias} {
 		if p != nil {
+			c.Countable(p)
 			c.Shape(p, x.Shape[axis:], "normalizedShape")
 		}
 	}
 	for _, s := range []*op.Tensor{mean, rstd} {
 		if s != nil {
+			c.Countable(s)
 			statistics(c, s, x, axis)
 		}
 	}
@@ -186,13 +189,16 @@ func layerNormBackward(c *op.Call) (op.Run, error) {
 	c.DType(x, op.FloatTypes...)
 	c.Same(x, dy)
 	axis := normalized(c, x)
+	c.Countable(mean, rstd)
 	statistics(c, mean, x, axis)
 	statistics(c, rstd, x, axis)
 	if dx != nil {
+		c.Countable(dx)
 		c.SameShape(x, dx)
 	}
 	for _, t := range []*op.Tensor{dweight, dbias, weight} {
 		if t != nil {
+			c.Countable(t)
 			c.Shape(t, x.Shape[axis:], "normalizedShape")
 		}
 	}

@@ -119,8 +119,11 @@ func quantNorm(c *op.Call) (op.Run, error) {
 	if beta != nil {
 		c.Same(gamma, beta)
 	}
-	if bias != nil && !op.SameShape(bias.Shape, x.Shape) {
-		c.Shape(bias, gamma.Shape, "that of gamma, or of x1")
+	if bias != nil {
+		c.Countable(bias)
+		if !op.SameShape(bias.Shape, x.Shape) {
+			c.Shape(bias, gamma.Shape, "that of gamma, or of x1")
+		}
 	}
 	results := quantisedResults(c, x, gamma.Shape, dynamic)
 	plain := c.OptionalOf("rmsNormOut", "layernormRes")

@@ -8,3 +8,12 @@ import (
 )
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Optimizer, Table) }
+
+//go:generate go test -run ^TestElementTypes$ . -update
+
+// Phase two computes right values with every element type that phase one accepts.
+func TestElementTypes(t *testing.T) {
+	optest.VerifyElementTypes(t, map[string]string{
+		"aclnnApplyAdamWQuant accepts varRef, grad as float32": "the codes of the moments depend on the last bit",
+	})
+}

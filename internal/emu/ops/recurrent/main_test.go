@@ -8,3 +8,8 @@ import (
 )
 
 func TestMain(m *testing.M) { optest.Main(m, abi.Recurrent, Table) }
+
+//go:generate go test -run ^TestElementTypes$ . -update
+
+// Phase two computes right values with every element type that phase one accepts.
+func TestElementTypes(t *testing.T) { optest.VerifyElementTypes(t, nil) }

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestElementTypes(t *testing.T) {
+	e := make(elementTypes)
+	require.NoError(t, e.parse("# comment\nCumsum: self,out float32 "+wholeTypes+" bool; other int64\nAbs:\n"))
+	assert.Len(t, e, 2)
+
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for name, want := range map[string]string{
+		"Cumsum":  "The emulator verified: Self, Out float32 integers bool; Other int64.",
+		"Abs":     "The emulator implements it; no recorded call verifies its element types.",
+		"Softmax": "The emulator does not implement it.",
+	} {
+		o, ok := table.Operator(name)
+		require.True(t, ok, name)
+		if name == "Cumsum" {
+			o.Params = append(o.Params, abi.Param{Name: "other"})
+		}
+		assert.Equal(t, want, e.sentence(*o), name)
+	}
+	assert.ErrorContains(t, e.parse("Abs self float32"), "no colon")
+	assert.ErrorContains(t, e.parse("Abs: self"), "no types of self")
+}
