@@ -83,6 +83,7 @@ func TestResumeGoesOnExactly(t *testing.T) {
 
 // TestGraphTrainsTheSame: captured steps train as launched ones do, alone and on several ranks.
 func TestGraphTrainsTheSame(t *testing.T) {
+	acltest.Need(t)
 	for name, flags := range map[string][]string{
 		"alone": nil, "bf16": {"-dtype", "bf16"}, "data": {"-ranks", "2"}, "shards": {"-ranks", "2", "-fsdp"},
 		"tensor": {"-ranks", "2", "-tp", "2", "-sp"}, "context": {"-ranks", "2", "-cp", "2"}, "micro-batches": {"-micro", "2"},

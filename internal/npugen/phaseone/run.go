@@ -123,7 +123,7 @@ func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
 }
 
 func (f *frame) declare(s *statement) {
-	v := nothing
+	var v *value
 	switch {
 	case s.x == nil:
 		v = f.empty(s.typ)
