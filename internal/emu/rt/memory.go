@@ -113,10 +113,11 @@ func (m *Memory) allocPages(n, page uint64) (uint64, bool) {
 	if n >= hostPage {
 		unit = hostPage // so that the allocation can be shared with other processes
 	}
-	need := roundUp(max(roundUp(n, page), n+sanitize.FenceSize), unit)
+	counted := roundUp(roundUp(n, page), unit) // the sanitizer's fence is no memory of the device
+	need := max(counted, roundUp(n+sanitize.FenceSize, unit))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n > m.size || need > m.size-m.used {
+	if n > m.size || counted > m.size-m.used {
 		return 0, false
 	}
 	for i := range m.free {
@@ -131,8 +132,8 @@ func (m *Memory) allocPages(n, page uint64) (uint64, bool) {
 				m.free.insert(rest)
 			}
 		}
-		m.live.insert(span{start: start, end: start + n, reserved: need, serial: m.device.rt.allocations.Add(1)})
-		m.used += need
+		m.live.insert(span{start: start, end: start + n, reserved: need, counted: counted, serial: m.device.rt.allocations.Add(1)})
+		m.used += counted
 		m.warm -= min(m.warm, need) // freed ranges are mostly reused first
 		m.top = max(m.top, start+need)
 		sanitize.Unfence(m.bytes(start, start+n))
@@ -218,7 +219,7 @@ func (m *Memory) discard(addr uint64) (finding string, ok bool) {
 		return "", false
 	}
 	x := m.live.remove(i)
-	m.used -= x.reserved
+	m.used -= x.counted
 	finding = m.device.rt.sanitizer.Freed(x.allocation())
 	m.unshare(x)
 	sanitize.Fence(m.bytes(x.start, x.start+x.reserved))

@@ -10,6 +10,7 @@ import (
 type span struct {
 	start, end uint64 // end is exclusive
 	reserved   uint64 // bytes that the range takes from its arena, at least end-start
+	counted    uint64 // bytes of a device's memory that the range counts as
 	serial     uint64 // serial number among the allocations of the process
 }
 
