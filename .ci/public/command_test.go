@@ -29,6 +29,7 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -model qwen3_next":                    "%s -steps 1",
 	"go run -tags emu ./examples/generate -prompt package -n 300":                "%s -n 3 -train-steps 1",
+	"go run -tags emu ./examples/generate -prompt package -n 300 -graph":         "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/attention -seq 512":                             "%s -seq 64",
 	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":                   "%s -n 1 -w 1",
 	"go run -tags emu ./examples/npuinfo":                                        "%s",
