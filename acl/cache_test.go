@@ -1,4 +1,4 @@
-//go:build emu
+//go:build emu && linux && cgo
 
 package acl_test
 
