@@ -15,7 +15,7 @@ import (
 	"github.com/goascend/cann/internal/emu/machine"
 )
 
-// counted is what the executor caches of all OS threads counted while f ran.
+// counted sums what the executor caches of all OS threads added while f ran.
 type counted struct {
 	hits, misses uint64
 	threads      int // that launched

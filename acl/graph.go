@@ -45,7 +45,7 @@ func (g *Graph) Handle() uint64 {
 	return uint64(g.rec.handle)
 }
 
-// Memory is what the graph keeps for its replays.
+// Memory returns the bytes that the graph keeps for its replays.
 func (g *Graph) Memory() GraphMemory {
 	if g == nil || g.rec == nil {
 		return GraphMemory{}
@@ -110,8 +110,8 @@ func (g *Graph) CloseContext(ctx context.Context) error {
 	return errors.Join(failed, g.rec.end())
 }
 
-// settle waits for the replays and updates, at most until ctx ends. failed is what went wrong in
-// them, err why they may not have ended.
+// settle waits for the replays and updates, at most until ctx ends. failed is the error of
+// their work, err says why they may not have ended.
 func (r *recording) settle(op string, ctx context.Context) (failed, err error) {
 	r.mu.Lock()
 	queues := append([]*queue(nil), r.queues...)

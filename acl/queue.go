@@ -43,7 +43,7 @@ func (sc *scope) newQueue(handle aclrtStream) (*queue, error) {
 	return q, nil
 }
 
-// who is the stream as a user of memory. In a capture it is another user, so that the graph
+// who returns the stream as a user of memory. In a capture it is another user, so that the graph
 // learns of all memory that its tasks use.
 func (q *queue) who() *bridge.User {
 	if s := q.seat.Load(); s != nil {

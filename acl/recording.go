@@ -188,7 +188,7 @@ func (r *recording) end() error {
 	return errors.Join(append(errs, r.scope.release())...)
 }
 
-// lostGraph is what remains of a Graph that was collected without Close.
+// lostGraph holds the handles of a Graph that was collected without Close.
 type lostGraph struct{ rec *recording }
 
 // idle implements remains. A stream that cannot be asked is asked again later.
@@ -209,7 +209,7 @@ func (l lostGraph) idle() bool {
 // end implements remains.
 func (l lostGraph) end() error { return l.rec.end() }
 
-// GraphMemory is what a graph keeps for its replays, in bytes.
+// GraphMemory counts the bytes that a graph keeps for its replays.
 type GraphMemory struct {
 	Buffers   uint64 // open and closed buffers that its tasks use, on the device and on the host
 	Scratch   uint64 // scratch memory that the captured function allocated and closed

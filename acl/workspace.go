@@ -102,7 +102,7 @@ func sizeOf(s *scratch) uint64 {
 	return s.size
 }
 
-// bytes is what the blocks have together.
+// bytes is the total size of the blocks.
 func (w *workspace) bytes() uint64 {
 	w.growing.Lock()
 	defer w.growing.Unlock()

@@ -86,7 +86,7 @@ func (f *bins) drain(each func(*Block)) {
 	clear(f.filled[:])
 }
 
-// bytes is what the blocks have together.
+// bytes is the total size of the blocks.
 func (f *bins) bytes() uint64 {
 	sum := uint64(0)
 	for _, head := range f.heads {

@@ -82,7 +82,7 @@ func (l *lists) bins(s *segment) *bins {
 	return &l.large
 }
 
-// bytes is what the free blocks have together.
+// bytes is the total size of the free blocks.
 func (l *lists) bytes() uint64 { return l.small.bytes() + l.large.bytes() }
 
 // pending is a freed block that other streams may still be using. Without fences it waits
