@@ -147,14 +147,19 @@ func (t *Tensor) slice(axis int, start, end, step int64) {
 		t.fail("slice %d:%d:%d is out of range for axis %d of %v", start, end, step, i, t)
 		return
 	}
-	length := (end - start + step - 1) / step
+	length := int64(0)
+	if end > start {
+		length = (end-start-1)/step + 1 // end-start+step may overflow
+	}
 	if t.Format() == FractalNZ {
 		t.sliceNZ(i, start, length, step)
 		return
 	}
 	t.desc.Offset += start * t.desc.Strides[i]
 	t.desc.Dims[i] = length
-	t.desc.Strides[i] *= step
+	if length > 1 { // otherwise the stride means nothing, and may overflow
+		t.desc.Strides[i] *= step
+	}
 }
 
 // Unflatten views an axis as several whose sizes multiply to its own. It does not copy: the

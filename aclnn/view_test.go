@@ -1,6 +1,7 @@
 package aclnn_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,6 +36,7 @@ func TestViews(t *testing.T) {
 		"permute":    {x.Permute(2, 0, 1), []int64{4, 2, 3}, []int64{1, 12, 4}, 0},
 		"slice":      {x.Slice(2, 1, -1, 1), []int64{2, 3, 2}, []int64{12, 4, 1}, 1},
 		"step":       {x.Slice(2, 0, 4, 3), []int64{2, 3, 2}, []int64{12, 4, 3}, 0},
+		"vast step":  {x.Slice(2, 1, 4, math.MaxInt64), []int64{2, 3, 1}, []int64{12, 4, 1}, 1},
 		"narrow":     {x.Narrow(1, 1, 2), []int64{2, 2, 4}, []int64{12, 4, 1}, 4},
 		"select":     {x.Select(0, 1), []int64{3, 4}, []int64{4, 1}, 12},
 		"unsqueeze":  {x.Unsqueeze(1), []int64{2, 1, 3, 4}, []int64{12, 12, 4, 1}, 0},
@@ -64,6 +66,8 @@ func TestImpossibleViews(t *testing.T) {
 		"not broadcast": x.Expand(4, 3), "fewer": x.Expand(3), "nz of a vector": wrap(aclnn.Float32, 4).AsNZ(),
 		"other sizes": x.Unflatten(1, 2, 2), "negative sizes": x.Unflatten(1, -3, -1), "no sizes": x.Unflatten(1),
 		"many axes": x.Unflatten(1, 3, 1, 1, 1, 1, 1, 1, 1), "no axis": x.Unflatten(2, 1),
+		"overflow to the count": x.Reshape(1<<62+1, 6), "expand to -1": x.Expand(-1), "expand to less than none": x.Expand(-5, 4),
+		"from far behind": x.Slice(0, math.MinInt64, 2, 1), "to far beyond": x.Narrow(0, math.MaxInt64, 5),
 		"chained":          x.Transpose(0, 9).Reshape(6).Narrow(0, 0, 1),
 		"overflow of none": none.Reshape(1<<32, 1<<32), "overflow, inferred": none.Reshape(1<<32, 1<<32, -1),
 		"overflow in an axis": none.Unflatten(0, 1<<32, 1<<32), "vast": x.Select(0, 0).Select(0, 0).Expand(1<<40, 1<<40),

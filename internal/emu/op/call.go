@@ -146,6 +146,9 @@ func (c *Call) capture(t *Tensor, name string, use Use) *Tensor {
 	t = t.clone(name)
 	t.use = use
 	c.tensors = append(c.tensors, t)
+	if err := t.checkExtent(); err != nil {
+		c.Invalid("%v %v", t, err)
+	}
 	return t
 }
 

@@ -28,6 +28,9 @@ type Memory interface {
 // NewExecutor runs phase one: first CANN's rules and then the operator check the call, and either
 // accept or refuse it.
 func NewExecutor(p Prepare, c *Call) (*Executor, error) {
+	if err := c.Err(); err != nil { // the rules and the operator would calculate with impossible sizes
+		return nil, err
+	}
 	refusal := c.refusal()
 	e, err := newExecutor(p, c)
 	if refusal == nil {
@@ -106,6 +109,9 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 
 // bind resolves the memory of the tensor. An empty tensor needs none.
 func (t *Tensor) bind(memory Memory) error {
+	if err := t.checkExtent(); err != nil { // an operator may have changed the shape
+		return err
+	}
 	lo, hi, ok := t.span()
 	if !ok {
 		return nil

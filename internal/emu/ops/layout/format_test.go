@@ -87,7 +87,7 @@ func TestFormatCastRefuses(t *testing.T) {
 		"shapes":       {op.InvalidParam, optest.Tensor(t, f16, []int64{16, 8}), nz, "shapes differ"},
 		"dtypes":       {op.InvalidParam, optest.Tensor(t, dtype.BFloat16, []int64{16, 16}), nz, "dtypes differ"},
 		"double":       {op.InvalidParam, optest.Tensor(t, dtype.Float64, []int64{16, 16}), nz, "not supported"},
-		"vector":       {op.InvalidParam, optest.Tensor(t, f16, []int64{16}), &op.Tensor{Shape: []int64{16}, Strides: []int64{1}, DType: f16, Format: dtype.FractalNZ}, "dimensions"},
+		"vector":       {op.InvalidParam, optest.Tensor(t, f16, []int64{16}), &op.Tensor{Shape: []int64{16}, Strides: []int64{1}, DType: f16, Format: dtype.FractalNZ, Storage: []int64{16}}, "dimensions"},
 		"storage size": {op.InvalidParam, nd, small, "FRACTAL_NZ needs [1,1,16,16]"},
 	} {
 		t.Run(name, func(t *testing.T) {

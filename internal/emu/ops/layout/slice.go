@@ -18,7 +18,16 @@ func bounds(n, start, end, step int64) (first, length int64) {
 		return min(max(i, 0), n)
 	}
 	first, end = clamped(start), clamped(end)
-	return first, max((end-first+step-1)/step, 0)
+	return first, parts(end-first, step)
+}
+
+// parts returns how many parts of a size cover n elements. size is positive, and may be so large
+// that n+size overflows.
+func parts(n, size int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (n-1)/size + 1
 }
 
 // section is a view into a tensor, with its own offset, shape and strides.
@@ -32,7 +41,9 @@ func sectionOf(t *op.Tensor) section {
 func (w section) cut(axis int, first, length, step int64) {
 	w.offset[axis] = first * w.strides[axis]
 	w.shape[axis] = length
-	w.strides[axis] *= step
+	if length > 1 {
+		w.strides[axis] *= step
+	}
 }
 
 // view applies the section to the memory of t.
@@ -232,6 +243,10 @@ func splitTensor(c *op.Call) (op.Run, error) {
 	self, size := c.Tensor("self"), c.Int("splitSections")
 	axis := sliced(c, self, c.Int("dim"), size)
 	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	if n := parts(self.Shape[axis], size); n != int64(len(c.Tensors("out"))) {
+		c.Invalid("out has %d tensors for %d parts", len(c.Tensors("out")), n)
 		return nil, c.Err()
 	}
 	var sizes []int64
